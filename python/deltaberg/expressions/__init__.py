@@ -23,6 +23,7 @@ from deltaberg.expressions.predicates.bind import (
     join_bound,
     split_and,
 )
+from deltaberg.expressions.predicates.chains import rebalanced
 from deltaberg.expressions.predicates.evaluate import ColumnReader, evaluate
 from deltaberg.expressions.predicates.pyiceberg import PyIcebergExpression, from_pyiceberg, is_of_pyiceberg
 from deltaberg.expressions.predicates.sql import parse_sql
@@ -37,7 +38,6 @@ from deltaberg.expressions.predicates.tree import (
     any_of,
     col,
     leaves,
-    rebalanced,
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
 from deltaberg.lazy_names import lazy_names

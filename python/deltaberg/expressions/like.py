@@ -35,6 +35,10 @@ def like_kernel(pattern: str | None, escape: str | None) -> _Kernel:
     inner = pattern.strip("%")
     if not set(inner) & {"%", "_", escape} and escape not in ("%", "_"):
         return _plain(inner, pattern)
+    try:
+        pc.match_substring_regex(pa.scalar(""), regex)
+    except pa.ArrowException:
+        raise ExpressionError(f"the pattern {pattern!r:.200} is too long", hint="write a shorter one") from None
     return lambda values: pc.match_substring_regex(values, regex)
 
 

@@ -7,8 +7,9 @@ comparison that pruning or row evaluation would have to rewrite.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -19,7 +20,8 @@ import pyarrow.compute as pc
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.double_quotes import ColumnNames
 from deltaberg.expressions.like import ESCAPE, like_kernel
-from deltaberg.expressions.predicates.literals import Placed, place_literal
+from deltaberg.expressions.predicates.chains import chain, grouped
+from deltaberg.expressions.predicates.literals import Placed, literals_at_once, place_literal
 from deltaberg.expressions.predicates.tree import (
     FALSE,
     NEGATIONS,
@@ -47,12 +49,17 @@ __all__ = [
     "bound_paths",
     "is_computed",
     "join_bound",
+    "next_numbers",
     "split_and",
 ]
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _TEXT = frozenset({"starts with", "not starts with", "like", "not like"})
 _UNORDERED_TYPES = frozenset({"variant"})
+#: What a comparison with values limits.
+_SIDES = {"=": "=", "in": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
+#: So many parts of OR are looked at together.
+_MANY = 256
 #: Types whose columns can be compared with each other, without loss.
 _FAMILIES = (frozenset({"byte", "short", "integer", "long"}), frozenset({"float", "double"}))
 
@@ -65,7 +72,6 @@ class BoundPredicate:
     path: tuple[Field, ...]
     values: tuple[pa.Scalar, ...] = ()
     other: tuple[Field, ...] | None = None
-    source: Expression | None = field(default=None, compare=False)
 
     @property
     def type(self) -> DataType:
@@ -82,7 +88,7 @@ class BoundPredicate:
     @cached_property
     def literals(self) -> pa.Array:
         """The scalars, of which there must be at least one, as an array."""
-        return pa.concat_arrays([pa.repeat(value, 1) for value in self.values])
+        return pa.array(self.values, self.values[0].type)
 
     @cached_property
     def sorted_literals(self) -> pa.Array:
@@ -95,7 +101,12 @@ class BoundPredicate:
         return self.is_floating and bool(self.values) and bool(pc.any(pc.is_nan(self.literals)).as_py())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {child.name: getattr(self, child.name) for child in fields(self)}
+        # Every task takes the filter along, and an array is a fraction of its scalars.
+        state = {child.name: getattr(self, child.name) for child in fields(self)}
+        return {**state, "values": self.literals} if len(self.values) > 1 else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "values": tuple(state["values"])})
 
     def __str__(self) -> str:
         name = ".".join(part.name for part in self.path)
@@ -136,6 +147,76 @@ class BoundOr:
 
     def __str__(self) -> str:
         return "(" + " OR ".join(map(str, self.parts)) + ")"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"parts": self.parts}
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are so many parts that each of them costs too much by itself."""
+        return len(self.parts) > _MANY
+
+    @cached_property
+    def outline(self) -> Bound:
+        """What every row fulfils that fulfils a part: the values, or the ends, that columns have in all parts."""
+        known = [_compared(part) for part in self.parts]
+        common: list[Bound] = []
+        for key, first in known[0].items():
+            found = [columns[key] for columns in known if key in columns]
+            if len(found) < len(known):
+                continue
+            values = _literals_of(found)
+            if key[0] == "=":
+                common.append(BoundPredicate("in", first.path, tuple(pc.unique(values))))
+            elif not first.is_floating:
+                order = pc.array_sort_indices(values)
+                end = values[order[0 if key[0] == ">=" else -1].as_py()]
+                common.append(BoundPredicate(key[0], first.path, (end,)))
+        return join_bound(common, is_and=True)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[tuple[Field, ...], ...], tuple[pa.Array, ...], pa.Array] | None:
+        """Columns, the different values of each, and the numbers of the rows of values that fulfil a part.
+
+        None if the parts are not all equalities of the same columns with one value each. The number of a row counts
+        through all combinations of values.
+        """
+        known = [_compared(part) for part in self.parts]
+        for part, columns in zip(self.parts, known, strict=True):
+            size = len(part.parts) if isinstance(part, BoundAnd) else 1
+            if columns.keys() != known[0].keys() or size != len(columns):
+                return None
+            if any(one.operator != "=" or one.is_floating for one in columns.values()):
+                return None
+        numbers: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), len(known))
+        sets: list[pa.Array] = []
+        for key in known[0]:
+            values = _literals_of([columns[key] for columns in known])
+            sets.append(pc.unique(values))
+            if math.prod(map(len, sets)) >= 1 << 62:
+                return None
+            numbers = next_numbers(numbers, values, sets[-1])
+        return tuple(first.path for first in known[0].values()), tuple(sets), numbers
+
+
+def next_numbers(numbers: pa.Array, values: pa.Array, known: pa.Array) -> pa.Array:
+    """Return the numbers of rows of values with one more column; null where a value is not known."""
+    places = pc.index_in(values, value_set=known.cast(values.type)).cast(pa.int64())
+    return pc.add(pc.multiply(numbers, pa.scalar(len(known), pa.int64())), places)
+
+
+def _compared(part: Bound) -> dict[tuple[str, tuple[int, ...]], BoundPredicate]:
+    """Return the comparisons of columns with values in a part, by what they limit and by the fields of the column."""
+    inside = part.parts if isinstance(part, BoundAnd) else (part,)
+    return {
+        (_SIDES[one.operator], tuple(map(id, one.path))): one
+        for one in inside
+        if isinstance(one, BoundPredicate) and one.other is None and one.operator in _SIDES
+    }
+
+
+def _literals_of(found: Sequence[BoundPredicate]) -> pa.Array:
+    return pa.array([value for one in found for value in one.values], found[0].values[0].type)
 
 
 class RowTest(Protocol):
@@ -241,7 +322,7 @@ class _Binder:
         if isinstance(expression, Not):
             return self.bind(expression.inner, not negated)
         if isinstance(expression, (And, Or)):
-            parts = (self.bind(expression.left, negated), self.bind(expression.right, negated))
+            parts = (self.bind(part, negated) for part in grouped(chain(expression), type(expression)))
             return join_bound(parts, is_and=isinstance(expression, And) != negated)
         if isinstance(expression, Computed):
             return expression.bound(self._schema, str(self._zone), negated)
@@ -256,7 +337,7 @@ class _Binder:
         for literal in source.values:
             self._names.check(literal)
         if operator in ("is null", "is not null"):
-            return BoundPredicate(operator, path, source=source)
+            return BoundPredicate(operator, path)
         if isinstance(column_type, Primitive) and column_type.name in _UNORDERED_TYPES:
             raise ExpressionError(
                 f"a column of type {column_type} can only be tested for null", column=str(source.column)
@@ -267,13 +348,13 @@ class _Binder:
             return self._membership(operator, path, source)
         literal = source.values[0]
         if isinstance(literal, Column):
-            return self._columns(operator, path, literal, source)
+            return self._columns(operator, path, literal)
         if literal is None:
-            return self._null_literal(operator, path, source)
+            return _null_literal(operator, path)
         if operator in _TEXT:
             return _text(operator, path, literal, source)
         placed = self._place(literal, path, source)
-        return _compare(operator, path, placed, source)
+        return _compare(operator, path, placed)
 
     def _place(self, literal: object, path: tuple[Field, ...], source: Predicate) -> Placed:
         # Spark pads the texts that are compared with columns, and not those that are compared with fields of structs.
@@ -285,7 +366,7 @@ class _Binder:
         except ExpressionError as error:
             raise error.with_context(column=str(source.column)) from None
 
-    def _columns(self, operator: str, path: tuple[Field, ...], other: Column, source: Predicate) -> Bound:
+    def _columns(self, operator: str, path: tuple[Field, ...], other: Column) -> Bound:
         other_path = find_path(self._schema, other.path)
         left, right = path[-1].type, other_path[-1].type
         if not _are_comparable(left, right) or operator in _TEXT:
@@ -293,17 +374,10 @@ class _Binder:
                 f"columns of types {left} and {right} cannot be compared",
                 hint="columns can be compared if they have the same type, are both integers, or are float and double",
             )
-        return BoundPredicate(operator, path, other=other_path, source=source)
-
-    def _null_literal(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
-        if operator == "<=>":
-            return BoundPredicate("is null", path, source=source)
-        if operator == "is distinct from":
-            return BoundPredicate("is not null", path, source=source)
-        return FALSE
+        return BoundPredicate(operator, path, other=other_path)
 
     def _nan(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
-        bound = BoundPredicate(operator, path, source=source)
+        bound = BoundPredicate(operator, path)
         if not bound.is_floating:
             raise ExpressionError(f"a column of type {bound.type} cannot be NaN", column=str(source.column))
         return bound
@@ -311,19 +385,38 @@ class _Binder:
     def _membership(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
         if operator == "not in" and any(value is None for value in source.values):
             return FALSE
-        places = [self._place(value, path, source) for value in source.values if value is not None]
+        known = [value for value in source.values if value is not None]
+        at_once = literals_at_once(known, path[-1].type)
+        if at_once is not None:
+            return _one_of(operator, path, tuple(at_once))
+        places = [self._place(value, path, source) for value in known]
         ranges = [place for place in places if place.last is not None]
         single = (place.value for place in places if place.exact and place.last is None)
         values = tuple(dict.fromkeys(value for value in single if value is not None))
         one = "=" if operator == "in" else "!="
         if ranges:
-            parts = [_compare(one, path, place, source) for place in ranges]
+            parts = [_compare(one, path, place) for place in ranges]
             if values:
-                parts.append(BoundPredicate(operator, path, values, source=source))
+                parts.append(BoundPredicate(operator, path, values))
             return join_bound(parts, is_and=operator == "not in")
-        if not values:
-            return BoundPredicate("is not null", path, source=source) if operator == "not in" else FALSE
-        return BoundPredicate(operator if len(values) > 1 else one, path, values, source=source)
+        return _one_of(operator, path, values)
+
+
+def _one_of(operator: str, path: tuple[Field, ...], values: tuple[pa.Scalar, ...]) -> Bound:
+    """Return that a column is, or is not, one of different values."""
+    if not values:
+        return BoundPredicate("is not null", path) if operator == "not in" else FALSE
+    if len(values) == 1:
+        operator = "=" if operator == "in" else "!="
+    return BoundPredicate(operator, path, values)
+
+
+def _null_literal(operator: str, path: tuple[Field, ...]) -> Bound:
+    if operator == "<=>":
+        return BoundPredicate("is null", path)
+    if operator == "is distinct from":
+        return BoundPredicate("is not null", path)
+    return FALSE
 
 
 def _are_comparable(left: DataType, right: DataType) -> bool:
@@ -349,12 +442,12 @@ def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def _compare(operator: str, path: tuple[Field, ...], placed: Placed, source: Predicate) -> Bound:
-    not_null = BoundPredicate("is not null", path, source=source)
+def _compare(operator: str, path: tuple[Field, ...], placed: Placed) -> Bound:
+    not_null = BoundPredicate("is not null", path)
     if placed.value is not None and placed.last is not None:
-        return _compare_range(operator, path, (placed.value, placed.last), source)
+        return _compare_range(operator, path, (placed.value, placed.last))
     if placed.exact and placed.value is not None:
-        return BoundPredicate(operator, path, (placed.value,), source=source)
+        return BoundPredicate(operator, path, (placed.value,))
     if operator in ("=", "<=>"):
         return FALSE
     if operator == "!=":
@@ -365,19 +458,17 @@ def _compare(operator: str, path: tuple[Field, ...], placed: Placed, source: Pre
         holds = operator in ("<", "<=") if placed.above_all else operator in (">", ">=")
         return not_null if holds else FALSE
     # The literal lies between the value and the next one of the column's type.
-    return BoundPredicate("<=" if operator in ("<", "<=") else ">", path, (placed.value,), source=source)
+    return BoundPredicate("<=" if operator in ("<", "<=") else ">", path, (placed.value,))
 
 
-def _compare_range(
-    operator: str, path: tuple[Field, ...], ends: tuple[pa.Scalar, pa.Scalar], source: Predicate
-) -> Bound:
+def _compare_range(operator: str, path: tuple[Field, ...], ends: tuple[pa.Scalar, pa.Scalar]) -> Bound:
     """Compare a column with a literal that equals all values from the first to the last of some."""
     below, first, last, above = (
-        BoundPredicate(sign, path, (end,), source=source)
+        BoundPredicate(sign, path, (end,))
         for sign, end in zip(("<", ">=", "<=", ">"), (ends[0], *ends, ends[1]), strict=True)
     )
     # The operators that treat null as a value are never unknown.
-    not_null, null = (BoundPredicate(test, path, source=source) for test in ("is not null", "is null"))
+    not_null, null = (BoundPredicate(test, path) for test in ("is not null", "is null"))
     inside = {"=": (first, last), "<=>": (not_null, first, last)}
     outside = {"!=": (below, above), "is distinct from": (below, above, null)}
     if operator in inside:
@@ -401,7 +492,7 @@ def _text(operator: str, path: tuple[Field, ...], literal: object, source: Predi
         else:
             # It refuses escapes of other characters.
             like_kernel(literal, ESCAPE)
-    return BoundPredicate(operator, path, (pa.scalar(literal, pa.string()),), source=source)
+    return BoundPredicate(operator, path, (pa.scalar(literal, pa.string()),))
 
 
 def _plain_prefix(pattern: str) -> str | None:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.errors import EvaluationError, first_line
 from deltaberg.expressions.like import ESCAPE, like_kernel
-from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundPredicate
+from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field, pad_texts
 
-__all__ = ["ColumnReader", "compare_values", "evaluate"]
+__all__ = ["ColumnReader", "among_doubles", "compare_values", "evaluate"]
 
 #: Returns the array of a column for the rows of the batch.
 ColumnReader = Callable[[tuple[Field, ...]], pa.Array]
@@ -44,6 +45,12 @@ def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
         arrays = [column((child,)) for child in bound.columns] or [pa.nulls(rows)]
         names = [child.name for child in bound.columns] or [""]
         return bound.test.evaluate(pa.RecordBatch.from_arrays(arrays, names))
+    if isinstance(bound, BoundOr) and bound.is_long:
+        return _alternatives(bound, column, rows)
+    return _joined(bound, column, rows)
+
+
+def _joined(bound: BoundAnd | BoundOr, column: ColumnReader, rows: int) -> pa.BooleanArray:
     join = pc.and_kleene if isinstance(bound, BoundAnd) else pc.or_kleene
     first, *others = (evaluate(part, column, rows) for part in bound.parts)
     for other in others:
@@ -51,8 +58,39 @@ def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
     return first
 
 
+def _alternatives(bound: BoundOr, column: ColumnReader, rows: int) -> pa.BooleanArray:
+    """Evaluate many parts of OR on the rows alone that fulfil what all of them demand. Unknown is false here."""
+    possible = evaluate(bound.outline, column, rows).fill_null(False)
+    some = pc.sum(possible).as_py() or 0
+    if not some:
+        return possible
+
+    def chosen(path: tuple[Field, ...]) -> pa.Array:
+        return column(path).filter(possible)
+
+    if bound.rows is None:
+        found = _joined(bound, chosen, some)
+    else:
+        paths, sets, wanted = bound.rows
+        numbers = pa.repeat(pa.scalar(0, pa.int64()), some)
+        for path, known in zip(paths, sets, strict=True):
+            numbers = next_numbers(numbers, chosen(path), known)
+        found = pc.is_in(numbers, value_set=wanted)
+    return pc.replace_with_mask(possible, possible, found.fill_null(False))
+
+
 def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
+    # What fails while columns are read is the fault of a file; what fails behind that is the fault of the condition.
     values = column(bound.path)
+    other = None if bound.other is None else column(bound.other)
+    try:
+        return _tested(bound, values, other)
+    except pa.ArrowException as error:
+        message = f"the condition cannot be evaluated: {first_line(error)}"
+        raise EvaluationError(message, expression=str(bound)) from None
+
+
+def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> pa.BooleanArray:
     operator = bound.operator
     if operator == "is null":
         return pc.is_null(values)
@@ -63,8 +101,8 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
     if operator in ("is nan", "is not nan"):
         nan = pc.is_nan(values).fill_null(False)
         return nan if operator == "is nan" else pc.invert(nan)
-    if bound.other is not None:
-        return _columns(bound, bound.other, values, column(bound.other))
+    if bound.other is not None and other is not None:
+        return _columns(bound, bound.other, values, other)
     if operator in ("in", "not in"):
         return _membership(bound, values)
     literal = bound.values[0]
@@ -115,13 +153,16 @@ def compare_values(
     return plain
 
 
+def among_doubles(values: pa.Array, items: pa.Array) -> pa.BooleanArray:
+    """Return whether floating point numbers are among others. NaN equals NaN, and -0.0 equals 0.0."""
+    # The look-up compares bits, but for those of NaN. The sum of -0.0 and 0.0 is 0.0.
+    return pc.is_in(pc.add(values, pa.scalar(0.0, values.type)), value_set=pc.add(items, pa.scalar(0.0, items.type)))
+
+
 def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
     if bound.is_floating:
-        # is_in compares bits, but -0.0 must equal 0.0.
-        found = pa.nulls(len(values), pa.bool_()).fill_null(False)
-        for literal in bound.values:
-            found = pc.or_(found, compare_values("=", values, literal, True))
+        found = among_doubles(values, bound.literals)
     else:
         found = pc.is_in(values, value_set=bound.literals.cast(values.type))
-        found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+    found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
     return found if bound.operator == "in" else pc.invert(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from fractions import Fraction
@@ -16,8 +17,10 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.double_quotes import DoubleQuoted
 from deltaberg.expressions.instants import parse_time, parse_timestamp
 from deltaberg.expressions.scalars import python_value
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
@@ -25,7 +28,7 @@ from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 from deltaberg.schema.uuids import uuid_of
 
-__all__ = ["Moment", "Placed", "place_literal"]
+__all__ = ["Moment", "Placed", "literals_at_once", "place_literal"]
 
 _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -92,6 +95,22 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     if name in _GRAINS:
         return _timestamp(literal, column_type, zone)
     return _plain(literal, column_type)
+
+
+def literals_at_once(literals: Sequence[Any], column_type: DataType) -> pa.Array | None:
+    """Return different literals as the values of a column's type; None if each must be placed by itself.
+
+    Places are found one by one, which takes longer for a thousand values than a scan for all of them.
+    """
+    name = column_type.name if isinstance(column_type, Primitive) else ""
+    kinds = {int} if name in _INTEGER_BITS else {str, DoubleQuoted} if name == "string" else set[type]()
+    if not kinds.issuperset(map(type, literals)):
+        return None
+    try:
+        return pc.unique(pa.array(literals, arrow_type(column_type)))
+    except (pa.ArrowException, OverflowError, UnicodeError):
+        # One of them is beyond the type.
+        return None
 
 
 def _plain(literal: Any, column_type: Primitive) -> Placed:

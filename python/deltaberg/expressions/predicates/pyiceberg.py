@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions.predicates.chains import combined
 from deltaberg.expressions.predicates.literals import Moment
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate, combined
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
 
 __all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
 

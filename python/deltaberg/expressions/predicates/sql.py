@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate, combined
+from deltaberg.expressions.predicates.chains import combined
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
 from deltaberg.expressions.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.whole_numbers import whole_number
@@ -84,6 +86,7 @@ def _joined(node: exp.And | exp.Or) -> Expression:
     return combined([_condition(part) for part in node.flatten()], And if type(node).__name__ == "And" else Or)
 
 
+@cache
 def _handlers() -> dict[type, tuple[tuple[str, ...], Callable[[Any], Expression]]]:
     """Return, for each kind of node, the arguments that its handler knows, and the handler."""
     from sqlglot import exp
@@ -239,9 +242,13 @@ def _typed_number(value: Any, kind: str, node: exp.Cast) -> int | float | Decima
         rounded: float = pa.scalar(float(value), pa.float64()).cast(pa.float32()).as_py()
         return rounded
     if kind in _INTEGER_BITS:
-        # What is no number of the type, or none at all, is left to the rules of values.
-        number, half = whole_number(str(value)), 1 << _INTEGER_BITS[kind] - 1
-        return number if number is not None and -half <= number < half else None
+        number, half = (
+            whole_number(value.strip()) if isinstance(value, str) else int(value),
+            1 << _INTEGER_BITS[kind] - 1,
+        )
+        if number is None:
+            raise ValueError(value)
+        return number if -half <= number < half else None
     return _decimal(parse_decimal(str(value)), node) if kind == "DECIMAL" else None
 
 

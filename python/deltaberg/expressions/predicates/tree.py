@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.double_quotes import DoubleQuoted
@@ -35,19 +34,13 @@ __all__ = [
     "all_of",
     "any_of",
     "col",
-    "combined",
     "is_list",
     "leaves",
     "quoted",
-    "rebalanced",
 ]
 
-#: More parts than this are joined in halves.
-_LONG = 64
 #: Numbers of more bits have more digits than Python writes, and than any column has.
 _MOST_BITS = 1280
-_DEEP = "the filter is nested too deeply"
-_Part = TypeVar("_Part")
 
 #: The operators of predicates, each with its negation.
 NEGATIONS = {
@@ -238,47 +231,6 @@ class Not(_Joined):
     def parts(self) -> tuple[Expression, ...]:
         """The condition that is negated."""
         return (self.inner,)
-
-
-def combined(parts: Sequence[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
-    """Join parts from left to right; many of them in halves, so that the result is not as deep as they are many."""
-    if len(parts) <= _LONG:
-        return reduce(join, parts)
-    half = len(parts) // 2
-    return join(combined(parts[:half], join), combined(parts[half:], join))
-
-
-def rebalanced(condition: Expression) -> Expression:
-    """Return a condition in which long chains of AND or OR are joined in halves; see `combined`.
-
-    Raises
-    ------
-    ExpressionError
-        The condition is nested too deeply.
-    """
-    try:
-        return _rebalanced(condition)
-    except RecursionError:
-        raise ExpressionError(_DEEP) from None
-
-
-def _rebalanced(condition: Expression) -> Expression:
-    if isinstance(condition, Not):
-        inner = _rebalanced(condition.inner)
-        return condition if inner is condition.inner else Not(inner)
-    if not isinstance(condition, (And, Or)):
-        return condition
-    kind, parts = type(condition), list[Expression]()
-    left: list[Expression] = [condition]
-    while left:
-        found: Expression = left.pop()
-        if isinstance(found, kind):
-            left += (found.right, found.left)
-        else:
-            parts.append(found)
-    inside = [_rebalanced(part) for part in parts]
-    is_same = len(parts) <= _LONG and all(new is old for new, old in zip(inside, parts, strict=True))
-    return condition if is_same else combined(inside, kind)
 
 
 @dataclass(frozen=True, eq=False)

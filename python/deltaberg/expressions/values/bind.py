@@ -14,10 +14,14 @@ from deltaberg.errors import (
     DeltabergError,
     EvaluationError,
     ExpressionError,
+    TooLargeError,
     UnsupportedExpressionError,
+    first_line,
 )
 from deltaberg.expressions.double_quotes import ColumnNames
+from deltaberg.expressions.predicates.chains import combined
 from deltaberg.expressions.values.casts import forgiving_cast
+from deltaberg.expressions.values.chains import chain_of, with_sets
 from deltaberg.expressions.values.functions import FUNCTIONS, Context
 from deltaberg.expressions.values.kinds import TIME, UUID, nanos_of
 from deltaberg.expressions.values.literals import no_value
@@ -29,6 +33,7 @@ from deltaberg.expressions.values.nodes import (
     Outcome,
     folded,
     spread,
+    too_large,
 )
 from deltaberg.expressions.values.parse import as_value
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
@@ -51,6 +56,7 @@ _WITH_UNITS = {
     **dict.fromkeys(("datediff", "date_diff"), "datediff(end, start) is the number of days"),
 }
 
+_JOINED = frozenset({"and", "or"})
 #: Functions that can be called without parentheses, unless a column has their name.
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 
@@ -104,7 +110,18 @@ class BoundValue:
 
     def outcome(self, batch: pa.RecordBatch) -> Outcome:
         """Return the results, and apart from them the rows that failed, without raising for them."""
-        return self.node.evaluate(Frame(batch))
+        try:
+            return self.node.evaluate(Frame(batch))
+        except RecursionError:
+            raise ExpressionError("the expression is nested too deeply") from None
+        except (pa.ArrowCapacityError, MemoryError):
+            raise too_large().with_context(expression=self.sql, column=self.column) from None
+        except pa.ArrowException as error:
+            # Left to the caller, it would be taken for the fault of the file that the rows are from.
+            message = f"the expression cannot be evaluated: {first_line(error)}"
+            raise EvaluationError(message, expression=self.sql, column=self.column) from None
+        except TooLargeError as error:
+            raise error.with_context(expression=self.sql, column=self.column) from None
 
 
 def bind_value(
@@ -180,12 +197,14 @@ def bind_value(
             node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
+        paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
+        return BoundValue(node.type, str(tree), paths, node, column, not binder.is_of_the_present)
     except RecursionError:
         raise ExpressionError("the expression is nested too deeply") from None
+    except (pa.ArrowCapacityError, MemoryError):
+        raise too_large().with_context(expression=str(tree), column=column) from None
     except DeltabergError as error:
         raise error.with_context(expression=str(tree), column=column) from None
-    paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
-    return BoundValue(node.type, str(tree), paths, node, column, not binder.is_of_the_present)
 
 
 def bind_condition(
@@ -283,7 +302,17 @@ class _Binder:
             raise UnsupportedExpressionError(
                 f"{call.name}() with a unit cannot be evaluated", hint=_WITH_UNITS[call.name]
             )
+        if call.name in _JOINED:
+            return self._joined(call)
         return function.bind(self._context, [self.bind(argument) for argument in call.arguments])
+
+    def _joined(self, call: Call) -> Node:
+        """Bind a chain of AND or OR, of which many parts are the look-up in one set."""
+        join = FUNCTIONS[call.name].bind
+        nodes = [self.bind(part) for part in with_sets(chain_of(call), call.name)]
+        if len(nodes) == 1:
+            return nodes[0]
+        return combined(nodes, lambda left, right: folded(join(self._context, [left, right])))
 
     def _is_column(self, name: str) -> bool:
         return any(_has(relation.columns, name) for relation in self._relations)

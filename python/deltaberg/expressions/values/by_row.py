@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.values.nodes import Datum, Outcome, failed_where
+from deltaberg.expressions.values.nodes import MOST_BYTES, Datum, Outcome, failed_where, too_large
 
 __all__ = ["each_distinct", "each_row"]
 
@@ -28,6 +28,7 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
     columns = [[value.as_py()] * rows if isinstance(value, pa.Scalar) else value.to_pylist() for value in values]
     results: list[Any] = []
     failed: list[bool] = []
+    size = 0
     for row in zip(*columns, strict=True):
         result, wrong = None, False
         if None not in row:
@@ -35,6 +36,10 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
                 result = function(*row)
             except (ArithmeticError, ValueError):
                 wrong = True
+            if isinstance(result, (str, bytes)):
+                size += len(result)
+                if size > MOST_BYTES:
+                    raise too_large()
         results.append(result)
         failed.append(wrong)
     try:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.predicates.evaluate import compare_values
+from deltaberg.expressions.predicates.evaluate import among_doubles, compare_values
 from deltaberg.expressions.values.kinds import is_floating
 from deltaberg.expressions.values.nodes import Datum, Failure, Kernel, Outcome, spread
 from deltaberg.schema import DataType, arrow_type
 
-__all__ = ["compare", "decide_and", "decide_case", "decide_coalesce", "decide_in", "decide_or", "null_safe_equal"]
+__all__ = [
+    "compare",
+    "decide_and",
+    "decide_case",
+    "decide_coalesce",
+    "decide_in",
+    "decide_member",
+    "decide_or",
+    "null_safe_equal",
+]
 
 
 def compare(operator: str, kind: DataType) -> Kernel:
@@ -89,8 +98,6 @@ def decide_coalesce(outcomes: Sequence[Outcome], rows: int) -> Outcome:
 def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome:
     """IN: items count until one of them equals the value, if the value is not null."""
     value, *items = outcomes
-    if not any(outcome.failures for outcome in outcomes) and all(isinstance(item.values, pa.Scalar) for item in items):
-        return Outcome(_among(spread(value.values, rows), [item.values for item in items], kind))
     subject = spread(value.values, rows)
     open_rows = pc.is_valid(subject)
     found = pc.if_else(open_rows, pa.scalar(False), pa.scalar(None, pa.bool_()))
@@ -102,18 +109,16 @@ def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome
     return Outcome(found, tuple(failures))
 
 
-def _among(values: pa.Array, items: list[pa.Scalar], kind: DataType) -> pa.Array:
-    known = [item for item in items if item.is_valid]
-    if is_floating(kind):
-        # is_in compares bits, but -0.0 must equal 0.0.
-        found = pa.repeat(pa.scalar(False), len(values))
-        for item in known:
-            found = pc.or_(found, compare_values("=", values, item, True).fill_null(False))
-    else:
-        # Python has no timestamps of nanoseconds.
-        chosen = pa.concat_arrays([pa.nulls(0, arrow_type(kind)), *(pa.repeat(item, 1) for item in known)])
-        found = pc.is_in(values, value_set=chosen)
+def decide_member(items: Sequence[pa.Scalar], kind: DataType) -> Callable[[Sequence[Outcome], int], Outcome]:
+    """Return what decides IN with literals, which are looked up."""
+    known = pa.array([item for item in items if item.is_valid], arrow_type(kind))
     # Where the value is none of the items, an item that is null leaves the answer open.
     otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
-    found = pc.if_else(found, pa.scalar(True), otherwise)
-    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+
+    def decide(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+        values = spread(outcomes[0].values, rows)
+        found = among_doubles(values, known) if is_floating(kind) else pc.is_in(values, value_set=known)
+        found = pc.if_else(found, pa.scalar(True), otherwise)
+        return Outcome(pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_())), outcomes[0].failures)
+
+    return decide

@@ -14,9 +14,12 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.errors import TooLargeError
 from deltaberg.schema import DataType, Field, arrow_type
 
 __all__ = [
+    "MOST_BYTES",
+    "MOST_OF_ONE",
     "CallNode",
     "ColumnNode",
     "Datum",
@@ -25,6 +28,7 @@ __all__ = [
     "Kernel",
     "LazyNode",
     "LiteralNode",
+    "MemberNode",
     "Node",
     "Outcome",
     "failed_where",
@@ -32,7 +36,12 @@ __all__ = [
     "null_where_failed",
     "spread",
     "then",
+    "too_large",
 ]
+
+#: The most bytes of the texts of an Arrow array, and of one text that a function makes.
+MOST_BYTES = (1 << 31) - 2
+MOST_OF_ONE = 1 << 28
 
 #: The values of the rows: one each, or the same for all.
 Datum: TypeAlias = "pa.Array | pa.Scalar"
@@ -100,9 +109,27 @@ def null_where_failed(node: CallNode, name: str, keeps: Callable[[Datum], Datum]
     return replace(node, name=name, kernel=forgive)
 
 
+def too_large() -> TooLargeError:
+    """Return the error of results that no Arrow array holds."""
+    return TooLargeError(
+        "the results for the rows that are read together take more than 2 GiB", hint="pass a smaller batch_size"
+    )
+
+
 def spread(values: Datum, rows: int) -> pa.Array:
-    """Return values as an array of so many rows."""
-    return pa.repeat(values, rows) if isinstance(values, pa.Scalar) else values
+    """Return values as an array of so many rows.
+
+    Raises
+    ------
+    TooLargeError
+        If no array holds them.
+    """
+    if not isinstance(values, pa.Scalar):
+        return values
+    is_text = isinstance(values, (pa.StringScalar, pa.BinaryScalar)) and values.is_valid
+    if is_text and values.as_buffer().size * rows > MOST_BYTES:
+        raise too_large()
+    return pa.repeat(values, rows)
 
 
 class Frame:
@@ -231,6 +258,15 @@ class LazyNode(Node):
     def evaluate(self, frame: Frame) -> Outcome:
         """Return what the arguments' outcomes amount to."""
         return self.decide([argument.evaluate(frame) for argument in self.arguments], frame.rows)
+
+
+@dataclass(frozen=True)
+class MemberNode(LazyNode):
+    """IN with literals, which are no values of rows: only the first argument is evaluated."""
+
+    def evaluate(self, frame: Frame) -> Outcome:
+        """Return which values are among the literals."""
+        return self.decide([self.arguments[0].evaluate(frame)], frame.rows)
 
 
 def folded(node: Node) -> Node:

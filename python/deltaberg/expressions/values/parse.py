@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions.predicates.chains import combined, rebalanced
 from deltaberg.expressions.predicates.tree import (
     And,
     Column,
@@ -16,8 +17,6 @@ from deltaberg.expressions.predicates.tree import (
     Not,
     Or,
     Predicate,
-    combined,
-    rebalanced,
 )
 from deltaberg.expressions.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.expressions.values.intervals import interval_of

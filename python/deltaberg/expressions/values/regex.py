@@ -1,15 +1,19 @@
-"""Java's regular expressions, as far as they mean the same to RE2, which Arrow uses, and to Python.
+"""Java's regular expressions, as far as they mean the same to RE2, which Arrow uses.
 
-What differs is either written in another way (the dot, the dollar sign at the end, white space), or refused.
+What differs is either written in another way (the dot, the dollar sign at the end, white space), or refused. The time
+that RE2 takes grows with the length of the text, and never explodes as that of other matchers does.
 """
 
 from __future__ import annotations
 
 import re
 
-from deltaberg.errors import UnsupportedExpressionError
+import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["java_regex"]
+from deltaberg.errors import UnsupportedExpressionError, first_line
+
+__all__ = ["java_groups", "java_regex", "matches_nothing"]
 
 _LINE_ENDS = "\\n\\r\\x{85}\\x{2028}\\x{2029}"
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \\t\\n\\x0b\\f\\r"}
@@ -18,8 +22,8 @@ _REPEAT = re.compile(r"\{([0-9]{1,3})(?:(,)([0-9]{0,3}))?\}")
 _RANGE = re.compile(r"([^\\\[\]^&-])-([^\\\[\]^&-])")
 
 
-def java_regex(pattern: str, *, for_python: bool = False) -> str:
-    """Return the pattern for RE2, or for Python, that matches what the pattern matches in Java.
+def java_regex(pattern: str) -> str:
+    """Return the pattern for RE2 that matches what the pattern matches in Java.
 
     Raises
     ------
@@ -28,25 +32,61 @@ def java_regex(pattern: str, *, for_python: bool = False) -> str:
         classes, borders of words.
     """
     found = _Reader(pattern).read()
-    if for_python:
-        found = re.sub(r"\\x\{([0-9a-f]+)\}", lambda code: re.escape(chr(int(code[1], 16))), found).replace(
-            "\\z", "\\Z"
-        )
-    try:
-        re.compile(found.replace("\\z", "\\Z").replace("\\x{", "\\{"))
-    except re.error as error:
-        raise UnsupportedExpressionError(f"the regular expression {pattern!r} cannot be evaluated: {error}") from None
+    matches_nothing(pattern, found)
     return found
 
 
+def java_groups(pattern: str) -> tuple[str, int]:
+    """Return the pattern for RE2, itself a group ``g0`` and with named groups ``g1`` and so on, and their number.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        If there is none, or groups that are repeated match nothing at all: what such a group is in the end differs.
+    """
+    reader = _Reader(pattern, names_groups=True)
+    found = f"(?P<g0>{reader.read()})"
+    matches_nothing(pattern, found)
+    if any(matches_nothing(pattern, f"^(?:{group})$") for group in reader.repeated):
+        raise UnsupportedExpressionError(
+            f"a repeated group that matches nothing at all, in the regular expression {pattern!r:.200}, cannot be "
+            "evaluated"
+        )
+    return found, reader.groups
+
+
+def matches_nothing(pattern: str, regex: str) -> bool:
+    """Return whether a pattern for RE2 matches the empty text.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        If RE2 does not take it.
+    """
+    try:
+        return bool(pc.match_substring_regex(pa.scalar(""), regex).as_py())
+    except pa.ArrowException as error:
+        why = first_line(error).removeprefix("Invalid regular expression: ")
+        raise UnsupportedExpressionError(
+            f"the regular expression {pattern!r:.200} cannot be evaluated: {why:.200}"
+        ) from None
+
+
 class _Reader:
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, names_groups: bool = False) -> None:
         self._pattern = pattern
         self._at = 0
+        self._names_groups = names_groups
+        #: How many groups there are.
+        self.groups = 0
+        #: What stands in parentheses and is repeated.
+        self.repeated: list[str] = []
 
     def read(self) -> str:
         parts: list[str] = []
         depth = 0
+        opened: list[int] = []
+        closed = 0
         while self._at < len(self._pattern):
             mark = self._pattern[self._at]
             if mark == "\\":
@@ -54,18 +94,24 @@ class _Reader:
             elif mark == "[":
                 parts.append(self._class())
             elif mark in "*+?{":
+                if parts and parts[-1] == ")" and mark != "?":
+                    self.repeated.append("".join(parts[closed:]))
                 parts.append(self._repeat())
             elif mark == "(":
+                opened.append(len(parts))
                 parts.append(self._open())
                 depth += 1
             else:
                 depth -= mark == ")"
+                closed = opened.pop() if mark == ")" and opened else closed
                 parts.append(self._plain(mark, depth))
                 self._at += 1
         return "".join(parts)
 
     def _refuse(self, what: str) -> UnsupportedExpressionError:
-        return UnsupportedExpressionError(f"{what} in the regular expression {self._pattern!r} cannot be evaluated")
+        return UnsupportedExpressionError(
+            f"{what} in the regular expression {self._pattern!r:.200} cannot be evaluated"
+        )
 
     def _plain(self, mark: str, depth: int) -> str:
         if mark == ".":
@@ -85,7 +131,8 @@ class _Reader:
         if self._pattern.startswith("(?", self._at):
             raise self._refuse("a group with a question mark")
         self._at += 1
-        return "("
+        self.groups += 1
+        return f"(?P<g{self.groups}>" if self._names_groups else "("
 
     def _repeat(self) -> str:
         found = _REPEAT.match(self._pattern, self._at)

@@ -6,6 +6,8 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.values.casts import cast_node
 from deltaberg.expressions.values.kinds import (
@@ -19,11 +21,14 @@ from deltaberg.expressions.values.kinds import (
     common_type,
     is_numeric,
 )
-from deltaberg.expressions.values.nodes import CallNode, Kernel, Node, folded
+from deltaberg.expressions.values.nodes import CallNode, ColumnNode, Frame, Kernel, LiteralNode, Node, folded, spread
 from deltaberg.expressions.values.tree import type_text
-from deltaberg.schema import DataType
+from deltaberg.schema import DataType, Primitive, arrow_type
 
 __all__ = ["Context", "Function", "same_type", "simple", "wrong_types"]
+
+#: So many literals are converted one by one.
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,29 @@ def same_type(context: Context, nodes: Iterable[Node], function: str) -> tuple[N
     kind = common_type(node.type for node in given)
     if kind is None:
         raise wrong_types(function, given)
-    return tuple(context.cast(node, kind) for node in given)
+    converted = _literals_converted(context, given, kind)
+    return tuple(
+        node if node.type == kind else converted.get(number) or context.cast(node, kind)
+        for number, node in enumerate(given)
+    )
+
+
+def _literals_converted(context: Context, nodes: Sequence[Node], to: DataType) -> dict[int, Node]:
+    """Return literals of a type by their numbers, where there are many, which are converted at once."""
+    found: dict[DataType, list[tuple[int, LiteralNode]]] = {}
+    for number, node in enumerate(nodes):
+        if isinstance(node, LiteralNode) and node.type not in (to, VOID) and isinstance(node.type, Primitive):
+            found.setdefault(node.type, []).append((number, node))
+    done: dict[int, Node] = {}
+    for kind, literals in found.items():
+        if len(literals) > _FEW:
+            values = pa.array([node.scalar for _, node in literals], arrow_type(kind))
+            cast = cast_node(ColumnNode(kind, 0, (), (0,)), to, context.zone)
+            outcome = cast.evaluate(Frame(pa.RecordBatch.from_arrays([values], ["value"])))
+            if not outcome.failures:
+                scalars = spread(outcome.values, len(literals))
+                done |= {number: LiteralNode(to, scalar) for (number, _), scalar in zip(literals, scalars, strict=True)}
+    return done
 
 
 def wrong_types(function: str, nodes: Iterable[Node]) -> ExpressionError:

@@ -126,6 +126,9 @@ def _map(context: Context, nodes: Sequence[Node]) -> Node:
     keys, values = same_type(context, nodes[0::2], "map"), same_type(context, nodes[1::2], "map")
     comparable("map", keys)
     key_type = keys[0].type
+    if key_type == VOID:
+        # Arrow ends the process where it makes such a map.
+        raise ExpressionError("the keys of a map are null")
     kind = Map(Field("key", key_type, nullable=False), Field("value", values[0].type))
     count = len(keys)
 

@@ -33,11 +33,12 @@ from deltaberg.expressions.values.logic import (
     decide_case,
     decide_coalesce,
     decide_in,
+    decide_member,
     decide_or,
     null_safe_equal,
 )
 from deltaberg.expressions.values.moves import days_later, refuse_moments, shifted
-from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node, null_where_failed
+from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, MemberNode, Node, null_where_failed
 from deltaberg.expressions.values.paddings import padded_alike
 from deltaberg.expressions.values.tree import IntervalType
 from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
@@ -237,6 +238,9 @@ def _nullif(context: Context, nodes: Sequence[Node]) -> Node:
 def _in(context: Context, nodes: Sequence[Node]) -> Node:
     values = same_type(context, padded_alike(nodes), "in")
     kind = comparable("in", values)
+    literals = [node for node in values[1:] if isinstance(node, LiteralNode)]
+    if len(literals) == len(values) - 1:
+        return MemberNode(BOOLEAN, "in", values, decide_member([node.scalar for node in literals], kind))
     return LazyNode(BOOLEAN, "in", values, lambda outcomes, rows: decide_in(outcomes, rows, kind))
 
 

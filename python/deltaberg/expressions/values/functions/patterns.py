@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,12 +9,11 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.like import ESCAPE, like_kernel
-from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.functions.function import Context, Function
-from deltaberg.expressions.values.functions.text import lowered
+from deltaberg.expressions.values.functions.text import growing, lowered
 from deltaberg.expressions.values.kinds import BOOLEAN, INTEGER, STRING
 from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome
-from deltaberg.expressions.values.regex import java_regex
+from deltaberg.expressions.values.regex import java_groups, java_regex, matches_nothing
 from deltaberg.schema import Field, List
 
 __all__ = ["PATTERNS"]
@@ -58,18 +56,19 @@ def _extract(context: Context, nodes: Sequence[Node]) -> Node:
         context.convert(nodes[0], STRING, "regexp_extract"),
         _literal(context, nodes[1], "regexp_extract"),
     )
-    number = nodes[2] if len(nodes) > 2 else LiteralNode(INTEGER, pa.scalar(1, pa.int32()))
+    first = LiteralNode(INTEGER, pa.scalar(1, pa.int32()))
+    number = context.convert(nodes[2], INTEGER, "regexp_extract") if len(nodes) > 2 else first
     if pattern is None or not isinstance(number, LiteralNode) or not number.scalar.is_valid:
         raise UnsupportedExpressionError("regexp_extract takes a pattern and a number that are literals")
-    regex, group = re.compile(java_regex(pattern, for_python=True)), int(number.scalar.as_py())
-    if not 0 <= group <= regex.groups:
-        raise UnsupportedExpressionError(f"the pattern {pattern!r} has no group {group}")
+    (regex, groups), group = java_groups(pattern), int(number.scalar.as_py())
+    if not 0 <= group <= groups:
+        raise UnsupportedExpressionError(f"the pattern {pattern!r:.200} has no group {group}")
 
-    def find(text: str) -> str:
-        found = regex.search(text)
-        return (found[group] or "") if found else ""
+    def find(values: pa.Array) -> pa.Array:
+        found = pc.struct_field(pc.extract_regex(values, regex), [group])
+        return pc.if_else(pc.is_valid(values), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
 
-    return CallNode(STRING, "regexp_extract", (subject,), lambda values: each_distinct(find, pa.string(), "", values))
+    return CallNode(STRING, "regexp_extract", (subject,), find)
 
 
 def _replace(context: Context, nodes: Sequence[Node]) -> Node:
@@ -80,20 +79,24 @@ def _replace(context: Context, nodes: Sequence[Node]) -> Node:
     )
     if pattern is None or new is None:
         raise UnsupportedExpressionError(f"{name} takes a pattern and a replacement that are literals")
-    regex = java_regex(pattern, for_python=True)
-    if "$" in new or "\\" in new or re.compile(regex).search("") is not None:
+    exact = java_regex(pattern)
+    if "$" in new or "\\" in new or matches_nothing(pattern, exact):
         raise UnsupportedExpressionError(
             f"{name} with groups in the replacement, or a pattern that matches nothing at all, cannot be evaluated"
         )
-    exact = java_regex(pattern)
-    return CallNode(
-        STRING, name, (subject,), lambda values: pc.replace_substring_regex(values, pattern=exact, replacement=new)
-    )
+    added = len(new.encode())
+
+    def replace(values: pa.Array) -> Outcome:
+        more = pc.multiply(pc.count_substring_regex(values, exact).cast(pa.int64()), pa.scalar(added, pa.int64()))
+        return growing(values, more, lambda texts: pc.replace_substring_regex(texts, pattern=exact, replacement=new))
+
+    return CallNode(STRING, name, (subject,), replace)
 
 
 def _split(context: Context, nodes: Sequence[Node]) -> Node:
     subject, pattern = context.convert(nodes[0], STRING, "split"), _literal(context, nodes[1], "split")
-    if pattern is None or re.compile(java_regex(pattern, for_python=True)).search("") is not None:
+    exact = "" if pattern is None else java_regex(pattern)
+    if pattern is None or matches_nothing(pattern, exact):
         raise UnsupportedExpressionError("split by a pattern that matches nothing at all cannot be evaluated")
     most = None
     if len(nodes) > 2:
@@ -102,7 +105,6 @@ def _split(context: Context, nodes: Sequence[Node]) -> Node:
             raise UnsupportedExpressionError("split by a limit that is not a literal cannot be evaluated")
         # PySpark always sends a limit; numbers below 1 are none.
         most = limit.scalar.as_py() - 1 if limit.scalar.as_py() > 0 else None
-    exact = java_regex(pattern)
     kind = List(Field("element", STRING, nullable=False))
 
     def split(values: pa.Array) -> pa.Array | Outcome:

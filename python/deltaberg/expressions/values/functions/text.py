@@ -12,12 +12,26 @@ from deltaberg.expressions.values.by_row import each_distinct, each_row
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
 from deltaberg.expressions.values.functions.operators import OPERATORS
 from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, INTEGER, STRING
-from deltaberg.expressions.values.nodes import CallNode, Datum, Kernel, LiteralNode, Node, Outcome, spread
+from deltaberg.expressions.values.nodes import (
+    MOST_BYTES,
+    MOST_OF_ONE,
+    CallNode,
+    Datum,
+    Kernel,
+    LiteralNode,
+    Node,
+    Outcome,
+    failed_where,
+    spread,
+    too_large,
+)
 
-__all__ = ["TEXT", "is_ascii", "lowered"]
+__all__ = ["TEXT", "growing", "is_ascii", "lowered"]
 
 _TEXT_TYPE = pa.string()
 _MOST = (1 << 31) - 1
+#: Why a text fails that would take more memory than one text may.
+TOO_LONG = "a text is longer than 256 MiB"
 
 
 def is_ascii(values: Datum) -> bool:
@@ -131,10 +145,36 @@ def _replace(text: Datum, search: Datum, other: Datum | None = None) -> Datum | 
     if other is None:
         other = pa.scalar("")
     if isinstance(text, pa.Array) and all(isinstance(part, pa.Scalar) and part.is_valid for part in (search, other)):
-        return pc.replace_substring(text, search.as_py(), other.as_py()) if search.as_py() else text
-    return each_row(
-        lambda whole, part, new: whole.replace(part, new) if part else whole, _TEXT_TYPE, "", text, search, other
-    )
+        if not search.as_py():
+            return text
+        return growing(
+            text,
+            pc.multiply(pc.count_substring(text, search.as_py()).cast(pa.int64()), other.as_buffer().size),
+            lambda texts: pc.replace_substring(texts, search.as_py(), other.as_py()),
+        )
+
+    def change(whole: str, part: str, new: str) -> str:
+        if part and whole.count(part) * len(new) > MOST_OF_ONE:
+            raise ValueError
+        return whole.replace(part, new) if part else whole
+
+    return each_row(change, _TEXT_TYPE, TOO_LONG, text, search, other)
+
+
+def growing(text: pa.Array, added: pa.Array, kernel: Kernel) -> Outcome:
+    """Return the results of a kernel for texts, which are longer by so many bytes at most. Those beyond limits fail.
+
+    Raises
+    ------
+    TooLargeError
+        If no array holds the results.
+    """
+    long = pc.greater(pc.add(pc.binary_length(text).cast(pa.int64()), added), MOST_OF_ONE).fill_null(False)
+    if pc.any(long).as_py():
+        text, added = (pc.if_else(long, pa.scalar(None, known.type), known) for known in (text, added))
+    if (pc.sum(added.cast(pa.float64())).as_py() or 0) + (text.nbytes or 0) > MOST_BYTES:
+        raise too_large()
+    return failed_where(kernel(text), long, TOO_LONG)
 
 
 def _padded(on_left: bool) -> Kernel:
@@ -142,11 +182,13 @@ def _padded(on_left: bool) -> Kernel:
         missing = length - len(text)
         if missing <= 0 or not filler:
             return text[: max(length, 0)]
+        if length > MOST_OF_ONE:
+            raise ValueError
         more = (filler * (missing // len(filler) + 1))[:missing]
         return more + text if on_left else text + more
 
     def convert(text: Datum, length: Datum, filler: Datum | None = None) -> Outcome:
-        return each_row(pad, _TEXT_TYPE, "", text, length, pa.scalar(" ") if filler is None else filler)
+        return each_row(pad, _TEXT_TYPE, TOO_LONG, text, length, pa.scalar(" ") if filler is None else filler)
 
     return convert
 
@@ -197,9 +239,12 @@ def _split_part(text: Datum, delimiter: Datum, number: Datum) -> Outcome:
     return each_row(part, _TEXT_TYPE, "split_part counts from 1, not from 0", text, delimiter, number)
 
 
-def _repeat(text: Datum, count: Datum) -> pa.Array:
+def _repeat(text: Datum, count: Datum) -> Outcome:
     rows = next(len(value) for value in (text, count) if isinstance(value, pa.Array))
-    return pc.binary_repeat(spread(text, rows), pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False))
+    texts = spread(text, rows)
+    times = pc.max_element_wise(spread(count, rows), pa.scalar(0, pa.int32()), skip_nulls=False)
+    added = pc.multiply(pc.binary_length(texts).cast(pa.int64()), times.cast(pa.int64()))
+    return growing(texts, added, lambda short: pc.binary_repeat(short, times))
 
 
 def _translate(text: Datum, given: Datum, wanted: Datum) -> Outcome:
