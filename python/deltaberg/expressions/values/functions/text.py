@@ -244,7 +244,13 @@ def _repeat(text: Datum, count: Datum) -> Outcome:
     texts = spread(text, rows)
     times = pc.max_element_wise(spread(count, rows), pa.scalar(0, pa.int32()), skip_nulls=False)
     added = pc.multiply(pc.binary_length(texts).cast(pa.int64()), times.cast(pa.int64()))
-    return growing(texts, added, lambda short: pc.binary_repeat(short, times))
+    # Arrow reserves memory for texts that are null or empty, too.
+    nothing = pc.less_equal(added, 0)
+    return growing(
+        texts,
+        added,
+        lambda short: pc.binary_repeat(short, pc.if_else(pc.or_(pc.is_null(short), nothing), 0, times)),
+    )
 
 
 def _translate(text: Datum, given: Datum, wanted: Datum) -> Outcome:
