@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
+import pickle
+import random
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.expressions import And, EqualTo, Or
 
 from deltaberg import col, open_table, write_table
-from deltaberg.errors import ExpressionError
-from deltaberg.expressions import as_expression, bind, evaluate
+from deltaberg.errors import EvaluationError, ExpressionError
+from deltaberg.expressions import Bound, BoundOr, BoundPredicate, as_expression, bind, bind_condition, evaluate
 from deltaberg.expressions.values.parse import as_value
+from deltaberg.pruning import FileStats, may_match
 from deltaberg.schema import Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
@@ -58,6 +64,122 @@ def test_rows_are_changed_by_long_conditions(tmp_path: Path) -> None:
         table.update({"v": f"CASE WHEN {condition} THEN v + 1 ELSE v END"}, condition)
         table.delete(functools.reduce(operator.or_, [col("id") == number for number in range(7, 800)]))
         assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "v": 0}, {"id": 5, "v": 1}]
+
+
+_JOINED: dict[str, Callable[[Any, Any], Any]] = {"and": operator.and_, "or": operator.or_}
+
+
+@pytest.mark.parametrize("join", _JOINED)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_long_conditions_are_shown_copied_and_compared(join: str, side: str) -> None:
+    """As other objects are, and without a call for each part: history, logs, tests and processes do so."""
+
+    def made() -> Any:
+        parts = [col("v") == number for number in range(_MANY)]
+        joined = _JOINED[join]
+        return functools.reduce(joined if side == "left" else lambda found, one: joined(one, found), parts)
+
+    condition = made()
+    assert condition == made()
+    assert hash(condition) == hash(made())
+    assert condition != ~condition
+    assert ~~condition == condition
+    for copied in (
+        pickle.loads(pickle.dumps(condition)),
+        copy.copy(condition),
+        ~pickle.loads(pickle.dumps(~condition)),
+    ):
+        assert copied == condition
+    assert str(condition).count(f" {join.upper()} ") == repr(condition).count(f"{join.title()}(left=") == _MANY - 1
+
+
+def test_conditions_of_columns_are_equal_if_their_columns_are() -> None:
+    assert (col("a") == col("b")) == (col("a") == col("b"))
+    assert (col("a") == col("b")) != (col("a") == col("c"))
+    assert copy.deepcopy(_deep(3000)["from the left"]) == _deep(3000)["from the left"]
+
+
+def test_equalities_are_one_look_up() -> None:
+    """Also in values, where they must follow each other: what stands between them may have to fail first."""
+    numbers = range(300)
+    found = bind(as_expression(" OR ".join(f"id = {number} OR v = {number}" for number in numbers)), _COLUMNS)
+    assert isinstance(found, BoundOr)
+    assert [(part.operator, len(part.values)) for part in found.parts if isinstance(part, BoundPredicate)] == [
+        ("in", 300),
+        ("in", 300),
+    ]
+    none_of = bind(as_expression(" AND ".join(f"id != {number}" for number in numbers)), _COLUMNS)
+    assert isinstance(none_of, BoundPredicate)
+    assert (none_of.operator, len(none_of.values)) == ("not in", 300)
+    assert pickle.loads(pickle.dumps(none_of)) == none_of
+    value = bind_condition(" OR ".join(f"id + 1 = {number}" for number in numbers), _COLUMNS)
+    assert (getattr(value.node, "name", ""), len(value.node.children)) == ("in", 301)
+    mixed = bind_condition("id = 1 OR 1 / v > 0 OR id = 2", _COLUMNS)
+    with pytest.raises(EvaluationError, match="division"):
+        mixed.evaluate(pa.record_batch({"id": [2], "v": [0]}))
+
+
+def _part(rng: random.Random) -> str:
+    one, other, text = rng.randrange(40), rng.randrange(40), rng.choice("abcd")
+    return rng.choice(
+        [
+            f"id = {one}",
+            f"(id = {one} AND t = '{text}')",
+            f"id BETWEEN {one} AND {other}",
+            f"(f = {rng.choice(['0.0D', '2.0D'])} AND id > {one})",
+            f"(t LIKE 'a%' AND id IN (1, 2, {one}))",
+            f"(id < {one} AND t = '{text}')",
+            f"f IN (-0.0D, CAST('NaN' AS DOUBLE), {one}.5D)",
+        ]
+    )
+
+
+def _matches(bound: Bound, batch: pa.RecordBatch) -> pa.BooleanArray:
+    return evaluate(bound, lambda path: batch[path[0].name], batch.num_rows).fill_null(False)
+
+
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_many_alternatives_match_what_each_of_them_matches(of_rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    fields = {"id": "long", "f": "double", "t": "string"}
+    columns = Struct(tuple(Field(name, Primitive(kind)) for name, kind in fields.items()))
+    values = {"id": [None, *range(40)], "f": [None, float("nan"), -0.0, 1.5, 2.0], "t": [None, *"abc"]}
+    for _ in range(60):
+        parts = [
+            f"(id = {rng.randrange(9)} AND t = '{rng.choice('abcd')}')" if of_rows else _part(rng) for _ in range(6)
+        ]
+        bound = bind(as_expression(" OR ".join(parts)), columns)
+        arrays = {name: pa.array(rng.choices(known, k=40)) for name, known in values.items()}
+        batch = pa.record_batch({name: arrays[name] for name in fields})
+        few = _matches(bound, batch)
+        stats = FileStats(40, pa.array([1] * 40), {}, {(name,): batch[name] for name in fields})
+        with monkeypatch.context() as patch:
+            patch.setattr("deltaberg.expressions.predicates.bind._MANY", 1)
+            for one in (bound, pickle.loads(pickle.dumps(bound))):
+                many = _matches(one, batch)
+                assert many == few
+            if isinstance(bound, BoundOr):
+                # What all parts demand is true wherever a part is.
+                outline = _matches(bound.outline, batch)
+                assert pc.all(pc.or_(outline, pc.invert(few))).as_py()
+                assert may_match(bound, stats) == few
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_tables_are_read_by_long_conditions(tmp_path: Path, form: str) -> None:
+    rows = pa.table({"id": range(3000), "v": [number % 7 for number in range(3000)]})
+    write_table(tmp_path / "t", rows, format=form, partition_by=["v"])
+    table: Any = open_table(tmp_path / "t")
+    odd = [number for number in range(8000) if number % 2]
+    for condition in (
+        col("id").is_in(odd),
+        functools.reduce(operator.or_, [col("id") == number for number in odd]),
+        [[("id", "=", number), ("v", "=", number % 7)] for number in odd],
+        f"id + 0 IN ({', '.join(map(str, odd[:1500]))})",
+        f"id IN ({', '.join(map(str, odd))})",
+    ):
+        assert table.scan(condition).count() == 1500
+    assert table.scan(col("v").is_in(odd)).to_arrow()["v"].unique().sort().to_pylist() == [1, 3, 5]
 
 
 def _deep(depth: int) -> dict[str, Any]:

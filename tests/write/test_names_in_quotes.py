@@ -73,12 +73,21 @@ def _refused(run: Callable[[], object], message: str, hint: str = "names stand i
     assert hint in str(caught.value)
 
 
+def _bound(text: str) -> object:
+    return bind(as_filter(text), _COLUMNS)
+
+
+def _executed(clause: Callable[[], Any]) -> object:
+    return clause().execute()
+
+
 @pytest.mark.parametrize("verb", _VERBS)
 def test_no_verb_takes_a_text_for_a_column(table: Any, verb: str) -> None:
     run = _VERBS[verb]
     for condition in _NAMES:
         _refused(partial(run, table, condition), "is a text, and not the column")
-    for condition in (*_OF_NO_COLUMN, *([] if verb == "merge" else [~TRUE, TRUE & TRUE])):
+    others: list[Any] = [*_OF_NO_COLUMN, *([] if verb == "merge" else [~TRUE, TRUE & TRUE])]
+    for condition in others:
         _refused(partial(run, table, condition), "names no column", "write true for all rows")
     assert table.refresh().scan().to_arrow().sort_by("id").equals(_ROWS)
 
@@ -99,7 +108,7 @@ def test_all_rows_and_none_are_named_by_a_word(table: Any) -> None:
 @pytest.mark.parametrize("condition", _NAMES)
 def test_scans_take_no_text_for_a_column(condition: str) -> None:
     for one in (condition, f"NOT ({condition})"):
-        _refused(lambda text=one: bind(as_filter(text), _COLUMNS), "is a text, and not the column")
+        _refused(partial(_bound, one), "is a text, and not the column")
 
 
 def test_texts_may_stand_in_double_quotes(table: Any) -> None:
@@ -126,7 +135,7 @@ def test_clauses_and_values_take_no_text_for_a_column_of_either_side(table: Any)
         "rows without a match": lambda: merge().when_not_matched_by_source_delete('"id" = 1'),
     }
     for clause in clauses.values():
-        _refused(lambda clause=clause: clause().execute(), "is a text, and not the column")
+        _refused(partial(_executed, clause), "is a text, and not the column")
     _refused(lambda: table.update({"region": '"s.a"'}, "id = 1"), "is a text, and not the column `s`.`a`")
     assert table.refresh().scan().to_arrow().sort_by("id").equals(_ROWS)
 
