@@ -90,11 +90,11 @@ def test_nan_is_a_number(builder: DeltaBuilder) -> None:
     ("kind", "text"),
     [
         (pa.int8(), "128"),
-        (pa.int32(), "1.5"),
+        (pa.int32(), "1e0"),
         (pa.int64(), "one"),
         (pa.decimal128(3, 2), "1234"),
         (pa.date32(), "2020-13-01"),
-        (pa.bool_(), "yes"),
+        (pa.bool_(), "on"),
         (pa.timestamp("us", "UTC"), "noon"),
     ],
 )
@@ -191,6 +191,50 @@ def test_the_log_wins_over_the_file(builder: DeltaBuilder, road: Road) -> None:
     assert road.rows(table.scan()) == [{"id": 1, "p": 1}]
     assert road.rows(table.scan("p = 9")) == []
     assert road.rows(table.scan("p = 1 AND id = 1")) == [{"id": 1, "p": 1}]
+
+
+#: Texts that other writers record, and Spark casts, with the values that delta-spark reads.
+_CAST: list[tuple[pa.DataType, dict[str, Any]]] = [
+    (pa.int32(), {" 1 ": 1, "+2": 2, "\t3": 3, "04": 4, "5.0": 5, "-6.9": -6, ".7": 0}),
+    (pa.bool_(), {"TRUE": True, "t": True, "Yes": True, "1": True, " f ": False, "n": False, "0": False}),
+    (
+        pa.date32(),
+        {
+            "2020-1-2": dt.date(2020, 1, 2),
+            "2021": dt.date(2021, 1, 1),
+            "2022-02": dt.date(2022, 2, 1),
+            " 2023-01-02 ": dt.date(2023, 1, 2),
+            "2024-01-02 10:00": dt.date(2024, 1, 2),
+        },
+    ),
+    (
+        pa.timestamp("us", "UTC"),
+        {
+            "2020-01-01 00:00:00 +1:00": dt.datetime(2019, 12, 31, 23, tzinfo=_UTC),
+            "2021-01-01T00:00:00 Europe/Paris": dt.datetime(2020, 12, 31, 23, tzinfo=_UTC),
+            "2022": dt.datetime(2022, 1, 1, tzinfo=_UTC),
+            " 2023-1-1 1:2:3 ": dt.datetime(2023, 1, 1, 1, 2, 3, tzinfo=_UTC),
+            "2024-01-01 00:00:00UTC": dt.datetime(2024, 1, 1, tzinfo=_UTC),
+        },
+    ),
+    (pa.timestamp("us"), {"2020": dt.datetime(2020, 1, 1), " 2021-01-01 ": dt.datetime(2021, 1, 1)}),
+    (pa.float64(), {" 1.5 ": 1.5, "1d": 1.0, "2f": 2.0, "0x1p3": 8.0}),
+    (pa.decimal128(9, 2), {" 1.5": Decimal("1.50"), "1.005": Decimal("1.01")}),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), _CAST, ids=lambda case: str(case) if isinstance(case, pa.DataType) else "")
+def test_texts_of_other_writers_are_read_as_spark_casts_them(
+    builder: DeltaBuilder, kind: pa.DataType, values: dict[str, Any]
+) -> None:
+    table = _table(builder, kind, *values, None, "")
+    assert _values(table) == [*values.values(), None, None]
+    for text, value in values.items():
+        found = table.scan([("p", "=", value)])
+        names = {path.rsplit("/", 1)[-1] for path in found.files()["file_path"].to_pylist()}
+        assert names == {f"{number}.parquet" for number, one in enumerate(values.values()) if one == value}, text
+    table.overwrite(pa.table({"id": [99], "p": pa.array([next(iter(values.values()))], kind)}), dynamic=True)
+    assert 0 not in table.scan().to_arrow()["id"].to_pylist()
 
 
 @by_every_road

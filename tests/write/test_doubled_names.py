@@ -64,7 +64,12 @@ def test_maps_with_a_key_twice(tmp_path: Path, format: Any, keys: pa.Array, doub
 
     table.append(rows(good))
     bad = rows(inside)
-    for write in (lambda: table.append(bad), lambda: table.overwrite(bad), lambda: table.upsert(bad, "k")):
+    writes: list[Callable[[], object]] = [
+        lambda: table.append(bad),
+        lambda: table.overwrite(bad),
+        lambda: table.upsert(bad, "k"),
+    ]
+    for write in writes:
         with pytest.raises(ConstraintViolationError, match=f"a map has the key {doubled} twice") as caught:
             write()
         assert caught.value.context["column"] == "s.element.m"
@@ -77,7 +82,12 @@ def test_maps_with_a_key_twice(tmp_path: Path, format: Any, keys: pa.Array, doub
 def test_bytes_that_are_no_text_cannot_be_partition_values_of_delta(tmp_path: Path) -> None:
     rows = pa.table({"k": [1, 2], "b": [b"\xff\x00", b"a"]})
     table: Any = create_table(tmp_path / "d", rows.schema, partition_by="b")
-    for write in (lambda: table.append(rows), lambda: table.overwrite(rows), lambda: table.upsert(rows, "k")):
+    writes: list[Callable[[], object]] = [
+        lambda: table.append(rows),
+        lambda: table.overwrite(rows),
+        lambda: table.upsert(rows, "k"),
+    ]
+    for write in writes:
         with pytest.raises(InvalidPartitionValueError, match=r"b'\\xff\\x00' are no text in UTF-8") as caught:
             write()
         assert (caught.value.context["column"], "hex()" in str(caught.value)) == ("b", True)

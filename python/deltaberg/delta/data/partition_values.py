@@ -11,14 +11,21 @@ import pyarrow.types as pt
 
 from deltaberg import kernels
 from deltaberg.delta.schema.schema import partition_type_name
-from deltaberg.errors import InvalidPartitionValueError
-from deltaberg.schema import Field, Primitive, arrow_type, as_array, pad_texts
+from deltaberg.errors import EvaluationError, InvalidPartitionValueError
+from deltaberg.schema import Field, Primitive, Struct, arrow_type, as_array, pad_texts
+from deltaberg.table.write import empty_to_null
 
 __all__ = ["partition_value_texts", "read_partition_values"]
 
+_INTEGERS = frozenset(map(Primitive, ("byte", "short", "integer", "long")))
+_FRACTION = r"^(\s*[+-]?)(?:([0-9]+)\.[0-9]*|\.[0-9]+)(\s*)$"
+_TEXTS = Struct((Field("text", Primitive("string")),))
+#: Characters of a text that a message shows at most.
+_SHOWN = 100
+
 
 def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: str = "UTC") -> list[pa.Array]:
-    """Return an array of typed values for each partition column.
+    """Return an array of typed values for each partition column: what Spark's CAST makes of the recorded texts.
 
     Parameters
     ----------
@@ -40,11 +47,33 @@ def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: s
     maps = as_array(files.column("partitionValues"))
     try:
         values = kernels.parse_partition_values(maps, named)
-    except InvalidPartitionValueError as error:
-        row = error.context.get("row")
-        path = None if row is None else files.column("path")[int(row)].as_py()
-        raise error.with_context(file=path) from None
+    except InvalidPartitionValueError:
+        # Some writers record texts in other forms, which Spark takes, too.
+        return [pad_texts(_cast(files, maps, field, timezone), field.length) for field in columns]
     return [_typed(values.column(index), field, timezone) for index, field in enumerate(columns)]
+
+
+def _cast(files: pa.Table, maps: pa.MapArray, field: Field, timezone: str) -> pa.Array:
+    """Return the values of a partition column as Spark casts their texts."""
+    from deltaberg.expressions.values.bind import bind_value
+    from deltaberg.expressions.values.tree import Cast, ColumnValue
+
+    texts = empty_to_null(pc.map_lookup(maps, pa.scalar(field.physical_name), "last"))
+    if field.type in _INTEGERS:
+        # The cast of partition values is not that of Spark's ANSI mode: it cuts fractions off.
+        texts = pc.replace_substring_regex(texts, _FRACTION, r"\10\2\3")
+    cast = bind_value(Cast(ColumnValue(("text",)), field.type), _TEXTS, timezone=timezone)
+    try:
+        return cast.evaluate(pa.record_batch({"text": texts}))
+    except EvaluationError as error:
+        row = int(error.context["row"])
+        raise InvalidPartitionValueError(
+            f"partition value {json.dumps(texts[row].as_py()[:_SHOWN], ensure_ascii=False)} of column "
+            f"{json.dumps(field.name, ensure_ascii=False)} is not a valid {field.type}",
+            column=field.physical_name,
+            row=str(row),
+            file=files.column("path")[row].as_py(),
+        ) from error
 
 
 def _typed(values: pa.Array, field: Field, timezone: str) -> pa.Array:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
@@ -77,25 +76,13 @@ def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
 def with_default(column: Field, value: Any) -> Field:
     """Return a new column with a default value: that of the rows that are there, and of new ones that lack it.
 
-    The default of a struct is an empty one, whose fields have the defaults that the value names.
-
     Raises
     ------
     InvalidArgumentError
         It is not a value of the column's type.
     SchemaError
-        The type has no default values, or a field of a struct needs one.
+        The type has no default values.
     """
-    kind = column.type
-    if isinstance(kind, Struct) and isinstance(value, Mapping):
-        if not value.keys() <= set(kind.names):
-            raise InvalidArgumentError(f"{value!r:.80} cannot be written as a value of type {kind}")
-        named = {name: one for name, one in value.items() if one is not None}
-        fields = tuple(with_default(child, named[child.name]) if child.name in named else child for child in kind)
-        for child in fields:
-            if not child.nullable and child.default is None:
-                raise SchemaError(f"the field {child.name!r} is required: give it a default, too", column=column.name)
-        column, value = replace(column, type=Struct(fields)), {}
     text = default_json(value, column)
     kept = {**column.metadata, WRITE_DEFAULT: text}
     return replace(column, default=value_of_json(text, column.type), metadata=kept)
@@ -109,15 +96,16 @@ def default_json(value: Any, column: Field) -> Any:
     InvalidArgumentError
         It is not a value of the column's type.
     SchemaError
-        The type has no default values but null, or for a struct an empty one.
+        The type has no default values but null.
     """
     kind = column.type
     if isinstance(kind, (List, Map)) or str(kind) in ("variant", "void") or is_shape(column):
         raise SchemaError(f"columns of the type {kind} have no default values", column=column.name)
-    if isinstance(kind, Struct) and value != {}:
+    if isinstance(kind, Struct):
+        # The specification has empty structs as defaults, but iceberg-java loads no table with one.
         raise SchemaError(
-            "the default value of a struct is {}, and its fields have defaults of their own",
-            hint="set those of its fields",
+            "a struct has no default value of its own that all engines read",
+            hint=f'add it without one, and give its fields defaults, as by set_default("{column.name}.FIELD", value)',
             column=column.name,
         )
     return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)
