@@ -19,7 +19,6 @@ from deltaberg.errors import (
     InvalidArgumentError,
     InvalidPartitionValueError,
     SchemaError,
-    UnsupportedFeatureError,
 )
 from deltaberg.iceberg import IcebergTable
 
@@ -209,9 +208,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     table = _new(tmp_path)
     table.append(pa.table({"id": [1]}))
     (own,) = table.inspect("files")["file_path"].to_pylist()
-    other = create_table(tmp_path / "u", _COLUMNS, format="iceberg")
-    with pytest.raises(UnsupportedFeatureError, match="have field ids"):
-        other.add_files([own])
+    with pytest.raises(InvalidArgumentError, match="already"):
+        table.add_files([own])
+    ids = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    mixed = pa.schema([ids.with_nullable(False), pa.field("d", pa.date32())])
+    pq.write_table(pa.table({"id": [1], "d": [None]}, mixed), tmp_path / "mixed.parquet")
+    with pytest.raises(SchemaError, match="d of the file has no field id, although"):
+        table.add_files([str(tmp_path / "mixed.parquet")])
     for name in ("a.orc", "b.avro", "c"):
         (tmp_path / name).write_bytes(b"x")
         with pytest.raises(CorruptDataFileError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,7 @@ from pyarrow import orc
 from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError
 from deltaberg.schema import Field, Fixed, Primitive, Struct
 from deltaberg.schema.from_arrow import as_table_schema
 
@@ -183,7 +184,46 @@ def test_files_of_other_formats_that_do_not_fit_are_refused(tmp_path: Path, form
     done = table.add_files([_write(tmp_path / f"a.{form}", {"id": ids, "g": ones})])
     assert done.added_rows == 2
     assert table.inspect("files")["partition"].to_pylist() == [{"d": None, "g": 1.0}]
-    other = create_table(tmp_path / "u", columns, format="iceberg", properties={"write.format.default": form})
-    other.append(pa.table({"id": [1]}))
-    with pytest.raises(UnsupportedFeatureError, match="have field ids"):
-        table.add_files(other.inspect("files")["file_path"].to_pylist())
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_field_ids_say_which_columns_those_of_a_file_are(tmp_path: Path, form: str) -> None:
+    """Ids that fit are taken, at every level and after a rename; others are those of another table."""
+    inner = pa.struct([("x", pa.int64()), ("y", pa.float64())])
+    kinds = [("id", pa.int64()), ("s", inner), ("k", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))]
+    properties = {"write.format.default": form}
+
+    def of(name: str, *columns: tuple[str, pa.DataType], **more: Any) -> Any:
+        return create_table(tmp_path / name, pa.schema(columns), format="iceberg", properties=properties, **more)
+
+    def files(table: Any) -> list[str]:
+        found: list[str] = table.inspect("files")["file_path"].to_pylist()
+        return found
+
+    theirs = of("theirs", *kinds)
+    row = {"id": 1, "s": {"x": 1, "y": 1.5}, "k": [{"x": 2, "y": None}], "m": [("a", {"x": 3, "y": 2.5})]}
+    theirs.append(pa.Table.from_pylist([row], schema=pa.schema(kinds)))
+    table = of("t", *kinds, partition_by="id")
+    table.alter().rename("s.x", "z").rename("k.element.y", "w").commit()
+    table.add_files(files(theirs))
+    new = {**row, "s": {"z": 1, "y": 1.5}, "k": [{"x": 2, "w": None}], "m": [("a", {"x": 3, "y": 2.5})]}
+    assert table.scan().to_arrow().to_pylist() == [new]
+    assert table.scan("id = 2 OR s.z > 1").files().num_rows == 0
+    assert table.scan("id = 1 AND s.z = 1").count() == 1
+    more = of("more", *kinds)
+    more.alter().add("more", pa.int64()).commit()
+    others: list[tuple[Any, str, str]] = [
+        (of("swapped", *reversed(kinds[:2])), r"field id \d, which is that of '(id|s)'", "(id|s)"),
+        (more, "which the table has not here", "more"),
+        (of("text", ("id", pa.string())), "of the type long, and string in the file", "id"),
+        (of("named", ("number", pa.int64())), "field id 1, which is that of 'id'", "number"),
+        (of("inside", kinds[0], ("s", pa.struct([("q", pa.int64())]))), "field id 3?|not here", r"s\.q|s"),
+        (of("flat", ("id", pa.int64()), ("v", pa.int64()), kinds[2]), "field id 2, which is that of 's'", "v"),
+    ]
+    for other, message, column in others:
+        schema = other.scan().to_arrow().schema
+        other.append(pa.table([pa.nulls(1, kind) for kind in schema.types], names=schema.names))
+        with pytest.raises(SchemaError, match=message) as caught:
+            table.add_files(files(other))
+        assert re.fullmatch(column, str(caught.value.context["column"]))
+    assert table.refresh().scan().count() == 1

@@ -415,8 +415,6 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
             The name of a directory gives a partition column a value that is none of its type.
         SchemaError
             The columns of a file do not fit those of the table.
-        UnsupportedFeatureError
-            The columns of a file have field ids.
         CorruptDataFileError
             A file cannot be decoded.
 

@@ -27,7 +27,7 @@ from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.new_columns import given_columns, iceberg_columns, own_types
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.operations.columns import extend_name_mapping, nullable_field
-from deltaberg.iceberg.operations.file_columns import columns_without_nulls
+from deltaberg.iceberg.operations.file_columns import columns_without_nulls, named_by_ids
 from deltaberg.iceberg.partition.structs import partition_struct, path_to_id
 from deltaberg.iceberg.partition.transforms import Bucket, Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.transaction.pending import AddedFiles
@@ -40,6 +40,7 @@ from deltaberg.schema import (
     Primitive,
     Struct,
     arrow_type,
+    field_id,
     has_field_ids,
     join_name,
 )
@@ -88,8 +89,6 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         The name of a directory gives a partition column a value that is none of its type.
     SchemaError
         The columns of a file do not fit those of the table.
-    UnsupportedFeatureError
-        The columns of a file have field ids.
     CorruptDataFileError
         A file cannot be decoded.
     """
@@ -216,11 +215,14 @@ class _Contents:
 
     def _of_footer(self, footer: Footer, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
         held = iceberg_columns(footer.columns)
+        if footer.has_ids:
+            held = named_by_ids(self.metadata, held, footer.schema)
         required = columns_without_nulls(
             self.metadata, held, self._names, shown, has_ids=footer.has_ids, format="parquet"
         )
+        names = _names_by_id(footer.schema, ()) if footer.has_ids else {}
         leaves = {
-            number: (tuple(part.name for part in path), arrow_type(path[-1].type))
+            number: (names.get(path[-1].id, tuple(part.name for part in path)), arrow_type(path[-1].type))
             for number, path in self._paths.items()
         }
         known = footer_statistics(footer, leaves)
@@ -234,6 +236,8 @@ class _Contents:
             nonlocal held
             held = given_columns(file_schema, self.metadata.format_version)
             has_ids = has_field_ids(file_schema)
+            if has_ids:
+                held = named_by_ids(self.metadata, held, file_schema)
             required.extend(
                 columns_without_nulls(self.metadata, held, self._names, shown, has_ids=has_ids, format=one.format)
             )
@@ -317,6 +321,17 @@ def _shown_value(column: Field, text: str | None) -> pa.Scalar:
         raise InvalidPartitionValueError(
             f"{text!r:.80} in the name of the directory is not a value of the type {column.type}", column=column.name
         ) from error
+
+
+def _names_by_id(within: pa.Schema | pa.StructType, above: tuple[str, ...]) -> dict[int | None, tuple[str, ...]]:
+    """Return the names that lead to the columns of a file outside of lists and maps, by their field ids."""
+    found = {}
+    for child in within:
+        path = (*above, child.name)
+        found[field_id(child)] = path
+        if pt.is_struct(child.type):
+            found.update(_names_by_id(child.type, path))
+    return found
 
 
 def _is_nullable(path: Sequence[Field]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from deltaberg.errors import SchemaError, UnsupportedFeatureError
+import pyarrow as pa
+
+from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion
 from deltaberg.schema import (
@@ -17,11 +20,13 @@ from deltaberg.schema import (
     NameMapping,
     Primitive,
     Struct,
+    field_id,
+    inner_types,
     join_name,
     nested_fields,
 )
 
-__all__ = ["columns_without_nulls"]
+__all__ = ["columns_without_nulls", "named_by_ids"]
 
 #: Types that the files of a format do not tell apart: how many digits of a second timestamps of ORC have, and whether
 #: sixteen bytes are a UUID, which older releases of pyarrow do not tell.
@@ -53,13 +58,13 @@ def columns_without_nulls(
     metadata
         The metadata of the table.
     held
-        The columns of the file, in types of Iceberg.
+        The columns of the file, in types of Iceberg, with names of the table.
     names
         The name mapping of the table.
     elsewhere
         The ids of columns whose values readers take from the partition.
     has_ids
-        Whether columns of the file have field ids.
+        Whether columns of the file have field ids, by which readers find them; else they do by their names.
     format
         The format of the file.
 
@@ -68,17 +73,9 @@ def columns_without_nulls(
     SchemaError
         A column is not one of the table, or has a type that cannot be read as that of the table, or a required one is
         missing.
-    UnsupportedFeatureError
-        Columns have field ids.
     """
-    if has_ids:
-        raise UnsupportedFeatureError(
-            "the columns of the file have field ids, which may be those of another table",
-            hint="read the file, and append its rows",
-            feature="field ids",
-        )
     schema = metadata.current_schema.struct
-    for child in held:
+    for child in () if has_ids else held:
         mapped, own = names.find(child.name), schema.get(child.name)
         if own is None or mapped is None or mapped.id != own.id:
             raise _unknown(child.name, mapped, schema)
@@ -90,6 +87,77 @@ def columns_without_nulls(
         elif not column.nullable and column.default is None and column.id not in elsewhere:
             raise SchemaError("the file lacks a required column", column=column.name)
     return found
+
+
+def named_by_ids(metadata: TableMetadata, held: Struct, file_schema: pa.Schema) -> Struct:
+    """Return the columns of a file with field ids, under the names that the table has for these.
+
+    An id is not taken for that of another table as long as the column has a name that the table has, or had, for it.
+
+    Parameters
+    ----------
+    held
+        The columns of the file, in types of Iceberg.
+    file_schema
+        The same columns, with their ids.
+
+    Raises
+    ------
+    SchemaError
+        A column has no id, or one that the table has not in this place, or not under this name.
+    """
+    names: dict[int | None, set[str]] = {}
+    for known in metadata.schemas.values():
+        for kind in inner_types(known.struct):
+            for child in nested_fields(kind):
+                names.setdefault(child.id, set()).add(child.name)
+    return _Ids(names).fields(metadata.current_schema.struct, held, list(file_schema), ())
+
+
+class _Ids:
+    """Finds the columns of a table by the ids of those of a file; ``names`` are those that they have, or had."""
+
+    def __init__(self, names: Mapping[int | None, Container[str]]) -> None:
+        self._names = names
+
+    def fields(self, own: Struct, held: Struct, stored: Sequence[pa.Field], path: tuple[str, ...]) -> Struct:
+        """Return the fields of a struct of the file under their names in the table."""
+        known = {child.id: child for child in own}
+        found = []
+        for child, with_id in zip(held, stored, strict=True):
+            number, place = field_id(with_id), join_name((*path, child.name))
+            if number is None:
+                raise self._refused("has no field id, although other columns of the file have", place)
+            column = known.get(number)
+            if column is None:
+                raise self._refused(f"has the field id {number}, which the table has not here", place)
+            if child.name not in self._names[number]:
+                raise self._refused(f"has the field id {number}, which is that of {column.name!r}", place)
+            inside = self._inside(column.type, child.type, with_id.type, (*path, child.name))
+            found.append(replace(child, name=column.name, physical_name="", type=inside))
+        return Struct(tuple(found))
+
+    def _inside(self, own: DataType, held: DataType, stored: pa.DataType, path: tuple[str, ...]) -> DataType:
+        if isinstance(own, Struct) and isinstance(held, Struct):
+            return self.fields(own, held, list(stored), path)
+        if isinstance(own, List) and isinstance(held, List):
+            return List(self._part(own.element, held.element, stored.value_field, path, "element"))
+        if isinstance(own, Map) and isinstance(held, Map):
+            key = self._part(own.key, held.key, stored.key_field, path, "key")
+            return Map(key, self._part(own.value, held.value, stored.item_field, path, "value"))
+        return held
+
+    def _part(self, own: Field, held: Field, stored: pa.Field, path: tuple[str, ...], step: str) -> Field:
+        place = (*path, step)
+        if field_id(stored) != own.id:
+            raise self._refused(f"has the field id {field_id(stored)}, and {own.id} in the table", join_name(place))
+        return replace(held, type=self._inside(own.type, held.type, stored.type, place))
+
+    @staticmethod
+    def _refused(what: str, place: str) -> SchemaError:
+        return SchemaError(
+            f"the column {place} of the file {what}", hint="read the file, and append its rows", column=place
+        )
 
 
 def _unknown(name: str, mapped: MappedField | None, schema: Struct) -> SchemaError:
