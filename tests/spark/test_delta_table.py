@@ -252,6 +252,34 @@ def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
         DeltaTable.create(spark).addColumn("n", "int", generatedAlwaysAs="1", generatedByDefaultAs=IdentityGenerator())
 
 
+def test_texts_have_the_lengths_that_builders_are_told(spark: Any, tmp_path: Path) -> None:
+    """Spark's tasks write, read and find them as this process does, and leave rows alone that an upsert leaves."""
+    path = str(tmp_path / "t")
+    inner = st.StructField("s", st.StructType([st.StructField("a", st.ArrayType(st.VarcharType(3)))]))
+    builder = DeltaTable.create(spark).location(path).addColumn("id", "bigint").addColumn("c", "Char (3)")
+    builder.addColumn("v", st.VarcharType(3)).addColumns([inner]).addColumn("p", "char(2)").partitionedBy("p").execute()
+    table = deltaberg.DeltaTable(path)
+    frame = spark.sql("SELECT 1L AS id, 'a' AS c, 'b    ' AS v, named_struct('a', array('x  ')) AS s, 'p' AS p")
+    result = table.append(frame)
+    assert (result.road, table.scan().to_arrow().to_pylist()) == (
+        "arrow",
+        [{"id": 1, "c": "a  ", "v": "b  ", "s": {"a": ["x  "]}, "p": "p "}],
+    )
+    assert [tuple(row) for row in table.scan("c = 'a' AND p = 'p'").to_spark(spark).select("c", "p").collect()] == [
+        ("a  ", "p ")
+    ]
+    for wrong in ("1L AS id, 'abcd' AS c", "1L AS id, named_struct('a', array('abcd')) AS s", "1L AS id, 'abc' AS p"):
+        with pytest.raises(ConstraintViolationError, match="too long"):
+            table.append(spark.sql(f"SELECT {wrong}"))
+    on_spark = table.on_spark(spark)
+    assert "nothing was to be done" in str(on_spark.upsert(frame, "c"))
+    changed = on_spark.upsert(
+        frame.withColumn("v", frame.c).unionByName(frame.selectExpr("2L AS id", "'z' AS c", "v", "s", "p")), "c"
+    )
+    assert [changed.metrics[f"numTargetRows{name}"] for name in ("Updated", "Inserted")] == [1, 1]
+    assert sorted(row["v"] for row in table.refresh().scan().to_arrow().to_pylist()) == ["a", "b  "]
+
+
 def test_builders_lose_nothing_that_they_are_told(spark: Any) -> None:
     """Nor do they take arguments of other types."""
     builder: Any = DeltaTable.create(spark)

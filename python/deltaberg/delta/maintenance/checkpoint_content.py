@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -110,7 +111,9 @@ class CheckpointContent:
             if found.parsed is not None:
                 made["stats_parsed"] = found.parsed
             if self._partition_type is not None:
-                values = read_partition_values(rows, self._snapshot.partition_fields)
+                # Values are those that are recorded, without the spaces that readers pad them with.
+                fields = [replace(field, length=None) for field in self._snapshot.partition_fields]
+                values = read_partition_values(rows, fields)
                 made["partitionValues_parsed"] = pa.StructArray.from_arrays(values, fields=list(self._partition_type))
             yield _structs(rows, kind, made)
 
