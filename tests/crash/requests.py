@@ -105,9 +105,9 @@ def _try_one(tally: Tally, verdict: Verdict, place: Place, number: int, name: st
     """Disturb one request, and return whether the operation ended with an error."""
     at = place.copy()
     place.proxy.trouble = _Requests(number, place.troubles[name])
-    operation, error = verdict.operation, None
+    operation, error, result = verdict.operation, None, None
     try:
-        operation.run(place.through_gateway(at))
+        result = operation.run(place.through_gateway(at))
     except Exception as caught:  # noqa: BLE001 - what it may be is checked below
         error = caught
     # A request that was given up may arrive only now.
@@ -118,7 +118,9 @@ def _try_one(tally: Tally, verdict: Verdict, place: Place, number: int, name: st
     allowed = _RAISED_IN_CATALOG if operation.in_catalog or is_refused else _RAISED
     if error is not None and not isinstance(error, allowed):
         tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
-    state = look_after(tally, verdict, where, at, partial(place.files, at), acknowledged=error is None)
+    # The result of a compaction names the groups that were refused.
+    acknowledged = error is None and not getattr(result, "conflicts", None)
+    state = look_after(tally, verdict, where, at, partial(place.files, at), acknowledged=acknowledged)
     if isinstance(error, CommitUnknownError) and state is not None:
         tally.wrong += [f"{where}: {sentence}" for sentence in _unknown(verdict, state, at, error)]
     return error is not None
