@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -41,17 +42,19 @@ class _Change:
 
     def send(self) -> PutResult:
         self.calls.append("send")
-        return _next(self.sends)
+        found: PutResult = _next(self.sends)
+        return found
 
     def confirm(self) -> Fate:
         return Fate.OURS
 
     def look(self) -> Fate:
         self.calls.append("look")
-        return _next(self.looks)
+        found: Fate = _next(self.looks)
+        return found
 
 
-def _next(script: list) -> object:  # type: ignore[type-arg]
+def _next(script: list[Any]) -> Any:
     found = script.pop(0) if len(script) > 1 else script[0]
     if isinstance(found, DeltabergError):
         raise found
