@@ -97,11 +97,9 @@ def test_a_transaction_without_an_answer(
     assert bool(_files(tmp_path) - before) == (what == "append")
 
 
-@pytest.mark.parametrize("what", _CHANGES)
+@pytest.mark.parametrize("what", sorted(_CHANGES.keys() - {"append"}))
 def test_a_statement_that_fails(what: str, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was changed, and that is said."""
-    if what == "append":
-        pytest.skip("a swap is sent again: see test_sql_commits.py")
+    """Nothing was changed, and that is said. A swap of an append is sent again instead."""
     execute = sa.Connection.execute
 
     def failing(self: sa.Connection, statement: Any, *values: Any, **named: Any) -> Any:
