@@ -102,7 +102,7 @@ def _refusal(
         taken = f"{len(places)} argument{'' if len(places) == 1 else 's'}"
         return ArgumentNameError(f"{shown}() takes {taken} without a name, but {count} were given", hint=hint)
     missing = next(one for one in parameters[max(count, 0) :] if one.default is one.empty and one.name not in named)
-    return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=f"pass {missing.name}=")
+    return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=_given(missing.name))
 
 
 def _instead(name: str, names: Sequence[str]) -> str:
@@ -110,8 +110,13 @@ def _instead(name: str, names: Sequence[str]) -> str:
     known = [ours for ours in _ELSEWHERE.get(name, ()) if ours in names]
     close = known or get_close_matches(name, names, n=1)
     if close:
-        return f"pass {close[0]}="
+        return _given(close[0])
     return f"its arguments are {_listed(names)}" if names else "it takes no arguments"
+
+
+def _given(name: str) -> str:
+    """Return how an argument is given."""
+    return f"pass {name}="
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -27,6 +28,8 @@ class IcebergMachine(ModelMachine):
         super().__init__()
         self.catalog: Any = None
         self.begin = 0
+        #: Whether files may be written that delete rows of others.
+        self.has_deletes = False
         #: The snapshots that versions made, by version.
         self.snapshots: dict[int, int] = {}
         #: The versions that tags name, and the columns and rows of branches.
@@ -54,6 +57,20 @@ class IcebergMachine(ModelMachine):
         """Return the versions that made a snapshot."""
         return list(self.snapshots)
 
+    def feed(self, first: int, last: int) -> tuple[list[int], Any]:
+        """Return the versions that made the snapshots between two, if the one led to the other."""
+        table = self.open()
+        versions = {snapshot: version for version, snapshot in self.snapshots.items()}
+        led = [one.snapshot_id for one in table.metadata.ancestors(table.metadata.snapshots[self.snapshots[last]])]
+        if self.snapshots[first] not in led:
+            return [last], table.changes(self.snapshots[last], self.snapshots[last])
+        between = led[: led.index(self.snapshots[first]) + 1][::-1]
+        return [versions[snapshot] for snapshot in between], table.changes(self.snapshots[first], self.snapshots[last])
+
+    def version_of(self, known: list[int], row: Row) -> int:
+        """Return the version that made the snapshot that a row of a change feed names."""
+        return next(version for version in known if self.snapshots[version] == row["_commit_snapshot_id"])
+
     def _landed(self) -> None:
         super()._landed()
         now = self.open().snapshot_id
@@ -75,6 +92,7 @@ class IcebergMachine(ModelMachine):
             self.catalog = deltaberg.load_catalog("model", type="sql", uri=uri, warehouse=self.root)
             self.catalog.create_namespace("db")
         self.partitioned = partitioned
+        self.has_deletes = version != "1"
         properties = {
             "format-version": version,
             **({} if version == "1" else {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}),
@@ -91,6 +109,15 @@ class IcebergMachine(ModelMachine):
         self.stale = self.open()
         self.begin = version_of(Path(self.table.metadata_location).name) or 0
         self._landed()
+
+    @precondition(lambda self: self.versions and self.has_deletes)
+    @rule(keys=st.sets(st.integers(0, 9), min_size=1, max_size=3))
+    def delete_by_keys(self, keys: set[int]) -> None:
+        """Delete the rows with some keys, without reading the table."""
+        self.table.refresh()
+        given = pa.table({"id": pa.array(sorted(keys), pa.int64())})
+        left = [row for row in self.rows if row["id"] not in keys]
+        self._write(lambda table: table.delete_by_keys(given), lagging=False, rows=left)
 
     # Branches and tags
 

@@ -57,6 +57,15 @@ class TableMachine(ModelMachine):
         if version and version % self.interval == 0:
             self.checkpoints.add(version)
 
+    def feed(self, first: int, last: int) -> tuple[list[int], Any]:
+        """Return all versions of a range: those without a recorded feed are derived from files."""
+        scan = self.open(last).changes(first + 1, last, derived=True)
+        return list(range(first, last + 1)), scan
+
+    def version_of(self, known: list[int], row: Row) -> int:
+        """Return the version that a row of a change feed names."""
+        return int(row["_commit_version"])
+
     @initialize(
         mode=st.sampled_from(["none", "name", "id"]),
         partitioned=st.booleans(),

@@ -50,6 +50,20 @@ def test_a_writer_that_loses_a_row_is_found(
         run_model(1, runs=8, steps=8, machine=machine)
 
 
+@pytest.mark.parametrize(("table", "machine"), [(DeltaTable, TableMachine), (IcebergTable, IcebergMachine)])
+def test_a_feed_that_loses_a_row_is_found(
+    monkeypatch: pytest.MonkeyPatch, table: Any, machine: type[ModelMachine]
+) -> None:
+    changes = table.changes
+
+    def forgetful(self: Any, *given: Any, **options: Any) -> Any:
+        return changes(self, *given, **options, filter="id < 2")
+
+    monkeypatch.setattr(table, "changes", forgetful)
+    with pytest.raises(AssertionError):
+        run_model(1, runs=8, steps=8, machine=machine)
+
+
 def test_a_writer_that_removes_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def growing(self: DeltaTable, data: Any, **options: Any) -> Any:
         return self.append(data, schema_mode="merge")

@@ -131,7 +131,7 @@ class CommitPolicy:
         if instant is None or not 0 <= instant <= _LAST_INSTANT:
             raise InvalidArgumentError(
                 f"now of CommitPolicy gave {given!r:.200}, which is no number of milliseconds from 1970 to 9999",
-                hint="give an integer, such as time.time_ns() // 1_000_000",
+                hint="give a whole number, as the clock of this machine does",
             )
         return instant
 
