@@ -59,7 +59,7 @@ class IcebergMachine(ModelMachine):
 
     def feed(self, first: int, last: int) -> tuple[list[int], Any]:
         """Return the versions that made the snapshots between two, if the one led to the other."""
-        table = self.open()
+        table = self.open(last)
         versions = {snapshot: version for version, snapshot in self.snapshots.items()}
         led = [one.snapshot_id for one in table.metadata.ancestors(table.metadata.snapshots[self.snapshots[last]])]
         if self.snapshots[first] not in led:
