@@ -13,7 +13,6 @@ from deltaberg import kernels
 from deltaberg.delta.schema.schema import partition_type_name
 from deltaberg.errors import EvaluationError, InvalidPartitionValueError
 from deltaberg.schema import Field, Primitive, Struct, arrow_type, as_array, pad_texts
-from deltaberg.table.write import empty_to_null
 
 __all__ = ["partition_value_texts", "read_partition_values"]
 
@@ -57,6 +56,7 @@ def _cast(files: pa.Table, maps: pa.MapArray, field: Field, timezone: str) -> pa
     """Return the values of a partition column as Spark casts their texts."""
     from deltaberg.expressions.values.bind import bind_value
     from deltaberg.expressions.values.tree import Cast, ColumnValue
+    from deltaberg.table.write import empty_to_null
 
     texts = empty_to_null(pc.map_lookup(maps, pa.scalar(field.physical_name), "last"))
     if field.type in _INTEGERS:
