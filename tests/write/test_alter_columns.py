@@ -152,7 +152,7 @@ def test_the_table_is_described(tmp_path: Path) -> None:
     [
         (lambda alter: alter.move("a"), InvalidArgumentError, "behind or before another one, or to the front"),
         (lambda alter: alter.move("a", after="b", first=True), InvalidArgumentError, "exclude each other"),
-        (lambda alter: alter.move("a", after="a"), InvalidArgumentError, "behind itself"),
+        (lambda alter: alter.move("a", after="a"), InvalidArgumentError, "next to itself"),
         (lambda alter: alter.move("nope", first=True), ColumnNotFoundError, "nope"),
         (lambda alter: alter.move("a", after="nope"), ColumnNotFoundError, "nope"),
         (lambda alter: alter.move("s.x", after="a"), ColumnNotFoundError, "'a'"),
