@@ -133,7 +133,10 @@ def test_the_newest_metadata_file_is_named_as_it_is_recorded(tmp_path: Path) -> 
 
 
 def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Random) -> None:
-    """The sums equal those over every file, for two specs, with nulls, NaN and zeros of both signs."""
+    """The sums equal those over every file, for two specs, with nulls, NaN and zeros of both signs.
+
+    Files of two specs whose partition values are the same are of one partition, as in iceberg-spark.
+    """
     specs = [
         [
             {"source-id": 2, "name": "d", "transform": "identity"},
@@ -157,7 +160,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
                 file = builder.data(rows, partition=partition, spec_id=spec_id)
                 file.content = int(kind == "position")
             files.append(file)
-            sums = wanted[(spec_id, repr(partition.get("d")), partition["s"])]
+            sums = wanted[repr(partition.get("d")), partition["s"]]
             prefix = "" if kind == "data" else f"{kind}_delete_"
             sums[f"{prefix}record_count"] += len(rows)
             sums[f"{prefix}file_count"] += 1
@@ -165,7 +168,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
             sums["last_updated_snapshot_id"] = 1000 + len(builder.snapshots)
         builder.commit(*files)
     table = open_table(builder.root, "iceberg")
-    found = {(row["spec_id"], repr(row["partition"]["d"]), row["partition"]["s"]): row for row in _rows(table)}
+    found = {(repr(row["partition"]["d"]), row["partition"]["s"]): row for row in _rows(table)}
     assert found.keys() == wanted.keys()
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots}
     for key, row in found.items():
@@ -177,6 +180,26 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
         for name, total in (("files", "file_count"), ("rows", "record_count")):
             expected = sum(one[f"{prefix}{total}"] for one in wanted.values())
             assert sums.get(content, {name: 0})[name] == expected
+
+
+def test_a_table_without_partitions_has_no_partition_column(tmp_path: Path) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}]), builder.data([{"id": 2}, {"id": 3}]))
+    table = open_table(builder.root, "iceberg")
+    assert "partition" not in table.inspect("files").column_names
+    assert "partition" not in [child.name for child in table.inspect("entries").schema.field("data_file").type]
+    (row,) = _rows(table)
+    assert (row["record_count"], row["file_count"]) == (3, 2)
+    assert not {"partition", "spec_id"} & row.keys()
+
+
+def test_files_of_two_specs_with_the_same_values_are_one_partition(tmp_path: Path) -> None:
+    specs = [[], [{"source-id": 2, "name": "s", "transform": "identity"}]]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"}, specs=specs)
+    builder.commit(builder.data([{"id": 1}], spec_id=0))
+    builder.commit(builder.data([{"id": 2}], partition={"s": None}, spec_id=1))
+    (row,) = _rows(open_table(builder.root, "iceberg"))
+    assert (row["partition"], row["spec_id"], row["file_count"]) == ({"s": None}, 1, 2)
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

@@ -286,7 +286,9 @@ class LocalOutput(OutputFile):
 
 
 def _meta(path: str, found: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000, str(found.st_ino))
+    # Devices and pipes have no size, which is not to say that they are empty files.
+    size = found.st_size if stat.S_ISREG(found.st_mode) else max(found.st_size, 1)
+    return ObjectMeta(path, size, found.st_mtime_ns // 1_000_000, str(found.st_ino))
 
 
 @contextmanager

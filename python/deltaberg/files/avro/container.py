@@ -19,7 +19,7 @@ _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 #: The memory that the values of every file may take, in bytes, and how many times its size those of a larger one may.
 #: What honest writers compress takes a tenth of that.
-_MEMORY, _MOST_TIMES = 160 << 20, 32
+_MEMORY, _MOST_TIMES = 128 << 20, 32
 _CODECS = {"null": "null", "deflate": "deflate", "snappy": "snappy", "zstandard": "zstandard", "zstd": "zstandard"}
 
 

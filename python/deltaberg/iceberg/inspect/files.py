@@ -53,12 +53,12 @@ def _file_rows(found: Entries, source: IcebergSource) -> pa.Table:
 
 
 def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Array]:
-    """Return the spec of entries, and their partition values in the struct of all specs."""
+    """Return the spec of entries, and their partition values in the struct of all specs, unless none has any."""
     own = as_array(found.table.column("partition"))
-    return {
-        "spec_id": pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), len(own)),
-        "partition": union_values(own, found.partition, source.partition),
-    }
+    columns = {"spec_id": pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), len(own))}
+    if len(source.partition):
+        columns["partition"] = union_values(own, found.partition, source.partition)
+    return columns
 
 
 def _no_files(source: IcebergSource) -> pa.Table:

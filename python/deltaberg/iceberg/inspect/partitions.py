@@ -39,11 +39,12 @@ def content_sums(source: IcebergSource) -> pa.Table:
 
 
 def partitions_table(source: IcebergSource) -> pa.Table:
-    """Return sums of live files for each partition and spec."""
+    """Return sums of live files for each partition, whatever its spec; one row if the table never had partitions."""
     files = _live_files(source)
-    partition = as_array(files.column("partition")) if len(files) else None
+    is_partitioned = "partition" in files.column_names
+    partition = as_array(files.column("partition")) if is_partitioned and len(files) else None
     values = [] if partition is None else [pc.struct_field(partition, [n]) for n in range(partition.type.num_fields)]
-    groups = row_codes([*values, as_array(files.column("spec_id"))], len(files))
+    groups = row_codes(values or [pa.repeat(pa.scalar(0, pa.int32()), len(files))], len(files))
     # Groups are numbered in the order in which they first occur.
     first = pc.index_in(groups.unique(), value_set=groups)
     count, one = files.column("record_count"), pa.repeat(pa.scalar(1, pa.int32()), len(files))
@@ -56,22 +57,31 @@ def partitions_table(source: IcebergSource) -> pa.Table:
             measured["total_data_file_size_in_bytes"] = pc.if_else(mine, files.column("file_size_in_bytes"), 0)
     table = pa.table({"group": groups, **measured})
     sums = table.group_by("group", use_threads=False).aggregate([(name, "sum") for name in measured])
-    columns = {name: files.column(name).take(first) for name in ("partition", "spec_id")}
+    newest = _last_updates(source, groups, files)
+    columns = (
+        {"partition": files.column("partition").take(first), "spec_id": newest["spec_id"]} if is_partitioned else {}
+    )
     columns |= {name: sums.column(f"{name}_sum") for name in measured}
     for name in measured:
         if name.endswith("file_count"):
             columns[name] = columns[name].cast(pa.int32())
-    return pa.table(columns | _last_updates(source, groups, as_array(files.column("snapshot_id"))))
+    return pa.table(columns | {name: newest[name] for name in ("last_updated_at", "last_updated_snapshot_id")})
 
 
-def _last_updates(source: IcebergSource, groups: pa.Int64Array, snapshots: pa.Int64Array) -> dict[str, pa.Array]:
-    """Return the newest snapshot that added files of each group, among those that the table still has."""
+def _last_updates(source: IcebergSource, groups: pa.Int64Array, files: pa.Table) -> dict[str, pa.Array]:
+    """Return the newest snapshot that added files of each group, of those that the table still has, and their spec."""
+    snapshots = as_array(files.column("snapshot_id"))
     known = list(source.metadata.snapshots.values())
     place = pc.index_in(snapshots, value_set=pa.array([found.snapshot_id for found in known], pa.int64()))
     times = pa.array([found.timestamp_ms for found in known], pa.int64()).take(place)
     table = pa.table({"group": groups, "time": times, "id": pc.if_else(place.is_valid(), snapshots, None)})
+    table = table.append_column("spec_id", files.column("spec_id"))
     order = [("group", "ascending"), ("time", "descending"), ("id", "descending")]
     newest_first = table.take(pc.sort_indices(table, order))
     first = pc.index_in(groups.unique(), value_set=as_array(newest_first.column("group")))
     newest = newest_first.take(first)
-    return {"last_updated_at": newest.column("time").cast(TIME), "last_updated_snapshot_id": newest.column("id")}
+    return {
+        "spec_id": newest.column("spec_id"),
+        "last_updated_at": newest.column("time").cast(TIME),
+        "last_updated_snapshot_id": newest.column("id"),
+    }

@@ -102,14 +102,14 @@ def _metrics_of(entries: Sequence[Entries]) -> pa.Table:
 
 
 def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
-    """Return the statistics of one column; those of a nested column are known for its leaves only."""
+    """Return the statistics of one column."""
     number, kind = child.id, child.type
     # A column of type unknown reads as null, whatever a writer counted.
-    if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "void":
+    if number is None or str(kind) == "void":
         return ColumnStats()
     nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
-    # Bounds of shapes are points, which do not bound the bytes of values.
-    if str(kind) == "variant" or is_shape(child):
+    # Structs, lists and maps have no bounds. Those of shapes are points, which do not bound the bytes of values.
+    if not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "variant" or is_shape(child):
         return ColumnStats(null_count=nulls)
     target = arrow_type(kind)
     lower, upper = (

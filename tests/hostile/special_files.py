@@ -1,0 +1,160 @@
+"""Tables of which one file is a named pipe, a device, a directory, or a sparse file of 50 GiB.
+
+Run as a module, it reads each of them, and prints what came of it: the outcome, whether the error names the file, the
+most memory that the process took, in MiB, and the seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from deltaberg import open_table
+from deltaberg.errors import DeltabergError
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.memory import peak_memory
+
+__all__ = ["KINDS", "PLACES"]
+
+_ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+_SIZE = 50 << 30
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        # Bytes at its start that let a reader go on.
+        file.write(
+            {".avro": b"Obj\x01", ".puffin": b"PFA1", ".parquet": b"PAR1", ".orc": b"ORC"}.get(path.suffix, b" ")
+        )
+        file.truncate(_SIZE)
+
+
+#: What takes the place of the file.
+KINDS: dict[str, Callable[[Path], None]] = {
+    "named pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "directory": Path.mkdir,
+    "sparse file": _sparse,
+}
+
+
+def _delta(root: Path, place: str) -> Path:
+    made = DeltaBuilder(root)
+    vector = made.vector([1])
+    made.create(
+        _ROWS.schema,
+        made.add(_ROWS, vector=vector, stats="count"),
+        protocol=made.features("deletionVectors", "v2Checkpoint"),
+    )
+    made.commit(made.add(_ROWS))
+    if place == "sidecar":
+        made.checkpoint(kind="uuid-parquet", sidecars=1)
+        for version in (0, 1):
+            (made.log / f"{version:020d}.json").unlink()
+        return next((made.log / "_sidecars").iterdir())
+    if place in ("checkpoint", "json checkpoint"):
+        (path,) = made.checkpoint(kind="classic" if place == "checkpoint" else "uuid-json")
+        for version in (0, 1):
+            (made.log / f"{version:020d}.json").unlink()
+        return path
+    return {
+        "log entry": made.log / f"{1:020d}.json",
+        "compaction": made.log / f"{0:020d}.{1:020d}.compacted.json",
+        "_last_checkpoint": made.log / "_last_checkpoint",
+        "checksum": made.log / f"{1:020d}.crc",
+        "data file": next(root.glob("*.parquet")),
+        "deletion vector": next(root.glob("*.bin")),
+    }[place]
+
+
+def _iceberg(root: Path, place: str) -> Path:
+    made = IcebergBuilder(root, {"id": "long"}, format_version=3 if place == "deletion vector" else 2)
+    kind = place.partition(" ")[0] if place in ("avro file", "orc file") else "parquet"
+    file = made.data([{"id": 1}, {"id": 2}], format=kind)
+    made.commit(file)
+    if place == "position deletes":
+        deletes = made.position_deletes([(file, 0)])
+        made.commit(deletes)
+        return Path(deletes.path)
+    if place == "equality deletes":
+        deletes = made.equality_deletes([1], [{"id": 1}])
+        made.commit(deletes)
+        return Path(deletes.path)
+    if place == "deletion vector":
+        vectors = made.deletion_vectors({file.path: [0]})
+        made.commit(*vectors)
+        return Path(vectors[0].path)
+    if place == "version hint":
+        return root / "metadata" / "version-hint.text"
+    names = {"metadata file": "*.metadata.json", "manifest list": "snap-*.avro", "manifest": "m*.avro"}
+    found = sorted((root / "metadata").glob(names[place])) if place in names else [Path(file.path)]
+    return found[-1]
+
+
+#: Where such a file is put: which format makes the table, and whether the rows can be read without the file.
+PLACES: dict[tuple[str, str], bool] = {
+    ("delta", "log entry"): False,
+    ("delta", "compaction"): True,
+    ("delta", "_last_checkpoint"): True,
+    ("delta", "checksum"): True,
+    ("delta", "checkpoint"): False,
+    ("delta", "json checkpoint"): False,
+    ("delta", "sidecar"): False,
+    ("delta", "data file"): False,
+    ("delta", "deletion vector"): False,
+    ("iceberg", "version hint"): True,
+    ("iceberg", "metadata file"): False,
+    ("iceberg", "manifest list"): False,
+    ("iceberg", "manifest"): False,
+    ("iceberg", "data file"): False,
+    ("iceberg", "avro file"): False,
+    ("iceberg", "orc file"): False,
+    ("iceberg", "position deletes"): False,
+    ("iceberg", "equality deletes"): False,
+    ("iceberg", "deletion vector"): False,
+}
+_MAKERS = {"delta": _delta, "iceberg": _iceberg}
+
+
+def _outcome(root: Path, place: str) -> tuple[str, str]:
+    try:
+        open_table(root, validate=place == "checksum").scan().to_arrow()
+    except DeltabergError as error:
+        return type(error).__name__, str(error)
+    except BaseException as error:  # noqa: BLE001 - what is not ours is what is looked for
+        return f"not ours: {error!r}"[:300], ""
+    return "rows", ""
+
+
+def main(folder: Path) -> list[tuple[str, str, str, str, bool, int, float]]:
+    """Read every table, and return what came of each."""
+    _delta(folder / "warm", "data file")
+    _outcome(folder / "warm", "data file")
+    begin = peak_memory()
+    found = []
+    for number, (table, place) in enumerate(PLACES):
+        for kind, put in KINDS.items():
+            root = folder / f"{number}" / kind.replace(" ", "-")
+            path = _MAKERS[table](root, place)
+            path.unlink(missing_ok=True)
+            put(path)
+            start = time.monotonic()
+            outcome, text = _outcome(root, place)
+            taken = peak_memory() - begin >> 20
+            is_named = path.name in text
+            found.append((table, place, kind, outcome, is_named, taken, time.monotonic() - start))
+    return found
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        print(json.dumps(main(Path(scratch))))
+        sys.exit(0)
