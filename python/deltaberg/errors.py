@@ -378,7 +378,7 @@ class ArgumentNameError(InvalidArgumentError, TypeError):
 
 
 class TooLargeError(DeltabergError, OverflowError):
-    """A result would exceed a limit of Arrow or of the table format."""
+    """A result, or what is read for it, would exceed a limit: of Arrow, of the table format, or of memory."""
 
 
 class MissingDependencyError(DeltabergError, ImportError):
