@@ -33,7 +33,7 @@ def run_job(facts: SessionFacts, call: Callable[[], _Result]) -> _Result:
     KeyboardInterrupt
         Ctrl-C came meanwhile. The jobs are cancelled by then, and the call has ended.
     """
-    if facts.is_remote or threading.current_thread() is not threading.main_thread():
+    if facts.is_remote or threading.get_ident() != threading.main_thread().ident:
         return call()
     context = facts.session.sparkContext
     tag = f"deltaberg-{uuid.uuid4()}"
