@@ -43,7 +43,7 @@ _ACTIONS: dict[str, dict[str, Any]] = {
     "checkpointMetadata": {"version": 1, "tags": {}},
 }
 #: Values of which no member may have either.
-_WRONG = ([[]], {"a": [1.5]})
+_WRONG: tuple[Any, ...] = ([[]], {"a": [1.5]})
 
 
 def _places(members: dict[str, Any]) -> list[tuple[str, ...]]:

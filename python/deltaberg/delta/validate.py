@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +18,7 @@ from deltaberg.delta.log.version_checksum import checksum_name, read_version_che
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
 from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.lossless_json import read_json
 from deltaberg.schema import DataType, List, Map, Struct, as_array
 from deltaberg.storage import PathResolver, StoreSpec
 
@@ -118,7 +118,7 @@ def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
 
 def _lines(data: bytes) -> dict[int, dict[str, Any]]:
     """Return the lines of a log entry that are not empty, by their numbers."""
-    lines = {number: json.loads(line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()}
+    lines = {number: read_json(line, plain=True) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()}
     for number, members in lines.items():
         for name, fields in members.items():
             if fields is not None:

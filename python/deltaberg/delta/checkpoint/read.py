@@ -5,7 +5,6 @@ They are Parquet files, or JSON with the same actions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -19,6 +18,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.names import LOG_DIRECTORY, SIDECAR_DIRECTORY
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, ObjectNotFoundError
+from deltaberg.lossless_json import read_json
 from deltaberg.storage import PathResolver
 
 __all__ = ["Checkpoint"]
@@ -100,7 +100,7 @@ class Checkpoint:
         """Count the rows, or lines of JSON, that hold more than one action; each must hold one."""
         if self._is_json:
             return sum(
-                len(json.loads(line)) > 1 for line in self._log.read(self._entries[0]).split(b"\n") if line.strip()
+                len(read_json(line)) > 1 for line in self._log.read(self._entries[0]).split(b"\n") if line.strip()
             )
         sidecars = [part for part in self.file_parts if part not in self._main_parts]
         return sum(part.crowded_rows() for part in [*self._main_parts, *sidecars])
