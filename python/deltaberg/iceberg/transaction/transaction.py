@@ -441,9 +441,7 @@ class Transaction:
             check(base)
         held = requirements_of(self._loaded.metadata, self._updates)
         updates = list(self._updates)
-        after = base
-        if updates:
-            after = apply_updates(base, updates, now_ms=self._now())
+        after = apply_updates(base, updates, now_ms=self._now()) if updates else base
         if not self.pending.is_empty:
             source = self._source(after, self._target.parent(after))
             check_conflicts(self.claims, self.planned, source)
@@ -456,7 +454,6 @@ class Transaction:
     def _finish(self, found: Committed | None) -> CommitResult:
         loaded = self._loaded if found is None else found.loaded
         has_snapshot = found is not None and not self.pending.is_empty
-        snapshot_id = int(self.token) if has_snapshot else self._target.newest(loaded.metadata)
         operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
         tally = self._production.tally
         self.result = commit_result(
@@ -465,7 +462,7 @@ class Transaction:
             tally,
             operation=tally.operation if has_snapshot else operation,
             token=self.token,
-            snapshot_id=snapshot_id,
+            snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
             metrics=self.metrics,
         )
@@ -474,10 +471,7 @@ class Transaction:
         return self.result
 
     def abort(self) -> None:
-        """End the transaction without a commit, and delete the files that were written for it.
-
-        After a commit was tried this does nothing.
-        """
+        """End the transaction without a commit, and delete its files. After a commit was tried this does nothing."""
         if not self._is_ended:
             self._is_ended = True
             self._delete_all()
