@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
 _INTERRUPTED_OFTEN = """
-import faulthandler, random, signal, sys
+import faulthandler, random, signal, sys, time
 from deltaberg.storage.upload import Upload
 from tests.support.threads import threads_alive, wait_for_threads
 generator = random.Random(int(sys.argv[1]))
@@ -27,16 +27,22 @@ objects = []
 def stream(parts):
     objects.append(sum(map(len, parts)))
 written = bytes(3 << 20)
-whole = 0
+def upload():
+    with Upload(lambda data: objects.append(len(data)), stream) as file:
+        for _ in range(6):
+            file.write(written)
+# Interruptions come at any moment of an upload, however long this machine takes for one.
+began = time.monotonic()
+upload()
+longest = 2 * (time.monotonic() - began)
+whole = 1
 for number in range(300):
     faulthandler.dump_traceback_later(30, exit=True)
     try:
-        signal.setitimer(signal.ITIMER_REAL, generator.uniform(0.0001, 0.02))
+        signal.setitimer(signal.ITIMER_REAL, generator.uniform(0.0001, longest))
         # An interruption in a destructor is not raised.
         while interrupts <= number:
-            with Upload(lambda data: objects.append(len(data)), stream) as file:
-                for _ in range(6):
-                    file.write(written)
+            upload()
             whole += 1
     except KeyboardInterrupt:
         pass
