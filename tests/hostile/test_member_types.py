@@ -82,13 +82,14 @@ def test_every_member_of_every_action(name: str, tmp_path: Path) -> None:
                 _outcome(lambda: compact_commits(log, 0, 1)),
                 _outcome(lambda: DeltaTable(tmp_path, validate=True).scan().to_arrow()),
             ]
-            for work in (
+            works: tuple[Callable[[], object], ...] = (
                 lambda: before.changes(0).to_arrow(),
                 lambda: DeltaTable(tmp_path).checkpoint(),
                 lambda: DeltaTable(tmp_path).history(),
                 lambda: find_commit(tmp_path, _TOKEN),
                 before.delete,
-            ):
+            )
+            for work in works:
                 # What is not our own error ends the test.
                 _outcome(work)
             assert all(kind is not None and issubclass(kind, CorruptTableError) for kind in refused), (place, refused)
