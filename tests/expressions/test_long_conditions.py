@@ -154,7 +154,7 @@ def test_many_alternatives_match_what_each_of_them_matches(of_rows: bool, monkey
         few = _matches(bound, batch)
         stats = FileStats(40, pa.array([1] * 40), {}, {(name,): batch[name] for name in fields})
         with monkeypatch.context() as patch:
-            patch.setattr("deltaberg.expressions.predicates.bind._MANY", 1)
+            patch.setattr("deltaberg.expressions.predicates.bound._MANY", 1)
             for one in (bound, pickle.loads(pickle.dumps(bound))):
                 many = _matches(one, batch)
                 assert many == few

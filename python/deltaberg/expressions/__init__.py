@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import format_instant, parse_timestamp
-from deltaberg.expressions.predicates.bind import (
+from deltaberg.expressions.predicates.bind import bind
+from deltaberg.expressions.predicates.bound import (
     Bound,
     BoundAnd,
     BoundComputed,
     BoundOr,
     BoundPredicate,
-    bind,
     bound_paths,
     is_computed,
     join_bound,

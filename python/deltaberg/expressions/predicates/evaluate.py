@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import EvaluationError, first_line
 from deltaberg.expressions.like import ESCAPE, like_kernel
-from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
+from deltaberg.expressions.predicates.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field, pad_texts
 

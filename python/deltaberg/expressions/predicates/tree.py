@@ -18,7 +18,7 @@ from deltaberg.schema import ColumnName, Struct, split_name
 from deltaberg.signatures import public
 
 if TYPE_CHECKING:
-    from deltaberg.expressions.predicates.bind import Bound
+    from deltaberg.expressions.predicates.bound import Bound
 
 __all__ = [
     "FALSE",

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.expressions.predicates.bind import Bound, BoundComputed, bind
+from deltaberg.expressions.predicates.bind import bind
+from deltaberg.expressions.predicates.bound import Bound, BoundComputed
 from deltaberg.expressions.predicates.tree import FALSE, Computed
 from deltaberg.expressions.values.bind import BoundValue, bind_condition
 from deltaberg.expressions.values.filters import value_filter
