@@ -134,7 +134,7 @@ def _fitted(texts: pa.Array, length: TextLength, path: _Path) -> pa.Array:
             shown = repr(texts[row].as_py()[:_SHOWN]) + ("…" if lengths[row].as_py() > _SHOWN else "")
             raise ConstraintViolationError(
                 f"a text of {lengths[row]} characters is too long for {length}: {shown}",
-                hint="shorten it, as by substring(), or write it to a column of the type string",
+                hint="shorten it, as the function substring of SQL does, or write it to a column of the type string",
                 column=join_name(path),
             )
         texts = pc.if_else(is_long, pc.utf8_slice_codeunits(texts, 0, limit), texts)

@@ -139,7 +139,7 @@ def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
     except UnicodeDecodeError as error:
         raise InvalidPartitionValueError(
             f"the bytes {error.object[:20]!r} are no text in UTF-8, as which a Delta table records partition values",
-            hint="partition the table by a column of their text, such as hex() makes it",
+            hint="partition the table by a column of their text, such as the function hex of SQL makes it",
             column=field.name,
         ) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
