@@ -107,12 +107,8 @@ class _Binder:
         return _compare(operator, path, placed)
 
     def _place(self, literal: object, path: tuple[Field, ...], source: Predicate) -> Placed:
-        # Spark pads the texts that are compared with columns, and not those that are compared with fields of structs.
-        length = path[-1].length if len(path) == 1 else None
-        if isinstance(literal, str) and length is not None and length.is_padded:
-            literal = padded_literal(literal, length)
         try:
-            return place_literal(literal, path[-1].type, self._zone)
+            return place_literal(_padded(literal, path), path[-1].type, self._zone)
         except ExpressionError as error:
             raise error.with_context(column=str(source.column)) from None
 
@@ -135,7 +131,7 @@ class _Binder:
     def _membership(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
         if operator == "not in" and any(value is None for value in source.values):
             return FALSE
-        known = [value for value in source.values if value is not None]
+        known = [_padded(value, path) for value in source.values if value is not None]
         at_once = literals_at_once(known, path[-1].type)
         if at_once is not None:
             return _one_of(operator, path, tuple(at_once))
@@ -150,6 +146,14 @@ class _Binder:
                 parts.append(BoundPredicate(operator, path, values))
             return join_bound(parts, is_and=operator == "not in")
         return _one_of(operator, path, values)
+
+
+def _padded(literal: object, path: tuple[Field, ...]) -> object:
+    """Return a literal as Spark compares it with a column: texts are padded, but not beside fields of structs."""
+    length = path[-1].length if len(path) == 1 else None
+    if length is None or not length.is_padded or not isinstance(literal, str):
+        return literal
+    return padded_literal(literal, length)
 
 
 def _one_of(operator: str, path: tuple[Field, ...], values: tuple[pa.Scalar, ...]) -> Bound:
