@@ -60,9 +60,9 @@ def _delta(root: Path, place: str) -> Path:
         for version in (0, 1):
             (made.log / f"{version:020d}.json").unlink()
         return next((made.log / "_sidecars").iterdir())
-    if place in ("checkpoint", "json checkpoint"):
-        (path,) = made.checkpoint(kind="classic" if place == "checkpoint" else "uuid-json")
-        for version in (0, 1):
+    if "checkpoint" in place and place != "_last_checkpoint":
+        (path,) = made.checkpoint(kind="uuid-json" if "json" in place else "classic")
+        for version in (0, 1) if "beside" not in place else ():
             (made.log / f"{version:020d}.json").unlink()
         return path
     return {
@@ -80,6 +80,9 @@ def _iceberg(root: Path, place: str) -> Path:
     kind = place.partition(" ")[0] if place in ("avro file", "orc file") else "parquet"
     file = made.data([{"id": 1}, {"id": 2}], format=kind)
     made.commit(file)
+    if place == "metadata file beyond the hint":
+        made.commit(made.data([{"id": 3}]))
+        (root / "metadata" / "version-hint.text").write_text("1")
     if place == "position deletes":
         deletes = made.position_deletes([(file, 0)])
         made.commit(deletes)
@@ -94,7 +97,12 @@ def _iceberg(root: Path, place: str) -> Path:
         return Path(vectors[0].path)
     if place == "version hint":
         return root / "metadata" / "version-hint.text"
-    names = {"metadata file": "*.metadata.json", "manifest list": "snap-*.avro", "manifest": "m*.avro"}
+    names = {
+        "metadata file": "*.metadata.json",
+        "metadata file beyond the hint": "*.metadata.json",
+        "manifest list": "snap-*.avro",
+        "manifest": "m*.avro",
+    }
     found = sorted((root / "metadata").glob(names[place])) if place in names else [Path(file.path)]
     return found[-1]
 
@@ -107,11 +115,14 @@ PLACES: dict[tuple[str, str], bool] = {
     ("delta", "checksum"): True,
     ("delta", "checkpoint"): False,
     ("delta", "json checkpoint"): False,
+    ("delta", "checkpoint beside the log"): True,
+    ("delta", "json checkpoint beside the log"): True,
     ("delta", "sidecar"): False,
     ("delta", "data file"): False,
     ("delta", "deletion vector"): False,
     ("iceberg", "version hint"): True,
     ("iceberg", "metadata file"): False,
+    ("iceberg", "metadata file beyond the hint"): False,
     ("iceberg", "manifest list"): False,
     ("iceberg", "manifest"): False,
     ("iceberg", "data file"): False,

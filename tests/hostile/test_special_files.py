@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from deltaberg import open_table, write_table
+from deltaberg.errors import CorruptLogError, StorageError
 from tests.hostile.special_files import KINDS, PLACES
 
 _MIB = 300
@@ -31,9 +37,31 @@ def test_each_place(
 ) -> None:
     outcome, is_named, taken, seconds = outcomes[table, place, kind]
     assert not outcome.startswith("not ours")
-    # A hint that nobody can follow, or a directory in the place of a file, is passed over.
-    may_be_absent = PLACES[table, place] or kind == "directory" or place.endswith("checkpoint")
-    assert is_named or (may_be_absent and outcome in ("rows", "TableNotFoundError", "CorruptLogError")), outcome
-    assert outcome != "rows" or PLACES[table, place] or (kind, place) == ("directory", "log entry")
+    # A hint that nobody can follow is passed over. All else is named, and no older version is read in its place.
+    assert is_named or (outcome == "rows" and PLACES[table, place]), outcome
     assert taken < _MIB
     assert seconds < _SECONDS
+
+
+@pytest.mark.parametrize("put", [Path.mkdir, os.mkfifo], ids=["directory", "named pipe"])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_next_version(tmp_path: Path, format: Any, put: Any) -> None:
+    """No verb goes on from the version before, or calls it cleaned up."""
+    rows = pa.table({"id": [1]})
+    write_table(tmp_path, rows, format=format)
+    table = open_table(tmp_path)
+    next_one = {"delta": f"_delta_log/{1:020d}.json", "iceberg": "metadata/v2.metadata.json"}[format]
+    put(tmp_path / next_one)
+    before = sorted(tmp_path.rglob("*"))
+    verbs = [
+        table.refresh,
+        lambda: table.append(rows),
+        lambda: table.delete("id = 1"),
+        lambda: open_table(tmp_path),
+        lambda: write_table(tmp_path, rows),
+    ]
+    for verb in verbs:
+        with pytest.raises((CorruptLogError, StorageError), match="a (directory|named pipe) has the name") as caught:
+            verb()
+        assert Path(next_one).name in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before

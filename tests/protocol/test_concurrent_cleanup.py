@@ -146,12 +146,12 @@ def test_a_damaged_commit_is_told_at_once(builder: DeltaBuilder, monkeypatch: py
     reads = []
     original = LocalStorage.get
 
-    def get(store: LocalStorage, path: str) -> bytes:
+    def get(store: LocalStorage, path: str, *most: int) -> bytes:
         if path.endswith(f"{4:020d}.json"):
             reads.append(path)
             if len(reads) < 100:
                 builder.commit(builder.add(ids(9)))
-        return original(store, path)
+        return original(store, path, *most)
 
     monkeypatch.setattr(LocalStorage, "get", get)
     with pytest.raises(CorruptLogError, match=f"{4:020d}.json"):
@@ -165,8 +165,8 @@ def test_a_commit_that_comes_while_the_log_is_listed(builder: DeltaBuilder, monk
     listings = []
     original = LocalStorage.list_from
 
-    def list_from(store: LocalStorage, prefix: str, *start: str) -> Any:
-        found = list(original(store, prefix, *start))
+    def list_from(store: LocalStorage, prefix: str, *start: str, **also: bool) -> Any:
+        found = list(original(store, prefix, *start, **also))
         if start:
             listings.append(start)
             missed = f"{2:020d}.json" if len(listings) == 1 else ""

@@ -270,8 +270,8 @@ def test_a_store_may_list_in_any_order(
     builder.checkpoint(8, kind="multipart", parts=3, pointer=pointer)
     original = LocalStorage.list_from
 
-    def list_from(store: LocalStorage, prefix: str, offset: str = "") -> Iterator[Any]:
-        found = list(original(store, prefix, offset))
+    def list_from(store: LocalStorage, prefix: str, offset: str = "", **also: bool) -> Iterator[Any]:
+        found = list(original(store, prefix, offset, **also))
         return iter(found[::-1] if order == "reversed" else rng.sample(found, len(found)))
 
     monkeypatch.setattr(LocalStorage, "list_from", list_from)

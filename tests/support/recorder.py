@@ -27,9 +27,9 @@ class Recorder:
             self._record(monkeypatch, name)
         original = LocalStorage.list_from
 
-        def list_from(store: LocalStorage, prefix: str, offset: str = "") -> Iterator[Any]:
+        def list_from(store: LocalStorage, prefix: str, offset: str = "", **also: bool) -> Iterator[Any]:
             self.listings.append((Path(prefix).name, offset))
-            for found in original(store, prefix, offset):
+            for found in original(store, prefix, offset, **also):
                 self.listed.append(Path(found.path).name)
                 yield found
 

@@ -140,7 +140,8 @@ def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
     root = parse_location(location)
     if root.path.endswith(_METADATA_FILES):
         return "iceberg"
-    found = only_format(formats_at(root, options), root)
+    # A directory in the place of the only file is named by the reader of the format that it would be of.
+    found = only_format(formats_at(root, options) or _formats_of_directories(root, options), root)
     if found is None:
         lacks = "the directory contains neither _delta_log nor metadata"
         raise table_not_found("there is no table", lacks, root, options.store)
@@ -151,6 +152,11 @@ def formats_at(root: Location, options: OpenOptions) -> list[str]:
     """Return the formats of which a directory contains a table."""
     storage = options.store.open(root)
     return [known for known, mark in _MARKS.items() if storage.has_objects(root.join(mark).path)]
+
+
+def _formats_of_directories(root: Location, options: OpenOptions) -> list[str]:
+    storage = options.store.open(root)
+    return [known for known, mark in _MARKS.items() if any(storage.list_from(root.join(mark).path, directories=True))]
 
 
 def only_format(found: Sequence[str], root: Location) -> str | None:

@@ -146,13 +146,19 @@ class Storage(Protocol):
         """Describe an object."""
         ...
 
-    def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
+    def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
         """List the objects directly in a directory whose names are at least ``offset``.
 
         They come in the order of the code points of their names, and include hidden ones (``.x``, ``_x``). A
         directory that does not exist is empty. Temporary files of this library are not listed, nor are the empty
         objects whose keys end with a slash, by which some tools mark directories. Devices and named pipes are listed,
         so that they are refused when they are read, and not taken for files that are missing.
+
+        Parameters
+        ----------
+        directories
+            List directories of a file system likewise: where the newest file has a certain name, a directory of that name
+            must not make an older one the newest.
         """
         ...
 

@@ -68,16 +68,16 @@ class LocalStorage:
         with _reading(path):
             return _meta(path, _regular(os.stat(path), path))
 
-    def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
+    def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
         """List the files directly in a directory, from a name on."""
         found: list[ObjectMeta] = []
         for _ in range(_MOST_SCANS):
-            found, is_whole = self._scan(prefix, offset)
+            found, is_whole = self._scan(prefix, offset, directories)
             if is_whole:
                 break
         yield from found
 
-    def _scan(self, prefix: str, offset: str) -> tuple[list[ObjectMeta], bool]:
+    def _scan(self, prefix: str, offset: str, directories: bool) -> tuple[list[ObjectMeta], bool]:
         """Return the files of a directory, and whether all were still there when they were described.
 
         Where some were not, newer files may have taken their place, which only reading the directory again shows.
@@ -102,7 +102,7 @@ class LocalStorage:
                 continue
             except OSError as error:
                 raise _translate(error, path) from error
-            if not stat.S_ISDIR(described.st_mode):
+            if directories or not stat.S_ISDIR(described.st_mode):
                 found.append(_meta(path, described))
         return found, is_whole
 
@@ -125,8 +125,8 @@ class LocalStorage:
                 raise _translate(error, path) from error
             yield _meta(path, found)
 
-    def _paths(self, prefix: str) -> Iterator[str]:
-        """Yield the paths of all files below a directory."""
+    def _paths(self, prefix: str, *, special: bool = False) -> Iterator[str]:
+        """Yield the paths of all files below a directory, and perhaps those of devices, named pipes and the like."""
         waiting = [prefix]
         while waiting:
             directory = waiting.pop()
@@ -135,7 +135,7 @@ class LocalStorage:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
-                        elif entry.is_file():
+                        elif entry.is_file() or (special and not entry.is_dir() and os.path.exists(entry.path)):
                             yield entry.path
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -145,7 +145,7 @@ class LocalStorage:
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any file below a directory."""
         # A file that is deleted meanwhile counts: others may have been written in its place.
-        return any(not is_temporary(os.path.basename(path)) for path in self._paths(prefix))
+        return any(not is_temporary(os.path.basename(path)) for path in self._paths(prefix, special=True))
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
@@ -340,7 +340,9 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _translate(error: OSError | ValueError, path: str) -> StorageError:
-    if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
+    if isinstance(error, IsADirectoryError):
+        return ObjectNotFoundError("a directory has the name of a file", path=path)
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
     return _failure("used", error, path)
 

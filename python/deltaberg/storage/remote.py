@@ -135,7 +135,7 @@ class RemoteStorage:
 
         return _meta(self._call(lambda: obstore.head(self._store, path), path))
 
-    def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
+    def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
         """List the objects directly in a directory, from a name on, without walking below it."""
         directory = _directory(prefix)
         if offset and self._lists_from_offsets:

@@ -180,7 +180,8 @@ class CheckpointPart:
         try:
             yield
         except ObjectNotFoundError as error:
-            raise self._corrupt(MISSING) from error
+            is_directory = isinstance(error.__cause__, IsADirectoryError)
+            raise self._corrupt(error.message if is_directory else MISSING) from error
         except StorageError:
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError, SchemaError, CorruptDataFileError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.log.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify, commit_name
-from deltaberg.errors import ObjectNotFoundError, TooLargeError
+from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TooLargeError
 from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
 
 __all__ = ["LogDirectory", "LogEntry"]
@@ -50,12 +50,24 @@ class LogDirectory:
         ------
         ObjectNotFoundError
             If the file does not exist any more.
+        CorruptLogError
+            If a directory has its name, which no clean-up leaves.
         """
-        return self.storage.get(entry.meta.path)
+        try:
+            return self.storage.get(entry.meta.path)
+        except ObjectNotFoundError as error:
+            if not isinstance(error.__cause__, IsADirectoryError):
+                raise
+            raise CorruptLogError(
+                "a directory has the name of a file of the log",
+                hint="put the file back in its place from a copy of the log",
+                table=str(self.root),
+                file=entry.file.name,
+            ) from error
 
     def entries(self, first: int = 0) -> Iterator[LogEntry]:
         """List the files from a version on, ordered by name. Files of no known kind are left out."""
-        for meta in self.storage.list_from(self.path, f"{first:020d}." if first else ""):
+        for meta in self.storage.list_from(self.path, f"{first:020d}." if first else "", directories=True):
             file = classify(meta.path.rpartition("/")[2])
             if file is not None:
                 yield LogEntry(file, meta)

@@ -80,7 +80,7 @@ class DirectoryCommitter:
     def versions(self) -> dict[int, list[ObjectMeta]]:
         """List the metadata files by version. A version with several files has several spellings."""
         found: dict[int, list[ObjectMeta]] = {}
-        for meta in self.storage.list_from(self.directory.path, "v"):
+        for meta in self.storage.list_from(self.directory.path, "v", directories=True):
             match = _VERSION.fullmatch(meta.path.rpartition("/")[2])
             if match is not None:
                 found.setdefault(int(match[1]), []).append(meta)

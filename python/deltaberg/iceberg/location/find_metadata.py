@@ -124,13 +124,16 @@ def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
     """Return what the store says about a file; None if there is no such file."""
     try:
         return store.open(location).head(location.path)
-    except ObjectNotFoundError:
+    except ObjectNotFoundError as error:
+        # A directory of this name must not make an older file the newest.
+        if isinstance(error.__cause__, IsADirectoryError):
+            raise
         return None
 
 
 def _by_listing(directory: Location, store: StoreSpec) -> ObjectMeta | None:
     best: tuple[tuple[int, int, str], ObjectMeta] | None = None
-    for entry in store.open(directory).list_from(directory.path):
+    for entry in store.open(directory).list_from(directory.path, directories=True):
         rank = _rank(entry)
         if rank is not None and (best is None or rank > best[0]):
             best = rank, entry
