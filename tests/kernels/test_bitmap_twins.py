@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaberg.errors import CorruptDeletionVectorError, InvalidArgumentError
+from deltaberg.errors import CorruptDeletionVectorError, InvalidArgumentError, TooLargeError
 from tests.kernels.roaring_bytes import MAGIC, NATIVE_MAGIC, Bitmap, bitmaps, damaged, framed, legacy
 from tests.kernels.twins import Raised, backends, twins
 from tests.support.effort import examples
+from tests.support.vectors import full_bitmap
 
 _FRAMINGS = st.sampled_from(["delta-inline", "delta-file", "puffin"])
 _HEAD = struct.pack("<I", MAGIC)
@@ -27,7 +29,7 @@ def test_valid_bitmaps_unframe(bitmap: Bitmap, framing: str) -> None:
 @examples(60)
 @given(bitmaps())
 def test_positions(bitmap: Bitmap) -> None:
-    found = twins(lambda kernels: kernels.bitmap_positions(bitmap.data))
+    found = twins(lambda kernels: kernels.bitmap_positions(bitmap.data, len(bitmap.positions)))
     assert found.equals(pa.array(bitmap.positions, pa.uint64()))
 
 
@@ -53,7 +55,7 @@ def test_encoding_holds_the_positions(bitmap: Bitmap, framing: str) -> None:
     data = twins(lambda kernels: kernels.encode_bitmap(positions, framing))
     body, cardinality = twins(lambda kernels: kernels.unframe_bitmap(data, framing))
     assert cardinality == len(positions)
-    assert twins(lambda kernels: kernels.bitmap_positions(body)).equals(positions)
+    assert twins(lambda kernels: kernels.bitmap_positions(body, len(positions))).equals(positions)
 
 
 @examples(60)
@@ -109,13 +111,29 @@ def test_arbitrary_bytes(data: bytes, head: bytes) -> None:
 def test_bytes_that_nobody_checked(bitmap: Bitmap, data: st.DataObject) -> None:
     """Masks and positions take what `unframe_bitmap` gave; of other bytes they must only not go wild."""
     bytes_ = data.draw(damaged(bitmap.data))
-    for call in ("positions", "mask"):
-        for module in backends():
-            try:
-                found = module.bitmap_positions(bytes_) if call == "positions" else module.keep_mask(bytes_, 5, 1000)
-            except CorruptDeletionVectorError:
-                continue
-            assert len(found) == 1000 or call == "positions"
+    for module in backends():
+        with contextlib.suppress(CorruptDeletionVectorError):
+            assert len(module.keep_mask(bytes_, 5, 1000)) == 1000
+    found = twins(lambda kernels: kernels.bitmap_positions(bytes_, 100))
+    assert found.kind in (CorruptDeletionVectorError, TooLargeError) if isinstance(found, Raised) else len(found) <= 100
+
+
+@examples(60)
+@given(bitmaps(), st.integers(-2, 2))
+def test_more_positions_than_are_taken(bitmap: Bitmap, more: int) -> None:
+    count = len(bitmap.positions)
+    found = twins(lambda kernels: kernels.bitmap_positions(bitmap.data, max(count + more, 0)))
+    if count > max(count + more, 0):
+        assert found.kind is TooLargeError
+        assert f"a bitmap has {count} positions" in found.message
+    else:
+        assert len(found) == count
+
+
+def test_billions_of_positions_in_a_few_bytes() -> None:
+    found = twins(lambda kernels: kernels.bitmap_positions(full_bitmap(), 1 << 20))
+    assert found.kind is TooLargeError
+    assert "4294967296 positions" in found.message
 
 
 def _check_unframed(data: bytes, framing: str) -> None:
@@ -124,7 +142,7 @@ def _check_unframed(data: bytes, framing: str) -> None:
         assert found.kind is CorruptDeletionVectorError
         return
     bitmap, cardinality = found
-    positions = twins(lambda kernels: kernels.bitmap_positions(bitmap)).to_pylist()
+    positions = twins(lambda kernels: kernels.bitmap_positions(bitmap, cardinality)).to_pylist()
     assert len(positions) == cardinality
     assert positions == sorted(set(positions))
     assert all(position < 1 << 63 for position in positions)

@@ -70,7 +70,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "z85_encode": lambda kernels: kernels.z85_encode(bytes(range(256)) * (positions // 100)),
         "z85_decode": lambda kernels: kernels.z85_decode(text),
         "unframe_bitmap": lambda kernels: kernels.unframe_bitmap(framed, "delta-file"),
-        "bitmap_positions": lambda kernels: kernels.bitmap_positions(bitmap),
+        "bitmap_positions": lambda kernels: kernels.bitmap_positions(bitmap, 1 << 20),
         "encode_bitmap": lambda kernels: kernels.encode_bitmap(rows, "delta-file"),
         "keep_mask": lambda kernels: kernels.keep_mask(bitmap, 5, positions),
         "replay": lambda kernels: kernels.replay(iter(log)),

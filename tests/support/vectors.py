@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap64
 
-__all__ = ["bitmap_bytes", "dv_file", "relative_descriptor", "z85", "z85_bytes"]
+__all__ = ["bitmap_bytes", "dv_file", "full_bitmap", "relative_descriptor", "z85", "z85_bytes"]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
@@ -40,6 +40,17 @@ def bitmap_bytes(positions: Iterable[int]) -> bytes:
     bitmap = BitMap64(positions)
     bitmap.run_optimize()
     return struct.pack("<I", _MAGIC) + bytes(bitmap.serialize())
+
+
+def full_bitmap(first: int = 0) -> bytes:
+    """Return a portable bitmap of the positions below 2^32 from one on, in less than a megabyte of runs."""
+    count = 1 << 16
+    head = struct.pack("<I", 12347 | (count - 1) << 16) + b"\xff" * (count // 8)
+    keys = b"".join(struct.pack("<HH", key, 0xFFFF - (0 if key else first)) for key in range(count))
+    body = len(head) + 8 * count
+    offsets = b"".join(struct.pack("<I", body + 6 * number) for number in range(count))
+    runs = struct.pack("<HHH", 1, first, 0xFFFF - first) + struct.pack("<HHH", 1, 0, 0xFFFF) * (count - 1)
+    return struct.pack("<QI", 1, 0) + head + keys + offsets + runs
 
 
 def dv_file(vectors: Iterable[bytes]) -> tuple[bytes, list[int]]:

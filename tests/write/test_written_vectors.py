@@ -34,7 +34,9 @@ def _write(root: Path, *several: Sequence[int], inline: int | None = None) -> li
 def _read(root: Path, descriptor: dict[str, Any]) -> list[int]:
     place = parse_location(root)
     (found,) = locate_vectors(pa.array([descriptor], DELETION_VECTOR), PathResolver(place)).to_pylist()
-    positions: list[int] = kernels.bitmap_positions(load_bitmap(BitmapRef(**found), StoreSpec(), True)).to_pylist()
+    positions: list[int] = kernels.bitmap_positions(
+        load_bitmap(BitmapRef(**found), StoreSpec(), True), 1 << 20
+    ).to_pylist()
     return positions
 
 

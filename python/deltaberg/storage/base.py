@@ -157,8 +157,8 @@ class Storage(Protocol):
         Parameters
         ----------
         directories
-            List directories of a file system likewise: where the newest file has a certain name, a directory of that name
-            must not make an older one the newest.
+            List directories of a file system likewise: one that has the name of the newest file must not make an older
+            file the newest.
         """
         ...
 

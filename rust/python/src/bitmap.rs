@@ -17,11 +17,11 @@ pub fn unframe_bitmap<'py>(py: Python<'py>, data: &[u8], framing: &str) -> PyRes
     Ok((PyBytes::new(py, &bitmap), cardinality))
 }
 
-/// Returns all positions of a portable bitmap.
+/// Returns all positions of a portable bitmap, which must not be more than `most`.
 #[pyfunction]
-#[pyo3(signature = (bitmap))]
-pub fn bitmap_positions<'py>(py: Python<'py>, bitmap: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let positions = enter(py, || bitmap::positions(bitmap))?;
+#[pyo3(signature = (bitmap, most))]
+pub fn bitmap_positions<'py>(py: Python<'py>, bitmap: &[u8], most: u64) -> PyResult<Bound<'py, PyAny>> {
+    let positions = enter(py, || bitmap::positions(bitmap, most))?;
     arrow::array_to_python(py, &positions)
 }
 

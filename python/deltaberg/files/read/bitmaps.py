@@ -24,14 +24,23 @@ _FILE_VERSION = b"\x01"
 _MOST_BYTES = (1 << 28) + (1 << 19)
 
 
-def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = False) -> bytes:
+def load_bitmap(
+    ref: BitmapRef, store: StoreSpec, check_cardinality: bool = False, file_rows: int | None = None
+) -> bytes:
     """Load a bitmap, check it, and return it in the portable format.
+
+    Parameters
+    ----------
+    check_cardinality
+        Refuse a bitmap that has another number of positions than recorded.
+    file_rows
+        How many rows the data file has, if the bitmap must not have more: a few bytes can name billions of them.
 
     Raises
     ------
     CorruptDeletionVectorError
-        If the bitmap is damaged, missing, or not of the recorded size; with ``check_cardinality`` also if it
-        has another number of positions than recorded.
+        If the bitmap is damaged, missing, or not of the recorded size, or has a number of positions that it must not
+        have.
     UnsupportedFeatureError
         If its file is encrypted.
     """
@@ -45,6 +54,11 @@ def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = Fals
     if check_cardinality and cardinality != ref.cardinality:
         raise CorruptDeletionVectorError(
             f"the deletion vector has {cardinality} rows, but its descriptor says {ref.cardinality}",
+            deletion_vector=ref.location or "inline",
+        )
+    if file_rows is not None and cardinality > file_rows:
+        raise CorruptDeletionVectorError(
+            f"the deletion vector has {cardinality} rows, but its file has {file_rows}",
             deletion_vector=ref.location or "inline",
         )
     return bitmap
@@ -94,7 +108,7 @@ class RowSelection:
     """Which rows of a file are wanted, by physical position."""
 
     def __init__(self, task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> None:
-        self._deleted = deletion_bitmaps(task, store, resolver)
+        self._deleted = _bitmaps(task.deletion_vector, task.delete_files, task, store, resolver)
         self._only = _bitmaps(task.only_in_vector, task.only_in_delete_files, task, store, resolver)
 
     def kept(self, start: int, rows: int) -> pa.BooleanArray | None:
@@ -117,12 +131,14 @@ class RowSelection:
 def deletion_bitmaps(task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> list[bytes]:
     """Return the positions that the deletion vector and the position delete files of a file delete in it.
 
+    They are for those who make new vectors of them.
+
     Raises
     ------
     CorruptDeletionVectorError, CorruptDataFileError, DataFileNotFoundError
-        If one of them is damaged or missing.
+        If one of them is damaged or missing, or the vector has not as many rows as recorded, or more than the file.
     """
-    return _bitmaps(task.deletion_vector, task.delete_files, task, store, resolver)
+    return _bitmaps(task.deletion_vector, task.delete_files, task, store, resolver, is_counted=True)
 
 
 def _bitmaps(
@@ -131,8 +147,11 @@ def _bitmaps(
     task: FileTask,
     store: StoreSpec,
     resolver: PathResolver | None,
+    *,
+    is_counted: bool = False,
 ) -> list[bytes]:
     """Load the positions that a deletion vector and position delete files name."""
-    found = [] if vector is None else [load_bitmap(vector, store)]
+    rows = task.record_count if is_counted else None
+    found = [] if vector is None else [load_bitmap(vector, store, is_counted, rows)]
     named = position_deletes(files, task, store, resolver)
     return found if named is None else [*found, named]

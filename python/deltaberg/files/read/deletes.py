@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError, TooLargeError
 from deltaberg.files.read.delete_cache import DeleteFileIdentities, Identity, KeptReads, gone
 from deltaberg.files.read.formats import open_data_file
 from deltaberg.files.read.layout import FileLayout
@@ -33,6 +33,8 @@ _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
 #: The columns of position delete files.
 POSITION_DELETE_COLUMNS = (_FILE_PATH, _POS)
 _BATCH = 131_072
+#: The most rows of a delete file: their positions take a gigabyte.
+_MOST_ROWS = 1 << 27
 #: Delete files are indexed in runs of powers of this base. A larger base means that a row is looked up in more indexes,
 #: and that a key is in fewer of them.
 _RUN_BASE = 8
@@ -85,13 +87,11 @@ class _Positions(NamedTuple):
 
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
     """Read a position delete file."""
-    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False))
-    # Like other readers, this one passes over deletes that name no row.
-    table = table.filter(_names_a_row(table)) if _has_nulls(table) else table
+    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False), _compact)
     lowest = pc.min(table.column("pos")).as_py()
     if lowest is not None and lowest < 0:
         raise CorruptDataFileError(f"a position delete has the position {lowest}", delete_file=file.location)
-    paths = as_array(table.column("file_path")).dictionary_encode()
+    paths = table.unify_dictionaries().column("file_path").combine_chunks()
     positions = as_array(table.column("pos")).cast(pa.uint64())
     codes = paths.indices
     # Codes count up with the first rows of their paths: they ascend where the file is sorted by path, as it should be.
@@ -105,11 +105,18 @@ def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
     return _Positions(positions, ranges), positions.nbytes + paths.dictionary.nbytes + _PATH_BYTES * len(ranges)
 
 
-def _has_nulls(table: pa.Table) -> bool:
-    return any(column.null_count for column in table.columns)
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return position deletes with each path once: a path is as long as many positions.
+
+    Like other readers, this one passes over deletes that name no row.
+    """
+    if any(column.null_count for column in batch.columns):
+        batch = batch.filter(_names_a_row(batch))
+    paths, positions = batch.columns
+    return pa.RecordBatch.from_arrays([paths.dictionary_encode(), positions], names=batch.schema.names)
 
 
-def _names_a_row(table: pa.Table) -> pa.ChunkedArray:
+def _names_a_row(table: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
     return pc.and_(table.column("file_path").is_valid(), table.column("pos").is_valid())
 
 
@@ -268,8 +275,22 @@ def leaf_of(array: pa.Array | pa.ChunkedArray, child: Field) -> pa.Array:
     return array
 
 
-def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: FileLayout) -> pa.Table:
-    """Read columns of a delete file."""
+def _read(
+    file: DeleteFile,
+    store: StoreSpec,
+    fields: Sequence[Field],
+    layout: FileLayout,
+    compact: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
+) -> pa.Table:
+    """Read columns of a delete file; ``compact`` is applied to each batch.
+
+    Raises
+    ------
+    TooLargeError
+        If it has more rows than are held at once, which a few bytes of Parquet can be.
+    CorruptDataFileError, DataFileNotFoundError
+        If it is damaged, or gone.
+    """
     location = parse_location(file.location)
     schema = arrow_schema(Struct(tuple(fields)))
     try:
@@ -280,8 +301,15 @@ def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: F
             by_id = layout.by_id or {child.id for child in fields} <= {field_id(child) for child in found_schema}
             projection = plan_projection(fields, found_schema, by_id)
             groups = source.row_groups(0, (1 << 63) - 1)
-            batches = [
-                pa.RecordBatch.from_arrays(projection.apply(found.batch, found.rows), schema=schema)
+            rows = sum(group.rows for group in groups)
+            if rows > _MOST_ROWS:
+                raise TooLargeError(
+                    f"a delete file has {rows:,} rows, and at most {_MOST_ROWS:,} are held at once",
+                    hint="have the engine that wrote it rewrite the table's delete files, or its data files",
+                )
+            empty = pa.RecordBatch.from_arrays([pa.array([], child.type) for child in schema], schema=schema)
+            batches = [compact(empty)] + [
+                compact(pa.RecordBatch.from_arrays(projection.apply(found.batch, found.rows), schema=schema))
                 for found in source.batches(groups, projection.leaves, _BATCH, threads=False)
             ]
         finally:
@@ -295,4 +323,4 @@ def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: F
     missing = [child.name for child, column in zip(fields, projection.sources, strict=True) if column is None]
     if missing:
         raise CorruptDataFileError(f"the delete file has no column {missing[0]}", delete_file=file.location)
-    return pa.Table.from_batches(batches, schema)
+    return pa.Table.from_batches(batches)

@@ -97,8 +97,14 @@ def _from_native(data: bytes, number: str) -> bytes:
     return b"".join(parts)
 
 
-def bitmap_positions(bitmap: bytes) -> pa.UInt64Array:
-    """Return all positions of a portable bitmap, ascending."""
+def bitmap_positions(bitmap: bytes, most: int) -> pa.UInt64Array:
+    """Return all positions of a portable bitmap, ascending; there must not be more than ``most``."""
+    if most < 0:
+        raise OverflowError("can't convert negative int to unsigned")
+    # They are counted first: a few bytes of runs name billions of positions.
+    count = check_bitmap(bitmap)
+    if count > most:
+        raise TooLargeError(f"a bitmap has {count} positions, and at most {most} are read at once")
     values = array("Q")
     for base, container in _containers(bitmap):
         values.extend(base | value for value in container_values(container))

@@ -28,6 +28,8 @@ __all__ = ["SparkRowTasks", "row_tasks"]
 _LEAST_BYTES = 2 << 30
 #: Bytes that the tasks of one job are packed into, approximately: the driver holds them.
 _JOB_BYTES = 64 << 20
+#: More positions than a bitmap can have.
+_ALL = (1 << 63) - 1
 #: No row comes into the JVM on its way to a file.
 _ROAD = WriteRoad("fused")
 
@@ -49,8 +51,8 @@ class SparkRowTasks:
             if error is not None:
                 # Our own workers sent it.
                 raise pickle.loads(error)  # noqa: S301
-            # PySpark before 4.1 returns bytearrays.
-            positions = positions_of(bytes(rows)).cast(pa.int64())
+            # PySpark before 4.1 returns bytearrays. Our own workers found these rows, however many they are.
+            positions = positions_of(bytes(rows), _ALL).cast(pa.int64())
             yield pa.repeat(pa.scalar(file, pa.int64()), len(positions)), positions
 
     def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:

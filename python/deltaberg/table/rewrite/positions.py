@@ -18,6 +18,8 @@ _FRAMING = "delta-inline"
 _MAGIC_BYTES = 4
 #: Bytes of positions that wait to be put into bitmaps.
 _WAITING = 64 << 20
+#: The most positions of a bitmap that others wrote: few bytes can name billions, and each takes 8 bytes here.
+_MOST_POSITIONS = 1 << 27
 
 
 def bitmap_of(positions: pa.Array) -> bytes:
@@ -25,9 +27,15 @@ def bitmap_of(positions: pa.Array) -> bytes:
     return kernels.encode_bitmap(positions.cast(pa.uint64()), _FRAMING)[_MAGIC_BYTES:]
 
 
-def positions_of(bitmap: bytes) -> pa.UInt64Array:
-    """Return the positions of a portable bitmap, ascending."""
-    return kernels.bitmap_positions(bitmap)
+def positions_of(bitmap: bytes, most: int = _MOST_POSITIONS) -> pa.UInt64Array:
+    """Return the positions of a portable bitmap, ascending.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than ``most``.
+    """
+    return kernels.bitmap_positions(bitmap, most)
 
 
 class RowPositions:
@@ -91,7 +99,7 @@ class RowPositions:
         if parts:
             self._held -= sum(part.nbytes for part in parts)
             if number in self._bitmaps:
-                parts.append(positions_of(self._bitmaps[number]))
+                parts.append(positions_of(self._bitmaps[number], self._counts[number]))
             joined = _ascending(pa.concat_arrays([part.cast(pa.uint64()) for part in parts]))
             self._bitmaps[number] = bitmap_of(joined)
             self._counts[number] = len(joined)
@@ -99,7 +107,7 @@ class RowPositions:
 
     def positions(self, number: int) -> pa.UInt64Array:
         """Return the positions in a file, ascending."""
-        return positions_of(self.bitmap(number))
+        return positions_of(self.bitmap(number), self.count(number))
 
     def of_files(self, numbers: Collection[int]) -> RowPositions:
         """Return the rows of some files, by their numbers."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import pyarrow as pa
 
-from deltaberg.errors import CorruptDeletionVectorError
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
@@ -28,12 +29,18 @@ class VectorUnion:
 
     def __init__(self, files: BoundScan, rows: RowPositions) -> None:
         plan = files.plan
+        self._plan = plan
         self._rows = rows
-        self._store = plan.source.store
         numbers = file_numbers(plan.files).to_pylist()
         vectors = as_array(plan.located.column("deletion_vector")).to_pylist()
         self._old = dict(zip(numbers, vectors, strict=True))
-        self._counts = dict(zip(numbers, plan.record_counts.to_pylist(), strict=True))
+
+    @cached_property
+    def _file_rows(self) -> dict[int, int]:
+        """The rows of each file that has a vector; the files tell where metadata does not."""
+        known = dict(zip(self._old, self._plan.record_counts.to_pylist(), strict=True))
+        missing = {number for number, vector in self._old.items() if vector is not None and known[number] is None}
+        return known | count_rows(self._plan, missing)
 
     def positions(self, number: int) -> pa.UInt64Array:
         """Return the rows of a file that are deleted, those of its old vector included.
@@ -42,18 +49,15 @@ class VectorUnion:
         ------
         CorruptDeletionVectorError
             The vector is damaged, or has more rows than the file: a few bytes can name billions of them.
+        TooLargeError
+            The vector has more rows than fit into memory.
         """
         found = RowPositions()
-        old, count = self._old[number], self._counts[number]
+        old = self._old[number]
         parts = [self._rows.positions(number)]
         if old is not None:
             vector = BitmapRef(**old)
-            if count is not None and vector.cardinality > count:
-                raise CorruptDeletionVectorError(
-                    f"the deletion vector has {vector.cardinality} rows, but its file has {count}",
-                    deletion_vector=vector.location or "inline",
-                )
-            parts.append(positions_of(load_bitmap(vector, self._store, check_cardinality=True)))
+            parts.append(positions_of(load_bitmap(vector, self._plan.source.store, True, self._file_rows[number])))
         for part in parts:
             found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
         return found.positions(number)

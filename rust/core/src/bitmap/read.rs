@@ -3,7 +3,7 @@
 use arrow_array::UInt64Array;
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 
-use super::portable::{Bucket, Buckets, Container, run_bounds};
+use super::portable::{self, Bucket, Buckets, Container, run_bounds};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many bits of a position are below its container key.
@@ -11,10 +11,17 @@ const CONTAINER_BITS: u32 = 16;
 
 /// Returns all positions of a portable bitmap in ascending order.
 ///
+/// They are counted first: a few bytes of runs name billions of positions.
+///
 /// # Errors
-/// `CorruptDeletionVector` if the bytes do not come from `unframe`.
-pub fn positions(data: &[u8]) -> Result<UInt64Array> {
-    let mut values = Vec::new();
+/// `CorruptDeletionVector` if the bytes do not come from `unframe`; `TooLarge` if there are more than `most` positions.
+pub fn positions(data: &[u8], most: u64) -> Result<UInt64Array> {
+    let count = portable::check(data)?;
+    if count > most {
+        let message = format!("a bitmap has {count} positions, and at most {most} are read at once");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    let mut values = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     let mut buckets = Buckets::new(data)?;
     while let Some((key, bucket)) = buckets.next()? {
         for index in 0..bucket.len() {
