@@ -126,6 +126,23 @@ def test_a_dropped_column_whose_name_is_a_partition_now(tmp_path: Path) -> None:
 
 
 @by_every_road
+@pytest.mark.req("ICE-DEL-11")
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("_pos", [0, 2]), ("_deleted", [False, True, False]), ("_row_id", [0, 2]), ("_spec_id", [0, 0])],
+)
+def test_a_dropped_column_with_the_name_of_a_metadata_column(tmp_path: Path, name: str, values: list[Any]) -> None:
+    """The name is free for the metadata column again, which is another one."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", name: "string"}, format_version=3)
+    builder.commit(builder.data([{"id": number, name: f"x{number}"} for number in (1, 2, 3)]))
+    builder.commit(builder.equality_deletes([2], [{name: "x2"}]))
+    builder.schemas.append([child for child in builder.fields if child["name"] != name])
+    builder.commit()
+    assert _ids(builder) == [1, 3]
+    assert open_table(builder.root).scan(columns=[name]).to_arrow().column(name).to_pylist() == values
+
+
+@by_every_road
 @pytest.mark.req("ICE-DEL-12")
 @pytest.mark.parametrize(("value", "left"), [(None, []), (1, [1, 2, 3, 4])])
 def test_a_column_that_was_added(tmp_path: Path, value: int | None, left: list[int]) -> None:

@@ -75,18 +75,17 @@ class TaskColumns:
         self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
         self._gives_deleted = any(child.name == DELETED for child in computed)
         self._output_schema = schema
-        from_file = [*needed, *(child for keys in (*deleted_keys, *only_keys) for child in keys.fields)]
+        compared = (child for keys in (*deleted_keys, *only_keys) for child in keys.fields)
+        # Nothing compares computed columns, but a dropped column may have the name of one.
+        from_file = [*(child for child in needed if child.name not in layout.computed), *compared]
         #: The columns to read from the file, each perhaps narrowed to some of its fields.
-        self._from_file = list(dict.fromkeys(child for child in from_file if self._is_in_file(child)))
+        self._from_file = list(dict.fromkeys(child for child in from_file if not self._is_constant(child)))
         #: Whether rows are the columns of the file as they are, less those that positions delete.
         self._is_plain = (
             len(output) == len(from_file)
             and not (deleted_keys or only_keys or self._is_chosen or task.filtered)
             and self._from_file == from_file
         )
-
-    def _is_in_file(self, child: Field) -> bool:
-        return not self._is_constant(child) and child.name not in self._layout.computed
 
     def _is_constant(self, child: Field) -> bool:
         """Return whether a column is a constant. A dropped column that deletes compare may have the name of one."""
