@@ -47,7 +47,8 @@
      └─ KernelPanicError (RuntimeError)              a bug in the compiled code
 
 Each exception is also of the builtin type in parentheses, as a caller would expect. It has a ``message``, named facts
-(``context``: table, version, file, column, feature ...) and, if there is something to be done, a ``hint``.
+(``context``: table, version, file, column, feature ...) and, if there is something to be done, a ``hint``. Of what is
+very long, the beginning and the end are printed; the attributes keep all of it.
 """
 
 from __future__ import annotations
@@ -120,6 +121,10 @@ _SIGNED = re.compile(
 )
 
 
+#: The most characters of a message or a hint, and of a fact, that are printed.
+_LONGEST, _LONGEST_FACT = 4000, 1000
+
+
 class DeltabergError(Exception):
     """The base class of all exceptions of this library.
 
@@ -142,19 +147,20 @@ class DeltabergError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         message = masked(message)
-        super().__init__(message)
+        super().__init__(_cut(message, _LONGEST))
         self.message = message
         self.hint = None if hint is None else masked(hint)
         self.context: dict[str, Any] = {name: _shown(fact) for name, fact in context.items() if fact is not None}
 
     @property
     def statement(self) -> str:
-        """The message and the facts, without the hint."""
-        facts = ", ".join(f"{name}: {fact}" for name, fact in self.context.items())
-        return f"{self.message} ({facts})" if facts else self.message
+        """The message and the facts, without the hint, as they are printed."""
+        message = _cut(self.message, _LONGEST)
+        facts = ", ".join(f"{name}: {_cut(str(fact), _LONGEST_FACT)}" for name, fact in self.context.items())
+        return f"{message} ({facts})" if facts else message
 
     def __str__(self) -> str:
-        return f"{self.statement}\nhint: {self.hint}" if self.hint else self.statement
+        return f"{self.statement}\nhint: {_cut(self.hint, _LONGEST)}" if self.hint else self.statement
 
     def __reduce__(self) -> tuple[Callable[..., DeltabergError], tuple[Any, ...]]:
         return _rebuild, (type(self), self.message, self.hint, self.context)
@@ -165,6 +171,15 @@ class DeltabergError(Exception):
             if fact is not None:
                 self.context.setdefault(name, _shown(fact))
         return self
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text, or the beginning and the end of one that is longer than is of use to a reader."""
+    if len(text) <= most:
+        return text
+    left_out = len(text) - most
+    first = most - most // 3
+    return f"{text[:first]} ... ({left_out:,} characters left out) ... {text[first + left_out :]}"
 
 
 def masked(text: str) -> str:

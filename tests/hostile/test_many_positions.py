@@ -80,8 +80,10 @@ def test_a_vector(
     make(tmp_path / "t", recorded, rows)
     table = open_table(tmp_path / "t")
     before = sorted((tmp_path / "t").rglob("*"))
-    with pytest.raises(kind, match=r"has [0-9]+ (rows|positions)"):
+    with pytest.raises(kind, match=r"has [0-9]+ (rows|positions)") as caught:
         _VERBS[verb](table, "merge-on-read")
+    assert "deletion_vector: " in str(caught.value) or "file: " in str(caught.value)
+    assert kind is CorruptDeletionVectorError or "copy-on-write" in str(caught.value)
     assert sorted((tmp_path / "t").rglob("*")) == before
     # A mask of the rows of the file is all that a reader makes of it.
     assert table.scan().to_arrow().to_pydict() == {"id": [1]}

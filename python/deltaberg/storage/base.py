@@ -70,7 +70,9 @@ def check_whole(size: int, most: int, path: str) -> None:
     """
     if size > most:
         raise TooLargeError(
-            f"a file of {size:,} bytes is too large: at most {most:,} bytes are read at once", path=path
+            f"a file of {size:,} bytes is too large: at most {most:,} bytes are read at once",
+            hint="look at what the file holds, and restore it from a copy if it is not what was written",
+            path=path,
         )
 
 

@@ -41,9 +41,11 @@ __all__ = ["MISSING", "CheckpointPart"]
 
 #: The message where a file of a checkpoint does not exist.
 MISSING = "a file of the checkpoint is missing"
-_BATCH_ROWS = 1 << 20
-#: Statistics are long texts, so fewer rows are read at a time.
-_STATS_ROWS = 1 << 16
+#: Rows that are read at a time. They are few, because a long text that repeats is stored once, and Parquet does not say
+#: what it takes in memory before it is decoded.
+_BATCH_ROWS = 1 << 12
+#: The most bytes of memory of what is read of a file at once: these, or so many times the bytes of the file.
+_EXPANDED, _MOST_TIMES = 1 << 29, 64
 _TO_THE_END = (1 << 63) - 1
 #: The actions of which every member is read.
 _REWRITTEN = [action for action in TABLE_ACTIONS if action.name in ("protocol", "metaData")]
@@ -71,7 +73,7 @@ class CheckpointPart:
                 for action in TABLE_ACTIONS
             ]
 
-        for rows in self._read_batches(stored, _BATCH_ROWS):
+        for rows in self._read_batches(stored):
             for action, column in zip(TABLE_ACTIONS, rows, strict=True):
                 if column.null_count < len(column):
                     for fields in column.filter(column.is_valid()).to_pylist():
@@ -102,7 +104,7 @@ class CheckpointPart:
             If the column cannot be decoded, or ends before the last of these files.
         """
         first = given = 0
-        for batch in self._read_batches([Field("add", Struct((column,)))], _STATS_ROWS):
+        for batch in self._read_batches([Field("add", Struct((column,)))]):
             adds = _present(batch[0])
             inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, first + len(adds)))
             wanted = rows.filter(inside)
@@ -116,7 +118,7 @@ class CheckpointPart:
     def crowded_rows(self) -> int:
         """Count the rows that hold more than one action."""
         crowded = 0
-        for rows in self._read_batches(FIRST_FIELDS, _BATCH_ROWS):
+        for rows in self._read_batches(FIRST_FIELDS):
             counts = functools.reduce(pc.add, (column.is_valid().cast(pa.int8()) for column in rows))
             crowded += pc.sum(pc.greater(counts, 1)).as_py() or 0
         return crowded
@@ -124,9 +126,7 @@ class CheckpointPart:
     def has_files(self) -> bool:
         """Return whether the part holds any live file or tombstone."""
         fields = [field for field in FIRST_FIELDS if field.name in ("add", "remove")]
-        return any(
-            column.null_count < len(column) for rows in self._read_batches(fields, _BATCH_ROWS) for column in rows
-        )
+        return any(column.null_count < len(column) for rows in self._read_batches(fields) for column in rows)
 
     def has_add_column(self, *path: str) -> bool:
         """Return whether ``add`` has a column, given as the path of its name."""
@@ -140,25 +140,38 @@ class CheckpointPart:
 
     def _actions(self, action: str, columns: Sequence[Field]) -> pa.Table:
         fields = [Field(action, Struct(tuple(columns)))]
-        batches = [_present(rows[0]) for rows in self._read_batches(fields, _BATCH_ROWS)]
+        batches = [_present(rows[0]) for rows in self._read_batches(fields)]
         chunks = [without_empty_vectors(columns_of(batch)) for batch in batches]
         schema = arrow_schema(Struct(tuple(columns)))
-        return pa.Table.from_batches(chunks, schema)
+        whole = pa.Table.from_batches(chunks, schema)
+        # Texts inside of a struct or a map have no more than 2 GiB in one chunk.
+        return whole.combine_chunks() if whole.nbytes < _EXPANDED else whole
 
     def _read_batches(
-        self, fields: Sequence[Field] | Callable[[pa.Schema], Sequence[Field]], batch_rows: int
+        self, fields: Sequence[Field] | Callable[[pa.Schema], Sequence[Field]]
     ) -> Iterator[list[pa.Array]]:
         """Read columns of the top level, as a list of arrays for each batch of rows.
 
         What columns they are may depend on the schema of the file.
+
+        Raises
+        ------
+        CorruptCheckpointError
+            The file is damaged, or a small one stands for far more than it holds.
         """
+        taken = 0
         with self._decoding():
-            source = ParquetSource(self._log.storage.open(self.path, self.size))
+            file = self._log.storage.open(self.path, self.size)
+            most = max(_EXPANDED, _MOST_TIMES * file.size())
+            source = ParquetSource(file)
             try:
                 wanted = fields(source.schema) if callable(fields) else fields
                 projection = plan_projection(wanted, source.schema, by_id=False)
                 groups = source.row_groups(0, _TO_THE_END)
-                for batch in source.batches(groups, projection.leaves, batch_rows, threads=True):
+                for batch in source.batches(groups, projection.leaves, _BATCH_ROWS, threads=True):
+                    taken += batch.batch.nbytes
+                    if taken > most:
+                        raise self._corrupt(f"the checkpoint takes more than {most:,} bytes of memory for its columns")
                     # Parquet files may hold text that is not UTF-8, which later steps rely on.
                     batch.batch.validate(full=True)
                     yield projection.apply(batch.batch, batch.rows)

@@ -5,7 +5,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -187,7 +187,7 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
     for at, (number, path) in enumerate(zip(targets.numbers, targets.paths, strict=True)):
         for positions in (rows.positions(number), *_own_rows(pending.hidden, path)):
             _add(new, number, positions)
-        for positions in (new.positions(number), *map(positions_of, targets.earlier[at])):
+        for positions in (new.positions(number), *_expanded(targets.earlier[at], path)):
             _add(whole, number, positions)
     removed = _superseded(targets)
     pending.drop_deletes_of(targets.paths)
@@ -198,7 +198,7 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
     _remove(transaction, targets, removed)
     vectors = sum(offset is not None for _, offset in removed)
     count = sum(whole.count(number) for number in targets.numbers)
-    before = sum(len(_union(bitmaps)) for bitmaps in targets.earlier)
+    before = sum(len(_union(bitmaps, path)) for bitmaps, path in zip(targets.earlier, targets.paths, strict=True))
     return HiddenRows(count - before, len(targets.paths), len(targets.paths), vectors, 0, len(removed) - vectors)
 
 
@@ -219,10 +219,14 @@ def _add(target: RowPositions, number: int, positions: pa.UInt64Array) -> None:
     target.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
 
 
-def _union(bitmaps: Sequence[bytes]) -> pa.UInt64Array:
+def _expanded(bitmaps: Sequence[bytes], path: str) -> Iterator[pa.UInt64Array]:
+    return (positions_of(bitmap, file=path) for bitmap in bitmaps)
+
+
+def _union(bitmaps: Sequence[bytes], path: str) -> pa.UInt64Array:
     found = RowPositions()
-    for bitmap in bitmaps:
-        _add(found, 0, positions_of(bitmap))
+    for positions in _expanded(bitmaps, path):
+        _add(found, 0, positions)
     return found.positions(0)
 
 
@@ -381,8 +385,9 @@ def _with_earlier(targets: _Targets, rows: RowPositions, lists: Sequence[Sequenc
     if not any(lists):
         return rows
     whole = RowPositions()
-    for number, bitmaps in zip(targets.numbers, _positions_in(targets.source, targets.files, lists), strict=True):
-        for positions in (rows.positions(number), *map(positions_of, bitmaps)):
+    earlier = _positions_in(targets.source, targets.files, lists)
+    for number, path, bitmaps in zip(targets.numbers, targets.paths, earlier, strict=True):
+        for positions in (rows.positions(number), *_expanded(bitmaps, path)):
             _add(whole, number, positions)
     return whole
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
+from deltaberg.errors import TooLargeError
 from deltaberg.files import BITMAP
 
 __all__ = ["RowPositions", "bitmap_of", "positions_of"]
@@ -27,15 +28,24 @@ def bitmap_of(positions: pa.Array) -> bytes:
     return kernels.encode_bitmap(positions.cast(pa.uint64()), _FRAMING)[_MAGIC_BYTES:]
 
 
-def positions_of(bitmap: bytes, most: int = _MOST_POSITIONS) -> pa.UInt64Array:
+def positions_of(bitmap: bytes, most: int = _MOST_POSITIONS, **context: str | None) -> pa.UInt64Array:
     """Return the positions of a portable bitmap, ascending.
+
+    Parameters
+    ----------
+    context
+        What the error names: the file that has the bitmap, or the one that it is about.
 
     Raises
     ------
     TooLargeError
         If there are more than ``most``.
     """
-    return kernels.bitmap_positions(bitmap, most)
+    try:
+        return kernels.bitmap_positions(bitmap, most)
+    except TooLargeError as error:
+        hint = 'pass strategy="copy-on-write", which writes the rows that stay to a new file'
+        raise TooLargeError(error.message, hint=hint, **context) from None
 
 
 class RowPositions:

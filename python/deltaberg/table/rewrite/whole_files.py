@@ -57,7 +57,8 @@ class VectorUnion:
         parts = [self._rows.positions(number)]
         if old is not None:
             vector = BitmapRef(**old)
-            parts.append(positions_of(load_bitmap(vector, self._plan.source.store, True, self._file_rows[number])))
+            bitmap = load_bitmap(vector, self._plan.source.store, True, self._file_rows[number])
+            parts.append(positions_of(bitmap, deletion_vector=vector.location or "inline"))
         for part in parts:
             found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
         return found.positions(number)
