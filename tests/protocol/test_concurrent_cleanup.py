@@ -165,8 +165,8 @@ def test_a_commit_that_comes_while_the_log_is_listed(builder: DeltaBuilder, monk
     listings = []
     original = LocalStorage.list_from
 
-    def list_from(store: LocalStorage, prefix: str, *start: str, **also: bool) -> Any:
-        found = list(original(store, prefix, *start, **also))
+    def list_from(store: LocalStorage, prefix: str, *start: str, directories: bool = False) -> Any:
+        found = list(original(store, prefix, *start, directories=directories))
         if start:
             listings.append(start)
             missed = f"{2:020d}.json" if len(listings) == 1 else ""

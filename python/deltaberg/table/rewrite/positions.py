@@ -44,8 +44,11 @@ def positions_of(bitmap: bytes, most: int = _MOST_POSITIONS, **context: str | No
     try:
         return kernels.bitmap_positions(bitmap, most)
     except TooLargeError as error:
-        hint = 'pass strategy="copy-on-write", which writes the rows that stay to a new file'
-        raise TooLargeError(error.message, hint=hint, **context) from None
+        raise TooLargeError(
+            error.message,
+            hint="use the strategy copy-on-write, which writes the rows that stay to a new file",
+            **context,
+        ) from None
 
 
 class RowPositions:
