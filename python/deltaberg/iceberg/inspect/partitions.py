@@ -23,9 +23,12 @@ def _live_files(source: IcebergSource) -> pa.Table:
     found = entries_of(source, (DATA, POSITION_DELETES), _SUM_PART)
     found = found or [source.reader.no_entries(source.metadata.default_spec_id, _SUM_PART)]
     names = ("snapshot_id", "content", "record_count", "file_size_in_bytes")
-    parts = [
-        pa.table({name: one.table.column(name) for name in names} | partition_columns(one, source)) for one in found
-    ]
+    parts = []
+    for one in found:
+        columns = {name: one.table.column(name) for name in names} | partition_columns(one, source)
+        shared = {child.id for child in one.partition} & {child.id for child in source.partition}
+        columns["shared_fields"] = pa.repeat(pa.scalar(len(shared), pa.int32()), len(one.table))
+        parts.append(pa.table(columns))
     return pa.concat_tables(parts).combine_chunks()
 
 
@@ -39,12 +42,16 @@ def content_sums(source: IcebergSource) -> pa.Table:
 
 
 def partitions_table(source: IcebergSource) -> pa.Table:
-    """Return sums of live files for each partition, whatever its spec; one row if the table never had partitions."""
+    """Return sums of live files for each partition; one row if the table never had partitions.
+
+    As in Iceberg's own library, files of two specs are of one partition if their values are the same, and both specs
+    have the same number of the fields of all specs. So a file without partitions is not of the partition of nulls.
+    """
     files = _live_files(source)
     is_partitioned = "partition" in files.column_names
     partition = as_array(files.column("partition")) if is_partitioned and len(files) else None
     values = [] if partition is None else [pc.struct_field(partition, [n]) for n in range(partition.type.num_fields)]
-    groups = row_codes(values or [pa.repeat(pa.scalar(0, pa.int32()), len(files))], len(files))
+    groups = row_codes([*values, as_array(files.column("shared_fields"))], len(files))
     # Groups are numbered in the order in which they first occur.
     first = pc.index_in(groups.unique(), value_set=groups)
     count, one = files.column("record_count"), pa.repeat(pa.scalar(1, pa.int32()), len(files))
