@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, SchemaError
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road, by_every_road
 
@@ -122,18 +122,6 @@ def test_timestamps_with_and_without_zone(tmp_path: Path, road: Road) -> None:
     found = road.table(open_table(builder.root).scan())
     assert found.column("a").to_pylist() == [stamp]
     assert found.column("b").cast(pa.int64()).to_pylist() == [1_510_871_468_000_000]
-
-
-def test_timestamps_that_no_reader_holds_are_refused_by_name(tmp_path: Path) -> None:
-    """Arrow writes the year 1 to ORC, but reads into nanoseconds of 64 bits, from 1677 to 2262."""
-    builder = IcebergBuilder(tmp_path / "t", {"a": "timestamp", "b": "long"})
-    kind = pa.timestamp("us")
-    schema = pa.schema([_with_id("a", kind, 1), _with_id("b", pa.int64(), 2)])
-    stamps = pa.array([-62_135_596_800_000_000, 0], pa.int64()).cast(kind)
-    builder.commit(_file(builder, pa.table([stamps, pa.array([1, 2])], schema=schema)))
-    with pytest.raises(UnsupportedFeatureError, match="before 1677 or after 2262"):
-        _read(builder)
-    assert open_table(builder.root).scan(columns=["b"]).to_arrow().column("b").to_pylist() == [1, 2]
 
 
 @by_every_road

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import IcebergTable, open_table
-from deltaberg.errors import SchemaError, UnsupportedFeatureError
+from deltaberg.errors import SchemaError
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.java_files import write_java_orc, write_java_parquet
 
@@ -165,14 +165,18 @@ def test_unions_of_orc_are_refused(tmp_path: Path, spark: Any) -> None:
     assert table.scan(columns=["id"]).to_arrow().column("id").to_pylist() == [7, 8]
 
 
-def test_timestamps_of_orc_beyond_nanoseconds_are_not_read_as_others(tmp_path: Path, spark: Any) -> None:
-    """Arrow's reader returns nanoseconds in 64 bits, which reach from the year 1677 to 2262."""
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "instant": "timestamptz"})
+@pytest.mark.req("ICE-ORC-03", "ICE-ORC-09", half="reader")
+def test_timestamps_of_orc_beyond_nanoseconds(tmp_path: Path, spark: Any) -> None:
+    """pyarrow's reader returns nanoseconds in 64 bits, which reach from the year 1677 to 2262."""
+    made = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
     path = made.root / "data" / "file.orc"
-    moments = [(-62135596800000, 0), (0, 0)]
-    schema = "struct<id:bigint,b:timestamp with local time zone>"
-    write_java_orc(spark, path, schema, [1, 2], [[1, 2], moments])
-    table = _open(made, path, 2)
-    with pytest.raises(UnsupportedFeatureError, match="before 1677 or after 2262"):
-        table.scan().to_arrow()
-    assert table.scan(columns=["id"]).to_arrow().column("id").to_pylist() == [1, 2]
+    moments = [(-62135596800000, 0), (-62135596799999, 1999999), (-1877, 123456789), (0, 999), None]
+    moments += [(253402300799999, 999999999), (10413792000000, 1000)]
+    schema = "struct<a:timestamp,b:timestamp with local time zone>"
+    write_java_orc(spark, path, schema, [1, 2], [moments, moments])
+    with pytest.raises(pa.ArrowInvalid, match="out of range"):
+        orc.ORCFile(path).read()
+    found = _open(made, path, 7).scan().to_arrow()
+    micros = [-62135596800000000, -62135596799998001, -1876544, 0, None, 253402300799999999, 10413792000000001]
+    assert found.column("instant").cast(pa.int64()).to_pylist() == micros
+    assert str(found.column("wall")[5].as_py()) == "9999-12-31 23:59:59.999999"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyarrow import orc
 
-from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
 from deltaberg.kernels.results import empty_batch
 from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets
+
+if TYPE_CHECKING:
+    from deltaberg.files.read.orc_layout import OrcLayout
 
 __all__ = ["OrcSource"]
 
@@ -68,14 +72,24 @@ class OrcSource(DataFile):
         try:
             return self._orc.read_stripe(number, columns=columns)
         except pa.ArrowInvalid as error:
-            # This is a limit of pyarrow, which reads into nanoseconds of 64 bits. The file is sound.
-            if _BEYOND in str(error):
-                raise UnsupportedFeatureError(
-                    "a timestamp of an ORC file is before 1677 or after 2262",
-                    hint="leave the column out, or rewrite the file as Parquet with Spark",
-                    feature="ORC timestamps outside of 1677 to 2262",
-                ) from error
-            raise
+            if _BEYOND not in str(error):
+                raise
+        # The file is sound. pyarrow reads into nanoseconds of 64 bits, so that its timestamps are read in two parts.
+        from deltaberg.files.read.orc_timestamps import has_timestamp, read_timestamps
+
+        arrays = [
+            read_timestamps(self._layout, number, column, self._raw.types[column])
+            if has_timestamp(self._raw.types[column])
+            else self._orc.read_stripe(number, columns=[column]).column(0)
+            for column in columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=[self._raw.names[column] for column in columns])
+
+    @cached_property
+    def _layout(self) -> OrcLayout:
+        from deltaberg.files.read.orc_layout import OrcLayout
+
+        return OrcLayout(self._file)
 
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Estimate the bytes of the leaves by their share in the number of all leaves."""

@@ -139,7 +139,7 @@ def _orc_field(child: pa.Field) -> pa.Field:
 
 
 def _check_instants(array: pa.Array) -> None:
-    """Refuse timestamps that readers of ORC files cannot hold."""
+    """Refuse timestamps that many readers of ORC files cannot hold."""
     kind = array.type
     if pt.is_timestamp(kind):
         values = array.view(pa.int64())
@@ -148,7 +148,7 @@ def _check_instants(array: pa.Array) -> None:
         if least is None:
             return
         if kind.unit != "ns" and (least < -_MOST_MICROS or most > _MOST_MICROS):
-            raise _unwritable("a timestamp is before 1677 or after 2262, which readers of ORC files cannot hold")
+            raise _unwritable("a timestamp is before 1677 or after 2262, which many readers of ORC files cannot hold")
         if least < 0 and _have_fractions(values.filter(pc.less(values, 0)), _IN_A_SECOND[kind.unit]):
             raise _unwritable("a timestamp before 1970 has a fraction of a second, which readers of ORC files misread")
     elif pt.is_struct(kind):
