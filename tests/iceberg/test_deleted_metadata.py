@@ -34,13 +34,13 @@ class _Overtaken:
     def overtake(self) -> None:
         """Begin: the next read of a metadata file comes too late."""
 
-        def late(storage: LocalStorage, path: str) -> bytes:
+        def late(storage: LocalStorage, path: str, *most: int) -> bytes:
             if path.endswith(".metadata.json") and not self.deleted:
                 self.deleted.append(path)
                 for number in (1, 2, 3):
                     self.others.append(ids(number))
                 assert not Path(path).exists()
-            return self._get(storage, path)
+            return self._get(storage, path, *most)
 
         self._monkeypatch.setattr(LocalStorage, "get", late)
 
