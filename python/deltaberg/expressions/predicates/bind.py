@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -103,12 +104,12 @@ class _Binder:
             return _null_literal(operator, path)
         if operator in _TEXT:
             return _text(operator, path, literal, source)
-        placed = self._place(literal, path, source)
-        return _compare(operator, path, placed)
+        (padded,) = _padded([literal], path)
+        return _compare(operator, path, self._place(padded, path, source))
 
     def _place(self, literal: object, path: tuple[Field, ...], source: Predicate) -> Placed:
         try:
-            return place_literal(_padded(literal, path), path[-1].type, self._zone)
+            return place_literal(literal, path[-1].type, self._zone)
         except ExpressionError as error:
             raise error.with_context(column=str(source.column)) from None
 
@@ -131,7 +132,10 @@ class _Binder:
     def _membership(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
         if operator == "not in" and any(value is None for value in source.values):
             return FALSE
-        known = [_padded(value, path) for value in source.values if value is not None]
+        known = [value for value in source.values if value is not None]
+        if len(known) == len(source.values):
+            # Spark pads no list with a null in it.
+            known = _padded(known, path)
         at_once = literals_at_once(known, path[-1].type)
         if at_once is not None:
             return _one_of(operator, path, tuple(at_once))
@@ -148,12 +152,13 @@ class _Binder:
         return _one_of(operator, path, values)
 
 
-def _padded(literal: object, path: tuple[Field, ...]) -> object:
-    """Return a literal as Spark compares it with a column: texts are padded, but not beside fields of structs."""
+def _padded(literals: list[Any], path: tuple[Field, ...]) -> list[Any]:
+    """Return literals as they are compared with a column: texts are padded like those of a column of CHAR."""
+    # Spark does not pad what is compared with fields of structs.
     length = path[-1].length if len(path) == 1 else None
-    if length is None or not length.is_padded or not isinstance(literal, str):
-        return literal
-    return padded_literal(literal, length)
+    if length is None or not length.is_padded:
+        return literals
+    return [padded_literal(one, length) if isinstance(one, str) else one for one in literals]
 
 
 def _one_of(operator: str, path: tuple[Field, ...], values: tuple[pa.Scalar, ...]) -> Bound:
