@@ -89,6 +89,10 @@ def test_no_verb_takes_a_text_for_a_column(table: Any, verb: str) -> None:
     others: list[Any] = [*_OF_NO_COLUMN, *([] if verb == "merge" else [~TRUE, TRUE & TRUE])]
     for condition in others:
         _refused(partial(run, table, condition), "names no column", "write true for all rows")
+    # Of lists, one of which must hold, an empty one would hold for every row.
+    empty: list[Any] = [] if verb == "merge" else [[], [[]], [[("id", "=", 1)], []]]
+    for lists in empty:
+        _refused(partial(run, table, lists), "an empty list is not a filter", "pass None")
     assert table.refresh().scan().to_arrow().sort_by("id").equals(_ROWS)
 
 
@@ -109,6 +113,11 @@ def test_all_rows_and_none_are_named_by_a_word(table: Any) -> None:
 def test_scans_take_no_text_for_a_column(condition: str) -> None:
     for one in (condition, f"NOT ({condition})"):
         _refused(partial(_bound, one), "is a text, and not the column")
+
+
+def test_a_field_in_quotes_is_named_with_its_column() -> None:
+    for condition in ('"s"."a" = 1', 's."a" = 1'):
+        _refused(partial(_bound, condition), "not the column `s`.`a`")
 
 
 def test_texts_may_stand_in_double_quotes(table: Any) -> None:

@@ -127,7 +127,8 @@ def name_parts(node: exp.Column | exp.Dot) -> tuple[str, ...] | None:
         parts += reversed(base.parts)
     for part in parts:
         if isinstance(part, exp.Literal):
-            raise name_in_quotes(part.name, [part.name])
+            whole = [*parts, base] if isinstance(base, exp.Literal) else parts
+            raise name_in_quotes(part.name, [one.name for one in reversed(whole)])
     names = [part.name for part in reversed(parts) if isinstance(part, exp.Identifier)]
     return tuple(names) if isinstance(base, exp.Column) and len(names) == len(parts) else None
 

@@ -33,9 +33,10 @@ def from_tuples(filters: Sequence[Any]) -> Expression:
     >>> print(from_tuples([[("x", "=", 1)], [("x", "=", None)]]))
     (x = 1 OR x IS NULL)
     """
-    if not filters:
+    are_lists = all(isinstance(part, list) for part in filters)
+    if not filters or (are_lists and not all(filters)):
         raise ExpressionError("an empty list is not a filter", hint="pass None to keep every row")
-    if all(isinstance(part, list) for part in filters):
+    if are_lists:
         return any_of(all_of(_predicate(item) for item in part) for part in filters)
     return all_of(_predicate(item) for item in filters)
 
