@@ -1,4 +1,4 @@
-"""Calls that do not fit a signature: they raise an error that names what was called, and what to write instead."""
+"""Calls that no signature takes: they raise an error that names what was called, and what to write instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from deltaberg.errors import ArgumentNameError
+from deltaberg.errors import ArgumentNameError, InvalidArgumentError
+from deltaberg.whole_numbers import bits_of_endless
 
 __all__ = ["public"]
 
@@ -65,6 +66,7 @@ def public(made: _Made) -> _Made:
 def _checked(function: Callable[..., Any], shown: str) -> Any:
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
+        _check_numbers(shown, (*args, *named.values()))
         try:
             return function(*args, **named)
         except TypeError as error:
@@ -74,6 +76,16 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
         raise refused
 
     return called
+
+
+def _check_numbers(shown: str, given: Iterable[Any]) -> None:
+    """Refuse a number that is too long to be shown in an error, whatever it is passed for."""
+    bits = bits_of_endless(given)
+    if bits is not None:
+        raise InvalidArgumentError(
+            f"{shown}() was given a number of {bits} bits, which is greater than any that it takes",
+            hint="pass a 64-bit integer",
+        )
 
 
 def _refusal(

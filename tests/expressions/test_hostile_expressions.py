@@ -13,7 +13,14 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col, open_table, write_table
-from deltaberg.errors import DeltabergError, EvaluationError, ExpressionError, TooLargeError, UnsupportedExpressionError
+from deltaberg.errors import (
+    DeltabergError,
+    EvaluationError,
+    ExpressionError,
+    InvalidArgumentError,
+    TooLargeError,
+    UnsupportedExpressionError,
+)
 from deltaberg.expressions import as_filter, bind, bind_condition, bind_value
 from deltaberg.expressions.values.functions import FUNCTIONS
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
@@ -195,7 +202,7 @@ def test_numbers_of_python_of_thousands_of_digits(column: str) -> None:
         lambda value: col(column).between(0, value),
         lambda value: as_filter([(column, "=", [value])]),
     ):
-        with pytest.raises(ExpressionError, match="greater than any value"):
+        with pytest.raises((ExpressionError, InvalidArgumentError), match="greater than any"):
             make(10**5000)
     with pytest.raises(ExpressionError, match="more than 38 digits"):
         bind_value(-(10**5000), _SCHEMA)

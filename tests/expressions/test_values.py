@@ -120,7 +120,15 @@ def test_a_text_of_a_time_alone_is_not_forgiven() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["to_date(v, v)", "to_date(v, 'yyyyM')", "to_date(v, 'yy')", "date_format(d, 'D')", "date_format(d, '[')"]
+    "text",
+    [
+        "to_date(v, v)",
+        "to_date(v, 'yyyyM')",
+        "to_date(v, 'yy')",
+        "date_format(d, 'D')",
+        "date_format(d, '[')",
+        f"date_format(d, '{'y' * 2000}')",
+    ],
 )
 def test_patterns_that_are_not_known_are_refused(text: str) -> None:
     columns = Struct((Field("v", _STRING), Field("d", Primitive("date"))))

@@ -16,6 +16,7 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.double_quotes import DoubleQuoted
 from deltaberg.schema import ColumnName, Struct, split_name
 from deltaberg.signatures import public
+from deltaberg.whole_numbers import bits_of_endless
 
 if TYPE_CHECKING:
     from deltaberg.expressions.predicates.bound import Bound
@@ -39,8 +40,6 @@ __all__ = [
     "quoted",
 ]
 
-#: Numbers of more bits have more digits than Python writes, and than any column has.
-_MOST_BITS = 1280
 
 #: The operators of predicates, each with its negation.
 NEGATIONS = {
@@ -245,16 +244,11 @@ class Predicate(Expression):
     values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        waiting = list(self.values)
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, (list, tuple)):
-                waiting += value
-            elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
-                raise ExpressionError(
-                    f"a number of {value.bit_length()} bits is greater than any value of a column",
-                    column=str(self.column),
-                )
+        bits = bits_of_endless(self.values)
+        if bits is not None:
+            raise ExpressionError(
+                f"a number of {bits} bits is greater than any value of a column", column=str(self.column)
+            )
 
     def _key(self) -> tuple[Any, ...]:
         """Return what is compared. Columns themselves would make conditions of it."""

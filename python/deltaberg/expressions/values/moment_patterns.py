@@ -17,6 +17,8 @@ from deltaberg.expressions.values.zones import to_micros
 __all__ = ["moment_reader", "pattern_parts"]
 
 _PART = re.compile(r"([A-Za-z])\1*|'[^']+'|[^A-Za-z'\[\]{}#]")
+#: No pattern of a date has more characters; one of millions would take minutes.
+_LONGEST = 1000
 _FIELDS = {"y": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second"}
 #: Years beyond four digits have a sign, and no others but those before the year 0.
 _YEAR = r"[0-9]{4}|\+[0-9]{5,19}|-[0-9]{4,19}"
@@ -28,17 +30,18 @@ def pattern_parts(pattern: str | None, function: str) -> list[str]:
     Raises
     ------
     UnsupportedExpressionError
-        If it is None, because it is not a literal, or has parts that are not known.
+        If it is None, because it is not a literal, is too long, or has parts that are not known.
     """
-    if pattern is None or "".join(found[0] for found in _PART.finditer(pattern)) != pattern:
+    parts = [] if pattern is None or len(pattern) > _LONGEST else [found[0] for found in _PART.finditer(pattern)]
+    if "".join(parts) != pattern:
         raise refused(pattern, function)
-    return [found[0] for found in _PART.finditer(pattern)]
+    return parts
 
 
 def refused(pattern: str | None, function: str) -> UnsupportedExpressionError:
     """Return the error of a pattern that is not known."""
     return UnsupportedExpressionError(
-        f"{function} with the pattern {pattern!r} cannot be evaluated",
+        f"{function} with the pattern {pattern!r:.100} cannot be evaluated",
         hint="a pattern is a literal of letters that docs/expressions.md lists, marks, and text in single quotes",
     )
 
