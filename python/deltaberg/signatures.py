@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from deltaberg.errors import ArgumentNameError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
 
-__all__ = ["public"]
+__all__ = ["instead", "public"]
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
@@ -106,7 +106,7 @@ def _refusal(
     unknown = [name for name in named if name not in names]
     twice = [one.name for one in places[:count] if one.name in named]
     if unknown:
-        return ArgumentNameError(f"{shown}() has no argument {unknown[0]}", hint=_instead(unknown[0], names))
+        return ArgumentNameError(f"{shown}() has no argument {unknown[0]}", hint=instead(unknown[0], names))
     if twice:
         return ArgumentNameError(f"{shown}() was given the argument {twice[0]} twice", hint="pass it once")
     if count > len(places):
@@ -117,7 +117,7 @@ def _refusal(
     return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=_given(missing.name))
 
 
-def _instead(name: str, names: Sequence[str]) -> str:
+def instead(name: str, names: Sequence[str]) -> str:
     """Return what to write instead of an argument that there is not."""
     known = [ours for ours in _ELSEWHERE.get(name, ()) if ours in names]
     close = known or get_close_matches(name, names, n=1)

@@ -33,7 +33,9 @@ _PUBLIC: Any = deltaberg
 _UNFIT: list[tuple[Callable[[Any], Any], str, str]] = [
     (lambda to: to.upsert(_ROWS, on="id"), "upsert() has no argument on", "pass keys="),
     (lambda to: to.upsert(source=_ROWS, keys="id"), "upsert() has no argument source", "pass data="),
-    (lambda to: to.scan(row_filter="id = 1"), "unknown scan option row_filter", "known are"),
+    (lambda to: to.scan(row_filter="id = 1"), "unknown scan option row_filter", "pass filter="),
+    (lambda to: to.scan(where="id = 1"), "unknown scan option where", "pass filter="),
+    (lambda to: to.scan(nowhere=1), "unknown scan option nowhere", "its arguments are filter, columns, limit"),
     (lambda to: to.append(rows=_ROWS), "append() has no argument rows", "pass data="),
     (lambda to: to.append(_ROWS, schemamode="merge"), "append() has no argument schemamode", "pass schema_mode="),
     (lambda to: to.append(), "append() needs the argument data", "pass data="),
@@ -84,7 +86,10 @@ def _files(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("form", _FORMATS)
-@pytest.mark.parametrize("moment", [1.5, math.nan, None, 2**70, -1, True, "1700000000000", 253_402_300_800_000])
+@pytest.mark.parametrize(
+    "moment",
+    [1.5, math.nan, None, 2**70, pytest.param(10**5000, id="endless"), -1, True, "1700000000000", 253_402_300_800_000],
+)
 def test_a_clock_that_tells_no_time(tmp_path: Path, form: str, moment: Any) -> None:
     """It is refused before anything is written: the history could not tell it."""
     table = _table(tmp_path, form)

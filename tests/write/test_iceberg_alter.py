@@ -91,11 +91,10 @@ def test_structs_have_no_defaults_of_their_own(tmp_path: Path, default: dict[str
     before = table.metadata.raw
     for name in ("point", "s.point"):
         for required in (False, True):
-            with pytest.raises(
-                SchemaError, match=r"a struct has no default.*\n.*set_default\(\"point\.FIELD"
-            ) as caught:
+            with pytest.raises(SchemaError, match="a struct has no default") as caught:
                 table.alter().add(name, point, default=default, required=required)
-            assert caught.value.context["column"] == "point"
+            assert f'set_default("{name}.FIELD", value)' in str(caught.value.hint)
+            assert caught.value.context["column"] == name
     with pytest.raises(SchemaError, match="a struct has no default"):
         table.alter().set_default("s.p", default)
     assert table.refresh().metadata.raw == before

@@ -104,7 +104,7 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
         )
     if has_signature(raw):
         raise InvalidArgumentError(
-            f"a {scheme}:// location contains a signature or a token",
+            f"a location of {scheme}:// contains a signature or a token",
             hint=f"pass it in storage_options{', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''}",
         )
     authority, _, path = rest[2:].partition("/")
@@ -118,7 +118,7 @@ def _authority(scheme: str, authority: str) -> str:
     cut_short = scheme in ("s3", "gs") and ":" in authority and not authority.startswith("arn:")
     if cut_short or (at and (scheme not in _WITH_CONTAINER or ":" in user)):
         raise InvalidArgumentError(
-            f"a {scheme}:// location contains a user or a password",
+            f"a location of {scheme}:// contains a user or a password",
             hint="pass credentials in storage_options or as properties of the catalog",
         )
     if not authority and scheme != "memory":

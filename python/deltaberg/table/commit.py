@@ -24,6 +24,7 @@ from deltaberg.errors import (
 from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds, integer_of
+from deltaberg.whole_numbers import bits_of_endless
 
 __all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
 
@@ -129,8 +130,10 @@ class CommitPolicy:
         given = self.now()
         instant = integer_of(given)
         if instant is None or not 0 <= instant <= _LAST_INSTANT:
+            bits = bits_of_endless([given])
+            shown = f"{given!r:.200}" if bits is None else f"a number of {bits} bits"
             raise InvalidArgumentError(
-                f"now of CommitPolicy gave {given!r:.200}, which is no number of milliseconds from 1970 to 9999",
+                f"now of CommitPolicy gave {shown}, which is no number of milliseconds from 1970 to 9999",
                 hint="give a whole number, as the clock of this machine does",
             )
         return instant

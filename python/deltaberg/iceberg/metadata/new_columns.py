@@ -73,7 +73,7 @@ def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
     return iceberg_columns(Struct((table_field(given, path, own=own_types(version)),))).fields[0]
 
 
-def with_default(column: Field, value: Any) -> Field:
+def with_default(column: Field, value: Any, name: str) -> Field:
     """Return a new column with a default value: that of the rows that are there, and of new ones that lack it.
 
     Raises
@@ -83,12 +83,12 @@ def with_default(column: Field, value: Any) -> Field:
     SchemaError
         The type has no default values.
     """
-    text = default_json(value, column)
+    text = default_json(value, column, name)
     kept = {**column.metadata, WRITE_DEFAULT: text}
     return replace(column, default=value_of_json(text, column.type), metadata=kept)
 
 
-def default_json(value: Any, column: Field) -> Any:
+def default_json(value: Any, column: Field, name: str) -> Any:
     """Return the JSON of a default value of a column.
 
     Raises
@@ -100,13 +100,13 @@ def default_json(value: Any, column: Field) -> Any:
     """
     kind = column.type
     if isinstance(kind, (List, Map)) or str(kind) in ("variant", "void") or is_shape(column):
-        raise SchemaError(f"columns of the type {kind} have no default values", column=column.name)
+        raise SchemaError(f"columns of the type {kind} have no default values", column=name)
     if isinstance(kind, Struct):
         # The specification has empty structs as defaults, but iceberg-java loads no table with one.
         raise SchemaError(
             "a struct has no default value of its own that all engines read",
-            hint=f'add it without one, and give its fields defaults, as by set_default("{column.name}.FIELD", value)',
-            column=column.name,
+            hint=f'add it without one, and give its fields defaults, as by set_default("{name}.FIELD", value)',
+            column=name,
         )
     return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)
 

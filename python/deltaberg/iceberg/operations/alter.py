@@ -134,7 +134,7 @@ class Alteration(ReferenceChanges):
         folded = last.lower()
         (new,) = with_fresh_ids(Struct((given,)), self._altered.last_id)[0]
         if default is not None:
-            new = with_default(new, default)
+            new = with_default(new, default, join_name(tuple(path)))
 
         def added(fields: _Fields) -> _Fields:
             if folded in [field.name.lower() for field in fields]:
@@ -293,7 +293,7 @@ class Alteration(ReferenceChanges):
 
         def changed(old: Field) -> Field:
             kept = {key: value for key, value in old.metadata.items() if key != WRITE_DEFAULT}
-            more = {} if value is None else {WRITE_DEFAULT: default_json(value, old)}
+            more = {} if value is None else {WRITE_DEFAULT: default_json(value, old, join_name(split_name(name)))}
             return replace(old, metadata=kept | more)
 
         return self._step("set default", lambda: self._replace(name, changed), waits=True)

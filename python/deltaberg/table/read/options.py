@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.signatures import public
+from deltaberg.signatures import instead, public
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
 __all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
@@ -83,7 +83,8 @@ def scan_options(options: ScanOptions | None, execution: Mapping[str, Any], time
             f"options must be ScanOptions, not {options!r:.200}", hint="pass single options by their names"
         )
     known = [option.name for option in fields(ScanOptions)]
-    unknown = ", ".join(name for name in execution if name not in known)
-    if unknown:
-        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=f"known are {', '.join(known)}")
+    unknown = next((name for name in execution if name not in known), None)
+    if unknown is not None:
+        hint = instead(unknown, ["filter", "columns", "limit", *known])
+        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=hint)
     return replace(options or ScanOptions(timezone=timezone), **execution)
