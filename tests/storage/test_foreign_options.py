@@ -55,6 +55,7 @@ def test_options_that_change_nothing(option: str) -> None:
         ("AWS_S3_GET_INTERNAL_SERVER_ERROR_RETRIES", "max_retries"),
         ("AWS_S3_ADDRESSING_STYLE", "AWS_PATH_STYLE=true"),
         ("AWS_EC2_METADATA_DISABLED", "AWS_SKIP_SIGNATURE=true"),
+        ("AWS_FORCE_CREDENTIAL_LOAD", "AWS_PROFILE"),
     ],
 )
 def test_options_that_are_refused_with_the_reason(option: str, said: str) -> None:
@@ -76,6 +77,7 @@ def test_options_that_are_refused_with_the_reason(option: str, said: str) -> Non
         ("s3://b", "s3.endpiont", "s3.endpoint"),
         ("s3://b", "s3.path-style-acess", "s3.path-style-access"),
         ("s3://b", "alow_http", "allow_http"),
+        ("s3://b", "regon", "region"),
         ("s3://b", "max_retrys", "max_retries"),
         ("az://c", "azure_storage_acount_key", "AZURE_STORAGE_ACCOUNT_KEY"),
         ("abfss://c@a.dfs.core.windows.net", "adls.acount-name", "adls.account-name"),

@@ -15,6 +15,7 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table, write_table
 from deltaberg.errors import (
+    ColumnNotFoundError,
     CorruptDataFileError,
     InvalidArgumentError,
     InvalidPartitionValueError,
@@ -358,3 +359,36 @@ def test_columns_with_defaults_may_be_missing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "x.parquet")
     table.add_files([str(tmp_path / "x.parquet")])
     assert table.scan("c = 5").to_arrow().to_pylist() == [{"id": 1, "c": 5}]
+
+
+_AFTER = {
+    "append": (lambda transaction: transaction.append(pa.table({"id": [4]})), [1, 2, 3, 4]),
+    "delete": (lambda transaction: transaction.delete("id = 1"), [2, 3]),
+    "update": (lambda transaction: transaction.update({"id": "id + 3"}, "id = 1"), [2, 3, 4]),
+    "overwrite": (lambda transaction: transaction.overwrite(pa.table({"id": [5]})), [5]),
+}
+
+
+@pytest.mark.parametrize("after", _AFTER)
+def test_a_transaction_adds_files_and_leaves_them_to_their_owner(tmp_path: Path, after: str) -> None:
+    change, ids = _AFTER[after]
+    path, table = _file(tmp_path / "in/a.parquet", 1, 2), _new(tmp_path)
+    with table.transaction() as transaction:
+        transaction.add_files([path])
+        transaction.append(pa.table({"id": [3]}))
+        with pytest.raises(InvalidArgumentError, match="already"):
+            transaction.add_files([path])
+        change(transaction)
+    assert [row["id"] for row in _content(table.refresh())] == ids
+    assert len(table.snapshots) == 1
+    assert pq.read_metadata(path).num_rows == 2
+
+
+def test_files_that_a_transaction_does_not_commit_stay(tmp_path: Path) -> None:
+    path, table = _file(tmp_path / "in/a.parquet", 1), _new(tmp_path)
+    transaction = table.transaction()
+    transaction.add_files([path])
+    with pytest.raises(ColumnNotFoundError), transaction:
+        transaction.delete("there_is_none = 1")
+    assert not table.refresh().snapshots
+    assert pq.read_metadata(path).num_rows == 1

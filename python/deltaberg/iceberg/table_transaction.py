@@ -107,6 +107,12 @@ class TableTransaction(RowVerbs, Transaction):
         """
         delete_by_keys(self, keys, None if columns is None else column_names(columns))
 
+    def add_files(self, file_paths: Sequence[str], *, check_duplicate_files: bool = True) -> None:
+        """Add files of others where they are. The parameters, and the exceptions, are those of the table's verb."""
+        from deltaberg.iceberg.operations.add_files import add_existing_files
+
+        add_existing_files(self, file_paths, check_duplicates=check_duplicate_files)
+
     def alter(self) -> Alteration:
         """Change columns, properties and partitioning as a part of the transaction. See `Alteration`."""
         return Alteration(self, is_part=True)

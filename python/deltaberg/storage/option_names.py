@@ -152,6 +152,10 @@ _REFUSED = {
         "the style is a switch",
         "write AWS_PATH_STYLE=true, or leave it out for virtual hosts",
     ),
+    "aws_force_credential_load": (
+        "the shared AWS files are only read for a profile that is named",
+        "pass AWS_PROFILE to take its credentials, or leave it out",
+    ),
     "aws_ec2_metadata_disabled": (
         "the metadata of the machine is only asked where no credentials were given",
         "pass credentials, or AWS_SKIP_SIGNATURE=true for a public bucket",
@@ -172,7 +176,7 @@ def check_foreign(option: str, value: object) -> bool:
     """
     name = option.lower()
     found = _NO_LOCK if name.startswith("aws_") and name.endswith(_OF_DYNAMODB) else _REFUSED.get(name)
-    if found is None or (name == "aws_s3_locking_provider" and str(value).strip().lower() in ("", "none")):
+    if found is None or str(value).strip().lower() in ("", "none", "false"):
         return name in _WITHOUT_EFFECT or found is not None
     reason, hint = found
     raise InvalidArgumentError(f"the storage option {option!r} is not taken: {reason}", hint=hint)
@@ -188,6 +192,7 @@ def unknown_option(scheme: str, option: str) -> InvalidArgumentError:
     """
     prefix, names, others = _SHOWN.get(scheme, ("", (), {}))
     shown = {f"{prefix}{name.upper()}".lower(): f"{prefix}{name.upper()}" for name in names}
+    shown |= {name: name for name in names}
     for name in (*CLIENT, *TIMEOUTS, *RETRY, *PATH_STYLE, *PROFILE, *others):
         shown.setdefault(name, name.upper() if name.startswith(prefix.lower()) else name)
     near = difflib.get_close_matches(option.lower(), sorted(shown), n=1)

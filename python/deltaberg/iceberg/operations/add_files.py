@@ -105,7 +105,7 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
         contents = _Contents(transaction, extend_name_mapping(transaction))
-        transaction.add_files(_entries(contents, contents.files(found)))
+        transaction.add_entries(_entries(contents, contents.files(found)))
 
 
 def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:

@@ -85,7 +85,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
         if replaces:
             _replace(transaction, picked, changed)
         for files in changed:
-            transaction.add_files(_status(files, ADDED))
+            transaction.add_entries(_status(files, ADDED))
 
 
 def _check_new(metadata: TableMetadata, branch: str, picked: Snapshot) -> None:

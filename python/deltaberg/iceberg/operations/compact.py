@@ -119,7 +119,7 @@ def _rewrite(
                 lambda files, options, memory: moved.write(files, options, memory=memory),
                 lambda files: moved.note(transaction, files),
             )
-            transaction.add_files(moved.entries(new))
+            transaction.add_entries(moved.entries(new))
             numbers = as_array(pa.concat_tables(chosen).column(FILE_NUMBER))
             transaction.pending.keeps_rows = True
             transaction.claims.moved.update(paths.to_pylist())

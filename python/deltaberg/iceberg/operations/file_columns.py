@@ -130,7 +130,7 @@ class _Ids:
                 raise self._refused("has no field id, although other columns of the file have", place)
             column = known.get(number)
             if column is None:
-                raise self._refused(f"has the field id {number}, which the table has not here", place)
+                raise self._refused(f"has the field id {number}, which no column of the table has at this place", place)
             if child.name not in self._names[number]:
                 raise self._refused(f"has the field id {number}, which is that of {column.name!r}", place)
             inside = self._inside(column.type, child.type, with_id.type, (*path, child.name))

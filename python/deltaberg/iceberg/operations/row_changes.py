@@ -194,7 +194,7 @@ class RowChanges:
         written = self._rows.write(matched, change, inserted, self._files.new_files(self._transaction), hides=hides)
         if written is None:
             return
-        self._transaction.add_files(self._files.entries(written))
+        self._transaction.add_entries(self._files.entries(written))
         require_columns(self._transaction, self._files.stored)
         self._added_files += len(written)
 

@@ -54,7 +54,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> Non
     with transaction.operation("append"):
         rows = open_rows(data, transaction.progress)
         _fit(transaction, rows, options)
-        transaction.add_files(write_rows(transaction, rows, options))
+        transaction.add_entries(write_rows(transaction, rows, options))
 
 
 def overwrite_rows(
@@ -121,7 +121,7 @@ def overwrite_rows(
         files = write_rows(transaction, rows, options, checked, str(where))
         if dynamic and len(files.entries):
             _remove_partitions(transaction, files)
-        transaction.add_files(files)
+        transaction.add_entries(files)
         # Rows of divided files are replaced by other rows of other partitions.
         transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
 
@@ -222,7 +222,7 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
     written = moved.write(chosen, options, others, memory=_MOVING, progress=transaction.progress)
     moved.note(transaction, written)
     transaction.claims.moved.update(paths)
-    transaction.add_files(moved.entries(written))
+    transaction.add_entries(moved.entries(written))
 
 
 def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hashable]) -> None:

@@ -299,7 +299,7 @@ class Transaction:
         """
         self._files.note(folder, paths, road)
 
-    def add_files(self, files: AddedFiles) -> None:
+    def add_entries(self, files: AddedFiles) -> None:
         """Add new files."""
         self._check_open()
         if len(files.entries):
@@ -307,7 +307,7 @@ class Transaction:
 
     def add_deletes(self, files: AddedFiles) -> None:
         """Add new delete files. What they delete in the planned snapshot is up to the caller to claim."""
-        self.add_files(replace(files, content=DELETES))
+        self.add_entries(replace(files, content=DELETES))
 
     def remove_deletes(self, keys: Iterable[DeleteKey], manifests: pa.Table) -> None:
         """Remove delete files of the planned snapshot.
