@@ -91,6 +91,10 @@ def test_it_is_of_the_other_format(format: str, other: str, tmp_path: Path) -> N
     ("end", "said"),
     [
         ("@v0", "leave @v0 out of the location, and open it with version=0"),
+        (
+            "@20240131120000000",
+            'leave @20240131120000000 out of the location, and open it with timestamp="2024-01-31 12:00:00.000"',
+        ),
         ("#snapshots", 'leave #snapshots out of the location, and read it by inspect("snapshots")'),
     ],
 )

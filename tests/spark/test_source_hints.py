@@ -84,6 +84,7 @@ def test_options_of_the_other_format(options: type[ReadOptions | WriteOptions], 
     ("read", "end", "said"),
     [
         (DeltaReadOptions, "delta@v0", '.option("versionAsOf", 0)'),
+        (DeltaReadOptions, "delta@20240131120000000", '.option("timestampAsOf", "2024-01-31 12:00:00.000")'),
         (IcebergReadOptions, "iceberg#snapshots", 'open_table(path).inspect("snapshots")'),
         (DeltaReadOptions, "iceberg", 'format("iceberg")'),
         (IcebergReadOptions, "delta", 'format("delta")'),
@@ -100,6 +101,14 @@ def test_locations_as_connectors_take_them(read: type[ReadOptions], end: str, sa
     with pytest.raises(TableNotFoundError) as caught:
         use()
     assert said in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("write", "there"), [(DeltaWriteOptions, "iceberg"), (IcebergWriteOptions, "delta")])
+def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there: str, tmp_path: Path) -> None:
+    create_table(tmp_path, _COLUMNS, format=there)
+    with pytest.raises(InvalidArgumentError, match=f"a table of the format {there}") as caught:
+        briefly(lambda: write({"path": str(tmp_path)}).stage(_COLUMNS, overwrite=False))()
+    assert caught.value.hint == f'use format("{there}"), or choose another directory'
 
 
 def test_so_do_errors_of_tasks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -361,7 +362,7 @@ def test_columns_with_defaults_may_be_missing(tmp_path: Path) -> None:
     assert table.scan("c = 5").to_arrow().to_pylist() == [{"id": 1, "c": 5}]
 
 
-_AFTER = {
+_AFTER: dict[str, tuple[Callable[[Any], None], list[int]]] = {
     "append": (lambda transaction: transaction.append(pa.table({"id": [4]})), [1, 2, 3, 4]),
     "delete": (lambda transaction: transaction.delete("id = 1"), [2, 3]),
     "update": (lambda transaction: transaction.update({"id": "id + 3"}, "id = 1"), [2, 3, 4]),

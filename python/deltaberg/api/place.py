@@ -74,7 +74,7 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
     if chosen is not None and there and chosen not in there:
         raise InvalidArgumentError(
             f"there is a table of the format {there[0]} already, which is not {chosen}",
-            hint="leave out format, or choose another directory",
+            hint=f'pass format="{there[0]}", or choose another directory',
             table=location,
         )
 

@@ -18,6 +18,7 @@ _PHRASES = tuple(
             "open the Iceberg table by its metadata file, the Delta table in Python",
         ),
         (r"\bopen it with version=(\d+)", r"use --version \1"),
+        (r'\bopen it with timestamp=("[^"]+")', r"use --timestamp \1"),
         (r'\bread it by inspect\("(\w+)"\)', r'read it in Python: open_table(location).inspect("\1")'),
         (r"\buse snapshot_id\b", "use --snapshot-id"),
         (r"\buse version\b", "use --version"),

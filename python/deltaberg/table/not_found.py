@@ -14,8 +14,12 @@ __all__ = ["table_not_found"]
 _MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
 #: What the connectors for Spark take as a part of a path, and what is written here.
 _IN_PATHS = (
-    (re.compile(r"@v(\d+)$"), "open it with version={}"),
-    (re.compile(r"#(\w+)$"), 'read it by inspect("{}")'),
+    (re.compile(r"@v(\d+)$"), r"open it with version=\1"),
+    (
+        re.compile(r"@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})$"),
+        r'open it with timestamp="\1-\2-\3 \4:\5:\6.\7"',
+    ),
+    (re.compile(r"#(\w+)$"), r'read it by inspect("\1")'),
 )
 
 
@@ -47,7 +51,7 @@ def table_not_found(
     for pattern, words in _IN_PATHS:
         found = pattern.search(location.path)
         if found is not None:
-            hint = f"leave {found[0]} out of the location, and {words.format(found[1])}"
+            hint = f"leave {found[0]} out of the location, and {found.expand(words)}"
     return TableNotFoundError(f"{message}: {reason or lacks}", hint=hint, table=str(location))
 
 

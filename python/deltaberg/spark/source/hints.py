@@ -14,11 +14,12 @@ _PHRASES = tuple(
     for phrase, words in (
         (r'\bopen it with format="(\w+)"', r'use format("\1")'),
         (r"\bopen it with version=(\d+)", r'use .option("versionAsOf", \1)'),
+        (r'\bopen it with timestamp=("[^"]+")', r'use .option("timestampAsOf", \1)'),
         (
             r'\bread it by inspect\("(\w+)"\)',
             r'read it by spark.createDataFrame(deltaberg.open_table(path).inspect("\1"))',
         ),
-        (r"\bleave out format, or choose", "choose"),
+        (r'\bpass format="(\w+)", or choose', r'use format("\1"), or choose'),
         (r"\bleave out where and dynamic\b", "leave out replaceWhere and partitionOverwriteMode"),
         (r"\bleave out dynamic\b", "leave out partitionOverwriteMode or overwrite-mode"),
         (r'\bpass format="delta" or format="iceberg"', 'use format("delta") or format("iceberg")'),

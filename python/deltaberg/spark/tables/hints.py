@@ -32,7 +32,10 @@ _PHRASES = tuple(
         (r"\bpass partition_by with the types of all of them, such as .*", "pass the types of all of them as DDL text"),
         (r"\bpartition_by\b(?!\()", "partitionSchema"),
         (r'\bopen it with format="iceberg"', 'open it by deltaberg.open_table(path, "iceberg").on_spark(spark)'),
-        (r"\bopen it with version=(\d+)", r"read it by deltaberg.open_table(path, version=\1).scan().to_spark(spark)"),
+        (
+            r'\bopen it with ((?:version|timestamp)=(?:\d+|"[^"]+"))',
+            r"read it by deltaberg.open_table(path, \1).scan().to_spark(spark)",
+        ),
         (r"(?<!\.)\balter\(\)\.", "deltaberg.open_table(path).alter()."),
     )
 )
