@@ -105,7 +105,7 @@ def test_locations_as_connectors_take_them(read: type[ReadOptions], end: str, sa
 
 @pytest.mark.parametrize(("write", "there"), [(DeltaWriteOptions, "iceberg"), (IcebergWriteOptions, "delta")])
 def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there: str, tmp_path: Path) -> None:
-    create_table(tmp_path, _COLUMNS, format=there)
+    write_table(tmp_path, pa.table({"id": [1]}), format=there)
     with pytest.raises(InvalidArgumentError, match=f"a table of the format {there}") as caught:
         briefly(lambda: write({"path": str(tmp_path)}).stage(_COLUMNS, overwrite=False))()
     assert caught.value.hint == f'use format("{there}"), or choose another directory'

@@ -27,7 +27,6 @@ from deltaberg.errors import (
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
-from deltaberg.iceberg.location.outdated import delete_outdated
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.updates import apply_updates
@@ -282,5 +281,8 @@ class DirectoryAttempt:
             committer.storage.put(committer.directory.join(VERSION_HINT).path, str(self.version).encode())
         except StorageError as error:
             warnings.append(f"the version hint was not written: {error.message}")
+        # Tables that are only read load nothing that deletes.
+        from deltaberg.iceberg.location.outdated import delete_outdated
+
         warnings += delete_outdated(self.base, self.metadata)
         return LoadedTable(self.metadata, self.file, committer.root, committer.store), warnings
