@@ -341,7 +341,7 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
 
 def _translate(error: OSError | ValueError, path: str) -> StorageError:
     if isinstance(error, IsADirectoryError):
-        return ObjectNotFoundError("a directory has the name of a file", path=path)
+        return ObjectNotFoundError("there is no such file but a directory of this name", path=path)
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
     return _failure("used", error, path)
