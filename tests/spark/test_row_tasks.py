@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from deltaberg import IcebergTable, create_table
 from deltaberg.errors import ConstraintViolationError, EvaluationError
 from deltaberg.spark.write import row_tasks
+from deltaberg.spark.write.search import DividedSearchTask
 from deltaberg.table import CommitResult
 from tests.spark.worker_tasks import Workers
 from tests.support.canon import canonical_lines
@@ -95,14 +97,25 @@ def _merge(table: Any) -> CommitResult:
     return result
 
 
+def _upsert(table: Any) -> CommitResult:
+    """Upsert every other row, of which one in three changes."""
+    rows = [row for row in table.scan().to_arrow().to_pylist() if row["id"] % 2]
+    for row in rows[::3]:
+        row["price"] = -1.0
+    source = pa.Table.from_pylist(rows, schema=_ROWS)
+    result: CommitResult = table.upsert(source, "id", when_not_matched="ignore")
+    return result
+
+
 _VERBS: list[tuple[int, Callable[[Any], CommitResult]]] = [
     (1, lambda table: table.update(_UPDATED, "name IN ('name 1', 'name 4') OR id > 70")),
+    (1, _upsert),
     (3, lambda table: table.delete(_WHERE)),
     (3, lambda table: table.update({"name": "'x'"}, "part LIKE '%!' AND id < 77")),
     (3, _merge),
 ]
 #: The number of the one that writes no rows where rows are hidden.
-_DELETE = 1
+_DELETE = 2
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in _OFTEN else pytest.mark.full) for way in _WAYS])
@@ -159,3 +172,50 @@ def test_tasks_obey_the_rules_of_a_table(tmp_path: Path, monkeypatch: pytest.Mon
     assert rows == [{"n": n, "twice": 2 * n} for n in (1, 3, 4)]
     with pytest.raises(ConstraintViolationError, match="small: twice=10"):
         table.update({"n": "n + 1"})
+
+
+@pytest.mark.parametrize(
+    "way", ["delta, by files", "delta, by vectors", "iceberg 3, by files", "iceberg 3, by vectors"]
+)
+def test_rows_that_an_upsert_compares_stay_in_the_tasks(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver reads keys, and is told the positions of the rows that change; rows that do not are left alone."""
+    schema = pa.schema([("id", pa.int64()), ("heavy", pa.list_(pa.string())), ("x", pa.float64())])
+    heavy = [["x" * 1000, None]] * 40
+    table = create_table(tmp_path, schema, **_WAYS[way])
+    for first in (0, 40):
+        table.append(pa.table([range(first, first + 40), heavy, [float("nan")] * 40], schema=schema))
+    rest = set(table.scan().files()["file_path"].to_pylist())
+    workers = Workers(monkeypatch, 2)
+    table._row_tasks = workers.tasks
+    monkeypatch.setattr(row_tasks, "_JOB_BYTES", 1)
+    read: list[list[str]] = []
+    own = row_tasks.SparkRowTasks.read
+
+    def noted(self: Any, bound: Any, test: Any) -> Any:
+        read.append(bound.with_columns([]).with_addresses().output.names)
+        read.append(bound.output.names)
+        return own(self, bound, test)
+
+    monkeypatch.setattr(row_tasks.SparkRowTasks, "read", noted)
+    same = table.scan().to_arrow()
+    assert "nothing was to be done" in str(table.upsert(same, "id"))
+    addresses, names = read
+    assert names == ["id", "x", *addresses]
+    assert len(workers.jobs) == 2
+    assert all(isinstance(job, DividedSearchTask) for job in workers.jobs)
+    assert workers.replies == []
+    changed = pc.if_else(pc.greater(same["id"], 70), pa.scalar(["y"], schema.field("heavy").type), same["heavy"])
+    changed = same.set_column(1, "heavy", changed)
+    result = table.upsert(changed.set_column(2, "x", pc.if_else(pc.equal(same["id"], 72), 1.5, same["x"])), "id")
+    assert (result.metrics["numTargetRowsUpdated"], "fused" in result.road) == (9, True)
+    compared = [reply for reply in workers.replies if "rows" in reply]
+    assert len(compared) == 1
+    assert len(compared[0]["rows"]) < 100
+    # One of two files holds rows that change.
+    kept = rest & set(table.scan().files()["file_path"].to_pylist())
+    assert len(kept) == (2 if "vectors" in way else 1)
+    rows = table.scan("id >= 70").to_arrow().sort_by("id").select(["heavy", "x"]).to_pylist()
+    assert [row["heavy"] for row in rows] == [heavy[0], *[["y"]] * 9]
+    assert [number for number, row in enumerate(rows, 70) if row["x"] == 1.5] == [72]

@@ -174,6 +174,11 @@ def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest
     assert (done.metrics["numTargetRowsUpdated"], done.metrics["numTargetRowsInserted"]) == (4, 4)
     assert asked == ["find", "find", "read"]
     assert plain.refresh().snapshot_id == done.snapshot_id
-    plain.delete("n = 1003")
-    assert asked == ["find", "find", "read"]
+    asked.clear()
+    rows = spark.sql("SELECT * FROM VALUES (11L, 'n11'), (12L, 'other'), (200L, 'more') AS rows(n, name)")
+    done = table.refresh().upsert(rows, "n")
+    assert (done.metrics["numTargetRowsUpdated"], done.metrics["numTargetRowsInserted"]) == (1, 1)
+    assert asked == ["read", "find"]
+    plain.refresh().delete("n = 1003")
+    assert asked == ["read", "find"]
     assert not list(tmp_path.rglob("*.arrow"))

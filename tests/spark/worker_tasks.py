@@ -44,7 +44,8 @@ class Workers:
     @property
     def tasks(self) -> row_tasks.SparkRowTasks:
         """What changes rows."""
-        facts: Any = SimpleNamespace(parallelism=self.slots)
+        # Remote sessions have no jobs that this process must cancel.
+        facts: Any = SimpleNamespace(parallelism=self.slots, is_remote=True)
         return _LocalSearch(facts)
 
     def _planned(self, facts: Any, packed: tuple[bytes, ...], *_: Any) -> PlannedTasks:

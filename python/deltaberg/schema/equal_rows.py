@@ -39,6 +39,8 @@ def changed_rows(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def _differ(before: pa.Array, after: pa.Array) -> pa.BooleanArray:
+    if pt.is_null(before.type):
+        return pa.repeat(pa.scalar(value=False), len(before))
     if isinstance(before, pa.ExtensionArray) or pt.is_nested(before.type):
         numbers = equal_rows(pa.table({"": pa.chunked_array([before, after])}))
         return pc.not_equal(numbers.slice(0, len(before)), numbers.slice(len(before)))

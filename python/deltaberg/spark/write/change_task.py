@@ -5,18 +5,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import types as st
 
-from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import ReadTask, read_packed
 from deltaberg.spark.write.tasks import WriteTask
-from deltaberg.table.rewrite import ChangedRows, RowCounts
+from deltaberg.table.rewrite import RowCounts
 
-__all__ = ["CHANGE_SCHEMA", "ChangeTask", "pack_change"]
+__all__ = ["CHANGE_SCHEMA", "ChangeTask"]
 
 #: What a `ChangeTask` replies: what a `WriteTask` does, and how many of the rows replace others.
 CHANGE_SCHEMA = st.StructType(
@@ -29,14 +26,6 @@ CHANGE_SCHEMA = st.StructType(
 _REPLY = pa.schema([("files", pa.binary()), ("error", pa.binary()), ("updated", pa.int64())])
 
 
-def pack_change(tasks: pa.RecordBatch, changed: ChangedRows) -> bytes:
-    """Return a group of tasks, and what becomes of the rows of their files, as a `ChangeTask` takes it."""
-    # Bound values hold functions that are made where they are bound.
-    pickler: Any = cloudpickle
-    packed: bytes = pickler.dumps((pack_tasks(tasks), changed))
-    return packed
-
-
 @dataclass(frozen=True)
 class ChangeTask:
     """Reads files inside `mapInArrow`, and writes the rows that take the place of others.
@@ -44,7 +33,7 @@ class ChangeTask:
     Parameters
     ----------
     read
-        Reads groups that `pack_change` packed.
+        Reads groups that `pack_with` packed, each with what becomes of the rows of its files.
     write
         Writes the rows.
     """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -13,13 +14,21 @@ from deltaberg.files import constant_column
 from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask, pack_change
-from deltaberg.spark.write.search import SEARCH_SCHEMA, MatchTask, SearchTask
+from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask
+from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, MatchTask, SearchTask, pack_with
 from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_files, delete_written
 from deltaberg.storage import parse_location
 from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks
-from deltaberg.table.rewrite import ChangedRows, NewFiles, RowTest, WrittenChange, positions_of, search_here
+from deltaberg.table.rewrite import (
+    ChangedRows,
+    DividedTest,
+    NewFiles,
+    RowTest,
+    WrittenChange,
+    positions_of,
+    search_here,
+)
 from deltaberg.table.write import WriteRoad
 
 __all__ = ["SparkRowTasks", "row_tasks"]
@@ -42,18 +51,28 @@ class SparkRowTasks:
 
     def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
         """Return the numbers of files and the positions of the rows that match."""
-        planned = self._planned(bound)
-        if planned is None:
-            yield from search_here(bound, width, test)
-            return
-        task = SearchTask(planned.reading(bound), width, test)
-        for file, rows, error in run_job(self.facts, planned.tasks.mapInArrow(task, SEARCH_SCHEMA).collect):
-            if error is not None:
+        if isinstance(test, DividedTest):
+            groups = self._groups(bound)
+            if groups:
+                for packed in _jobs(bound, groups, test.of_files):
+                    planned = planned_tasks(self.facts, packed, 0, SEARCH_SCHEMA)
+                    yield from self._found(planned, DividedSearchTask(planned.reading(bound), width))
+                return
+        else:
+            whole = self._planned(bound)
+            if whole is not None:
+                yield from self._found(whole, SearchTask(whole.reading(bound), width, test))
+                return
+        yield from search_here(bound, width, test)
+
+    def _found(self, planned: PlannedTasks, task: Any) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
+        for reply in run_job(self.facts, planned.tasks.mapInArrow(task, SEARCH_SCHEMA).collect):
+            if reply["error"] is not None:
                 # Our own workers sent it.
-                raise pickle.loads(error)  # noqa: S301
+                raise pickle.loads(reply["error"])  # noqa: S301
             # PySpark before 4.1 returns bytearrays. Our own workers found these rows, however many they are.
-            positions = positions_of(bytes(rows), _ALL).cast(pa.int64())
-            yield pa.repeat(pa.scalar(file, pa.int64()), len(positions)), positions
+            positions = positions_of(bytes(reply["rows"]), _ALL).cast(pa.int64())
+            yield pa.repeat(pa.scalar(reply["file"], pa.int64()), len(positions)), positions
 
     def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:
         """Return the rows that match, which tasks store beside the files of the table; or all, if they are few."""
@@ -80,7 +99,7 @@ class SparkRowTasks:
             return None
         tables, updated = [files.spec.no_files()], 0
         try:
-            for packed in _jobs(bound, groups, changed):
+            for packed in _jobs(bound, groups, changed.of_files):
                 found, rows = self._write(bound, packed, files)
                 tables += found
                 updated += rows
@@ -115,16 +134,15 @@ def row_tasks(spark: SparkSession) -> SparkRowTasks:
     return SparkRowTasks(SessionFacts.of(spark))
 
 
-def _jobs(bound: BoundScan, groups: Sequence[pa.RecordBatch], changed: ChangedRows) -> Iterator[tuple[bytes, ...]]:
-    """Return the packed tasks of each job."""
+def _jobs(
+    bound: BoundScan, groups: Sequence[pa.RecordBatch], part_of: Callable[[Collection[int]], object]
+) -> Iterator[tuple[bytes, ...]]:
+    """Return the packed tasks of each job, each with what it has to know of its files."""
     if bound.address is None:
         raise AssertionError("rows are changed by a scan with addresses")
     numbers, packed, size = constant_column(bound.address.file_number.name), list[bytes](), 0
     for group in groups:
-        part = changed.of_files(group.column(numbers).unique().to_pylist())
-        if part is None:
-            raise AssertionError("a change that can be divided can be divided by files")
-        packed.append(pack_change(group, part))
+        packed.append(pack_with(group, part_of(group.column(numbers).unique().to_pylist())))
         size += len(packed[-1])
         if size >= _JOB_BYTES:
             yield tuple(packed)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
     from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
     from deltaberg.table.rewrite.match import (
+        DividedTest,
         MatchedRows,
         RowSearch,
         RowTest,
@@ -43,6 +44,7 @@ __all__ = [
     "ChangedRows",
     "Condition",
     "DividedChange",
+    "DividedTest",
     "MatchedRows",
     "MergeBuilder",
     "MergeClause",
@@ -85,6 +87,7 @@ _HOMES = {
     "ChangedRows": "changed_rows",
     "Condition": "conditions",
     "DividedChange": "rows",
+    "DividedTest": "match",
     "MatchedRows": "match",
     "MergeBuilder": "clauses",
     "MergeClause": "clauses",

@@ -37,8 +37,6 @@ class MergeClause:
         The new values by column; None for the columns of the source.
     excluded
         Columns that are left out where all columns are taken from the source.
-    skips_unchanged
-        Whether a clause that updates leaves rows alone that would stay as they are.
     """
 
     when: str
@@ -46,7 +44,6 @@ class MergeClause:
     condition: Any = None
     values: _Values | None = None
     excluded: Sequence[str] = field(default=())
-    skips_unchanged: bool = False
 
 
 @public

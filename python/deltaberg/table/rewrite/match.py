@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from deltaberg.table.rewrite.gather import gathered
 from deltaberg.table.rewrite.positions import RowPositions
 
 __all__ = [
+    "DividedTest",
     "MatchedRows",
     "RowSearch",
     "RowTest",
@@ -34,6 +35,19 @@ __all__ = [
 
 #: Which rows of a batch match. Nulls do not.
 RowTest = Callable[[pa.RecordBatch], pa.BooleanArray]
+
+
+@runtime_checkable
+class DividedTest(Protocol):
+    """A `RowTest` of which other processes need only what is about the files that they read."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return which rows match."""
+        ...
+
+    def of_files(self, numbers: Collection[int]) -> RowTest:
+        """Return the test of the rows of some files, by their numbers, as pickle takes it."""
+        ...
 
 
 class RowSearch(Protocol):

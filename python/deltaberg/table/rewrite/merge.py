@@ -6,7 +6,7 @@ updated, the row of the source. So a table is read a second time only where rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,7 @@ from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import BoundValue, Relation
@@ -25,9 +26,10 @@ from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import BoundClause, choose_clauses
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from deltaberg.table.rewrite.gather import gathered
-from deltaberg.table.rewrite.match import MatchedRows
-from deltaberg.table.rewrite.merge_change import MergeChange, record_schema
+from deltaberg.table.rewrite.match import MatchedRows, RowSearch, RowTest, search_here
+from deltaberg.table.rewrite.merge_change import MergeChange, MergeTest, record_schema
 from deltaberg.table.rewrite.positions import RowPositions, file_runs
+from deltaberg.table.rewrite.rows import scan_of_matched
 
 __all__ = ["MergeCounts", "MergePlan", "RowMerge", "SourceValue"]
 
@@ -78,15 +80,16 @@ class MergePlan:
         Which rows match.
     clauses
         What becomes of them, in order.
-    unique_keys
-        Whether several rows of the source with the same key are refused, whatever they match.
+    is_upsert
+        Whether several rows of the source with the same key are refused, whatever they match, and rows of the table
+        are left alone that would be updated to what they are.
     """
 
     target: Relation
     source: Relation
     condition: BoundValue
     clauses: tuple[BoundClause, ...]
-    unique_keys: bool = False
+    is_upsert: bool = False
 
     def of(self, when: str) -> list[BoundClause]:
         """Return the clauses of a kind."""
@@ -100,13 +103,32 @@ class MergePlan:
     @cached_property
     def target_columns(self) -> list[str]:
         """The columns of the table that say what happens to its rows."""
-        if any(clause.clause.skips_unchanged for clause in self.clauses):
-            return list(self.target.columns.names)
         used = {path[0].name for number, path in self.condition.paths if number == 0}
+        if self.telltale is not None:
+            used.add(self.telltale)
         for clause in self.clauses:
             if clause.condition is not None and clause.clause.when != NOT_MATCHED:
                 used |= {path[0].name for number, path in clause.condition.paths if number == 0}
         return [child.name for child in self.target.columns if child.name in used]
+
+    @cached_property
+    def telltale(self) -> str | None:
+        """The column of an upsert by which most rows are known to change: numbers, or best times, cost least to read.
+
+        The source and the table have it by one name and type, and nothing but the value of the source is stored.
+        """
+        if not self.is_upsert or not self.of(MATCHED):
+            return None
+        keys = {path[0].name for number, path in self.condition.paths if number == 0}
+        known = {child.name: child.type for child in arrow_schema(self.source.columns)}
+        numbers = [
+            child
+            for child in arrow_schema(self.target.columns)
+            if pt.is_primitive(child.type) and known.get(child.name) == child.type and child.name not in keys
+        ]
+        times = [child for child in numbers if pt.is_timestamp(child.type)]
+        # The time of a change comes behind the time of creation.
+        return (times or numbers)[-1].name if numbers else None
 
     @cached_property
     def source_columns(self) -> set[str]:
@@ -138,9 +160,10 @@ class RowMerge:
         The scan of the rows of the table that can match, or of all rows if any clause is about those that do not.
     memory
         How much memory may be taken.
-    read
-        What reads the scan; by default this machine. It may leave out rows that match nothing if no clause is about
-        them.
+    search
+        What reads rows of the table; by default this machine.
+    test
+        Which rows of the table can match, if no clause is about others; None if that is not known.
 
     Raises
     ------
@@ -154,10 +177,12 @@ class RowMerge:
         source: StoredRows,
         bound: BoundScan,
         memory: JoinMemory,
-        read: Callable[[BoundScan], Iterator[pa.RecordBatch]] | None = None,
+        search: RowSearch | None = None,
+        test: RowTest | None = None,
     ) -> None:
         self._plan = plan
-        self._read = read
+        self._search = search
+        self._test = test
         self._source = source
         self._bound = bound.with_columns([(name,) for name in plan.target_columns]).with_addresses()
         self._width = len(plan.target.columns)
@@ -166,6 +191,8 @@ class RowMerge:
         records = FileRows(record_schema(source.schema), limit, memory.directory)
         self._records = self._resources.enter_context(records)
         self._rows = RowPositions(max(limit, 1))
+        #: Rows that match of which the telltale does not tell whether they change.
+        self._undecided = RowPositions(max(limit, 1))
         self._join = self._resources.enter_context(self._new_join(memory))
         self.counts = MergeCounts()
 
@@ -202,7 +229,7 @@ class RowMerge:
             JoinMemory(max(memory.limit // 2, 1), memory.directory),
             wants_rest=bool(plan.of(NOT_MATCHED)),
             wants_alone=bool(plan.of(NOT_MATCHED_BY_SOURCE)),
-            unique_right=plan.unique_keys,
+            unique_right=plan.is_upsert,
         )
 
     # What changes
@@ -233,12 +260,29 @@ class RowMerge:
         counts = self.counts
         if plan.is_lone_delete:
             counts.matched_deleted = self._rows.total - counts.unmatched_updated - counts.unmatched_deleted
+        if plan.is_upsert:
+            self._decide()
+            counts.matched_updated = self._rows.total
         return MatchedRows(self._bound, frozenset(), self._rows)
+
+    def _decide(self) -> None:
+        """Take note of the undecided rows that change. All of their columns are read, which the join has no need of."""
+        undecided = MatchedRows(self._bound, frozenset(), self._undecided)
+        if undecided.is_empty:
+            return
+        bound = scan_of_matched(undecided, [(child.name,) for child in self._plan.target.columns])
+        find = search_here if self._search is None else self._search.find
+        for numbers, places in find(bound, len(bound.output), MergeTest(self.change)):
+            self._rows.add(numbers, places)
 
     def _left(self) -> Iterator[pa.RecordBatch]:
         """Return the rows of the table, with nulls for the columns that are not read, and their addresses."""
         names = self._plan.target_columns
-        for batch in gathered(self._bound.batches() if self._read is None else self._read(self._bound)):
+        if self._search is None or self._test is None:
+            batches = self._bound.batches()
+        else:
+            batches = self._search.read(self._bound, self._test)
+        for batch in gathered(batches):
             rows = batch.num_rows
             read = {name: batch.column(number) for number, name in enumerate(names)}
             columns = [
@@ -248,13 +292,17 @@ class RowMerge:
 
     def _matched(self, joined: Joined, clauses: Sequence[BoundClause]) -> pa.Array:
         """Take note of the clauses that apply to pairs, and return the rows of these pairs."""
+        plan = self._plan
         applied: list[pa.Array] = [_NO_ROWS]
-        for number, met in choose_clauses(clauses, joined.pairs):
-            applied.append(joined.numbers.take(met))
-            skips = clauses[number].clause.skips_unchanged
-            chosen = self._changed(clauses[number], joined.pairs, met) if skips else met
+        for number, chosen in choose_clauses(clauses, joined.pairs):
             rows = joined.numbers.take(chosen)
-            self._note(self._rows, joined, rows)
+            applied.append(rows)
+            if plan.is_upsert:
+                known = self._known_to_change(joined.pairs, chosen)
+                self._note(self._rows, joined, rows.filter(known))
+                self._note(self._undecided, joined, rows.filter(pc.invert(known)))
+            else:
+                self._note(self._rows, joined, rows)
             if clauses[number].clause.action == "delete":
                 self.counts.matched_deleted += len(rows)
                 continue
@@ -263,11 +311,15 @@ class RowMerge:
             self._record(joined, rows, number, others)
         return pa.concat_arrays(applied)
 
-    def _changed(self, clause: BoundClause, pairs: pa.RecordBatch, chosen: pa.Array) -> pa.Array:
-        """Return those of some pairs whose row a clause changes."""
-        taken = pairs.take(chosen)
-        old = pa.RecordBatch.from_arrays(taken.columns[: self._width], schema=arrow_schema(self._plan.target.columns))
-        return chosen.filter(changed_rows(old, clause.rows(old, taken)))
+    def _known_to_change(self, pairs: pa.RecordBatch, chosen: pa.Array) -> pa.BooleanArray:
+        """Return for which of some pairs it takes no more columns to know that an upsert changes the row."""
+        name = self._plan.telltale
+        if name is None:
+            return pa.repeat(pa.scalar(value=False), len(chosen))
+        place = self._plan.target.columns.names.index(name)
+        other = self._width + self._plan.source.columns.names.index(name)
+        taken = pairs.select([place, other]).take(chosen)
+        return changed_rows(taken.select([0]), taken.select([1]))
 
     def _unmatched(self, joined: Joined, alone: pa.Array, clauses: Sequence[BoundClause]) -> None:
         """Take note of what happens to rows of the table that match nothing."""

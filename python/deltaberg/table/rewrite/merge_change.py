@@ -9,13 +9,15 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import as_batch, copied
+from deltaberg.schema import as_batch, copied, count_up
+from deltaberg.schema.equal_rows import changed_rows
 from deltaberg.table.rewrite.bound_clauses import BoundClause
 from deltaberg.table.rewrite.clauses import MergeClause
+from deltaberg.table.rewrite.match import RowTest
 from deltaberg.table.rewrite.positions import file_runs
-from deltaberg.table.rewrite.rows import Change, Replacement
+from deltaberg.table.rewrite.rows import Replacement
 
-__all__ = ["MergeChange", "MergeRecords", "record_schema"]
+__all__ = ["MergeChange", "MergeRecords", "MergeTest", "record_schema"]
 
 #: The first columns of a record, taken by their places: columns of the source may have any name.
 _POSITION, _CLAUSE = 0, 1
@@ -93,7 +95,7 @@ class MergeChange:
         ascending = pc.sort_indices(numbers)
         return Replacement(as_batch(made, made[0].schema).take(ascending), numbers.take(ascending))
 
-    def of_files(self, numbers: Collection[int]) -> Change:
+    def of_files(self, numbers: Collection[int]) -> MergeChange:
         """Return the change of the rows of some files, by their numbers, as pickle takes it."""
         # Conditions have been evaluated, and hold what the caller gave.
         clauses = tuple(
@@ -117,3 +119,21 @@ class MergeChange:
             parts.append(records.filter(found.is_valid()))
             about.append(pc.add(found.drop_null(), start))
         return as_batch(parts, self.records.schema), pa.concat_arrays(about)
+
+
+@dataclass(frozen=True)
+class MergeTest:
+    """Tests which of the rows that a merge updates do not stay as they are: a `DividedTest`."""
+
+    change: MergeChange
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return which rows change, given the columns of the table and of row addresses."""
+        made = self.change(batch)
+        old = batch.select(range(self.change.width)).take(made.sources)
+        kept = made.sources.filter(pc.invert(changed_rows(old, made.rows)))
+        return pc.invert(pc.is_in(count_up(0, batch.num_rows), value_set=kept))
+
+    def of_files(self, numbers: Collection[int]) -> RowTest:
+        """Return the test of the rows of some files, by their numbers, as pickle takes it."""
+        return MergeTest(self.change.of_files(numbers))

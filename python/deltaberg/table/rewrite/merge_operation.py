@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +17,11 @@ from deltaberg.schema import ColumnName, Struct, field_finder, find_column, join
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_choice
-from deltaberg.table.join import JoinMemory, StoredRows
-from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.join import JoinMemory
 from deltaberg.table.rewrite.bound_clauses import MergeScope, completed_value
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
 from deltaberg.table.rewrite.conditions import refuse_constant
 from deltaberg.table.rewrite.key_test import key_test
-from deltaberg.table.rewrite.match import RowSearch
 from deltaberg.table.rewrite.merge import MergeCounts, MergePlan, RowMerge
 from deltaberg.table.rewrite.merge_options import MergeOptions
 from deltaberg.table.rewrite.merge_rules import bind_with_rules, check_fields
@@ -196,7 +193,7 @@ def upsert_into(
         # Integers that match are equal, so that these keys need not be set, which the table may refuse.
         kept = target.fixed.intersection(path[0] for path in found if len(path) == 1)
         new = {name: value for name, value in values(options.target_alias).items() if name[0] not in kept}
-        clauses.append(MergeClause(MATCHED, "update", None, new, skips_unchanged=True))
+        clauses.append(MergeClause(MATCHED, "update", None, new))
     if when_not_matched == "insert":
         clauses.append(MergeClause(NOT_MATCHED, "insert", None, values()))
     return _run(target, source, on, clauses, options, begun, found)
@@ -270,7 +267,9 @@ def _run(
         # Rows that match nothing can be anywhere.
         wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
         scan = target.scan(None if wanted == TRUE else wanted, scope.timezone)
-        with RowMerge(plan, source, scan, memory, _reader(target.tasks, plan, source)) as merge:
+        wants_others = target.tasks is None or plan.of(NOT_MATCHED_BY_SOURCE)
+        test = None if wants_others else key_test(plan, source)
+        with RowMerge(plan, source, scan, memory, target.tasks, test) as merge:
             matched = merge.find()
             found = time.monotonic()
             updates = any(clause.clause.action == "update" for clause in plan.clauses)
@@ -319,14 +318,6 @@ def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
         elif more and isinstance(child.type, Struct):
             found.append(replace(child, type=_chosen(child.type, more)))
     return Struct(tuple(found))
-
-
-def _reader(
-    search: RowSearch | None, plan: MergePlan, source: StoredRows
-) -> Callable[[BoundScan], Iterator[pa.RecordBatch]] | None:
-    """Return what reads the rows of the table that can match; None for this machine."""
-    test = None if search is None or plan.of(NOT_MATCHED_BY_SOURCE) else key_test(plan, source)
-    return None if search is None or test is None else partial(search.read, test=test)
 
 
 def _filter(plan: MergePlan, of_keys: Expression) -> Expression:
