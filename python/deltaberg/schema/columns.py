@@ -155,8 +155,9 @@ def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
     if isinstance(name, str):
         whole = schema.get(name)
         if whole is not None:
-            if "." in name and "`" not in name and split_name(name) in _readings(schema, split_name(name)):
-                raise _several(name, [(name,), split_name(name)])
+            path = tuple(name.split("."))
+            if len(path) > 1 and "`" not in name and path in _readings(schema, path):
+                raise _several(name, [(name,), path])
             return (whole,)
     return find_path(schema, split_name(name))
 
