@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptMetadataError, TableNotFoundError
+from deltaberg.errors import CorruptMetadataError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.iceberg.location.find_metadata import find_metadata, is_metadata_file
 from deltaberg.storage import StoreSpec, parse_location
 from tests.iceberg.metadata_json import document, write_metadata
@@ -97,11 +97,14 @@ def test_the_newest_of_a_listing(tmp_path: Path) -> None:
         "x.metadata.json",
     ):
         (tmp_path / "metadata" / name).write_bytes(b"")
-    (tmp_path / "metadata" / "v99.metadata.json").mkdir()
     # A clock may be wrong; a number is not.
     for name, seconds in ((f"00009-{_UUID}", 3_000), (f"00010-{_UUID}", 1_000), (f"2-{_UUID}", 2_000)):
         os.utime(tmp_path / "metadata" / f"{name}.metadata.json", (seconds, seconds))
     assert _found(tmp_path) == f"00010-{_UUID}.metadata.json"
+    # A directory hides what its name stands for: no older version opens in its place.
+    (tmp_path / "metadata" / "v99.metadata.json").mkdir()
+    with pytest.raises(ObjectNotFoundError, match="v99.metadata.json"):
+        open_table(tmp_path)
 
 
 @pytest.mark.parametrize("newest", ["00003-a", "00003-b"])
