@@ -58,7 +58,7 @@ def _bitmap_decode(scale: float) -> Work:
     positions = _positions(scale)
     framed = kernels.encode_bitmap(positions, "delta-inline")
     bitmap, _ = kernels.unframe_bitmap(framed, "delta-inline")
-    return Work(lambda: kernels.bitmap_positions(bitmap), len(positions), len(bitmap))
+    return Work(lambda: kernels.bitmap_positions(bitmap, len(positions)), len(positions), len(bitmap))
 
 
 def _unframe(scale: float) -> Work:

@@ -359,16 +359,18 @@ def _imports(path: Path) -> set[str]:
 def test_nothing_uses_py4j() -> None:
     """Over Spark Connect there is neither a JVM in reach nor a SparkContext.
 
-    Columns of classic sessions exist only in the JVM, and one module reads them there. Another one writes by
-    Spark's own writer in a clone of a classic session, which PySpark cannot make.
+    Columns of classic sessions exist only in the JVM, and one module reads and makes them there. Another one writes by
+    Spark's own writer in a clone of a classic session, which PySpark cannot make. A third one cancels the jobs of
+    classic sessions by their context.
     """
     sources = sorted(Path(deltaberg.spark.__file__).parent.rglob("*.py"))
     assert len(sources) >= 7
     assert [path.name for path in sources if "_jc" in _attributes(path)] == ["classic.py"]
-    writes = {path.name for path in sources if {"_jvm", "_jdf", "_jsparkSession"} & _attributes(path)}
-    assert writes == {"spark_parquet.py"}
-    sources = [path for path in sources if path.name not in writes]
-    forbidden = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "sparkContext", "rdd"}
+    classic = {path.name for path in sources if {"_jvm", "_jdf", "_jsparkSession"} & _attributes(path)}
+    assert classic == {"classic.py", "spark_parquet.py"}
+    assert [path.name for path in sources if "sparkContext" in _attributes(path)] == ["jobs.py"]
+    sources = [path for path in sources if path.name not in classic]
+    forbidden = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rdd"}
     for path in sources:
         assert not _attributes(path) & forbidden, path.name
         assert "py4j" not in _imports(path), path.name
