@@ -58,6 +58,12 @@ class _Frame:
         return self._replies
 
 
+@pytest.fixture(autouse=True)
+def run_jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call what waits for jobs, which no session could cancel here."""
+    monkeypatch.setattr("deltaberg.spark.write.frame_rows.run_job", lambda _, call: call())
+
+
 _SCHEMA = {
     "fields": [
         {"name": name, "type": kind, "nullable": True, "metadata": {}}
