@@ -23,6 +23,8 @@ _ROWS = pa.table(
         "x": [hashlib.sha256(b"%d" % number).hexdigest() for number in range(2_000)],
     }
 )
+#: Rows that an upsert changes.
+_OTHER_ROWS = pa.table({"id": _ROWS["id"], "x": _ROWS["x"].take(pa.array(range(1_999, -1, -1)))}).slice(0, 1900)
 _Change = Callable[[Any, dict[str, Any]], Any]
 
 _ON = "target.id = source.id"
@@ -30,7 +32,7 @@ _CHANGES: dict[str, _Change] = {
     "delete": lambda to, words: to.delete("id = 3", **words),
     "update": lambda to, words: to.update({"id": "id"}, "id = 4", **words),
     "merge": lambda to, words: to.merge(_ROWS.slice(7, 1), _ON, **words).when_matched_delete().execute(),
-    "upsert": lambda to, words: to.upsert(_ROWS.slice(0, 1900), "id", **words),
+    "upsert": lambda to, words: to.upsert(_OTHER_ROWS, "id", **words),
 }
 
 

@@ -43,7 +43,7 @@ def test_a_vector_of_more_rows_than_its_file_is_refused(builder: DeltaBuilder, c
     changes: dict[str, Callable[[], object]] = {
         "delete": lambda: table.delete("id = 1"),
         "update": lambda: table.update({"id": "id + 10"}, "id = 1"),
-        "merge": lambda: table.upsert(ids(1), "id"),
+        "merge": lambda: table.merge(ids(1), "target.id = source.id").when_matched_delete().execute(),
     }
     with pytest.raises(CorruptDeletionVectorError):
         changes[change]()

@@ -66,7 +66,7 @@ def test_one_column_is_not_taken_for_two(tmp_path: Path) -> None:
 def test_two_columns_of_a_source_are_not_taken_for_one(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     source = pa.table({"id": [1], "Name": ["a"], "NAME": ["b"]})
-    with pytest.raises(SchemaError, match="'name' is ambiguous: Name and NAME differ only in case"):
+    with pytest.raises(SchemaError, match="two columns for 'name': 'Name' and 'NAME'"):
         table.merge(source, "target.id = source.id").when_not_matched_insert_all().execute()
 
 

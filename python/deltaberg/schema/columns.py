@@ -168,10 +168,16 @@ def find_sibling(fields: Struct, name: ColumnName) -> Field:
     Raises
     ------
     ColumnNotFoundError
-        There is none.
+        There is none, or the name is that of a field inside one of them.
     """
     path = split_name(name)
-    return find_path(fields, path if len(path) == 1 else dotted_path(fields, path))[-1]
+    found = find_path(fields, path if len(path) == 1 else dotted_path(fields, path))
+    if len(found) > 1:
+        shown = join_name([field.name for field in found])
+        raise ColumnNotFoundError(
+            f"{shown} is in another struct", hint="name a column, or a field of the same struct", column=shown
+        )
+    return found[0]
 
 
 def dotted_path(kind: DataType, path: Sequence[str]) -> tuple[str, ...]:
