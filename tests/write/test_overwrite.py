@@ -370,7 +370,7 @@ def test_a_dynamic_overwrite_of_a_table_without_partitions_replaces_all_rows(tmp
         # As in iceberg-spark, no rows replace none.
         table.overwrite(ids(), dynamic=True)
         assert ids_of(table) == [6]
-        # Files of an earlier partitioning are replaced, too.
+        # Files of an earlier partitioning are also replaced.
         table.alter().partition_by("id").commit()
         table.append(ids(7, 8))
         table.alter().partition_by().commit()

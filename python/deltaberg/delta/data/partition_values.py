@@ -47,7 +47,7 @@ def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: s
     try:
         values = kernels.parse_partition_values(maps, named)
     except InvalidPartitionValueError:
-        # Some writers record texts in other forms, which Spark takes, too.
+        # Some writers record texts in other forms, which Spark also takes.
         return [pad_texts(_cast(files, maps, field, timezone), field.length) for field in columns]
     return [_typed(values.column(index), field, timezone) for index, field in enumerate(columns)]
 

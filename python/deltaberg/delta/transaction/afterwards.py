@@ -28,7 +28,7 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
     after
         The version that it made.
     follows_checksum
-        Whether the version before has a version checksum, so that there is one of the next version, too.
+        Whether the version before has a version checksum, so that the next version gets one as well.
     """
     steps: dict[str, Callable[[], object]] = {}
     if before is not None and follows_checksum:

@@ -155,7 +155,7 @@ def _text(condition: Expression, leaf: Callable[[Expression], str], words: Calla
 
 
 def _constructor(joined: _Joined) -> Sequence[str]:
-    first, *others = (child.name for child in fields(joined))  # type: ignore[arg-type]
+    first, *others = (child.name for child in fields(joined))  # type: ignore[arg-type]  # all are dataclasses
     return [f"{type(joined).__name__}({first}=", *(f", {name}=" for name in others), ")"]
 
 
@@ -179,7 +179,7 @@ def _rebuilt(postfix: Sequence[Expression | type[_Joined]]) -> Expression:
         if isinstance(one, Expression):
             done.append(one)
         else:
-            done.append(one(*(done.pop() for _ in fields(one))))  # type: ignore[arg-type]
+            done.append(one(*(done.pop() for _ in fields(one))))  # type: ignore[arg-type]  # all are dataclasses
     return done.pop()
 
 

@@ -36,6 +36,7 @@ def classic_value(column: Any, of_frame: OfFrame) -> Value:
     def frame_column(node: Any) -> Value:
         from pyspark.sql.classic.column import Column
 
+        # Only the JVM makes columns of classic sessions, and a session has started it.
         return of_frame(Column(SparkContext._jvm.org.apache.spark.sql.Column(node)))  # type: ignore[union-attr] # noqa: SLF001
 
     try:

@@ -20,7 +20,7 @@ class _FoundSource(DataSource):
 
     format: ClassVar[str]
 
-    # PySpark calls the class, and goes on with whatever Data Source it gets.
+    # PySpark calls the class, and goes on with whatever Data Source it gets, which need not be one of this class.
     def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
         """Return the Data Source."""
         from deltaberg.spark.source.datasource import DATA_SOURCES

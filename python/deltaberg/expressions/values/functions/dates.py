@@ -168,7 +168,7 @@ def _read_as(kind: DataType, name: str, forgives: bool = False) -> Callable[[Con
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         if len(nodes) == 1:
             found = context.cast(nodes[0], kind)
-            # Only texts are forgiven: a date that is no timestamp fails in Spark, too.
+            # Only texts are forgiven: a date beyond the timestamps also fails in Spark.
             found = forgiving_cast(found, nodes[0], name) if forgives and nodes[0].type == STRING else found
         elif nodes[0].type in (STRING, VOID):
             read = moment_reader(_literal_text(nodes[1]), name, context.zone)

@@ -244,7 +244,7 @@ def _repeat(text: Datum, count: Datum) -> Outcome:
     texts = spread(text, rows)
     times = pc.max_element_wise(spread(count, rows), pa.scalar(0, pa.int32()), skip_nulls=False)
     added = pc.multiply(pc.binary_length(texts).cast(pa.int64()), times.cast(pa.int64()))
-    # Arrow reserves memory for texts that are null or empty, too.
+    # Arrow also reserves memory for texts that are null or empty.
     nothing = pc.less_equal(added, 0)
     return growing(
         texts,
