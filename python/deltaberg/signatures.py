@@ -1,4 +1,4 @@
-"""Calls that no signature takes: they raise an error that names what was called, and what to write instead."""
+"""Calls of public functions: other libraries' words for arguments, and errors that say what to write instead."""
 
 from __future__ import annotations
 
@@ -10,44 +10,49 @@ from typing import Any, TypeVar
 
 from deltaberg.errors import ArgumentNameError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
+from deltaberg.words import Refused, hint_of_needed, near_words, words_of
 
-__all__ = ["instead", "public"]
+__all__ = ["NEEDED", "instead", "public", "takes"]
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
-#: What other libraries call arguments of ours. A name may stand for one of several.
-_ELSEWHERE: dict[str, tuple[str, ...]] = {
-    "condition": ("where", "filter", "predicate"),
-    "df": ("data",),
-    "filter": ("where",),
-    "join_cols": ("keys",),
-    "on": ("keys",),
-    "other": ("source",),
-    "path": ("location", "target"),
-    "predicate": ("where", "filter", "condition"),
-    "row_filter": ("filter",),
-    "rows": ("data",),
-    "selected_fields": ("columns",),
-    "source": ("data",),
-    "table_or_uri": ("target",),
-    "table_uri": ("location", "target"),
-    "updates": ("set",),
-    "values": ("set",),
-    "where": ("filter", "predicate", "condition"),
-}
+
+class _Needed:
+    def __repr__(self) -> str:
+        return "<needed>"
+
+
+#: The default of an argument that must be given, by its name or by another library's word for it.
+NEEDED: Any = _Needed()
+
+
+def takes(kind: type) -> Callable[[_Made], _Made]:
+    """Say which arguments a function takes as ``**arguments``: the keys of a typed dictionary.
+
+    So arguments that many functions share are declared once, and type checkers know them. Keys that are words of other
+    libraries reach the function by our names.
+    """
+
+    def mark(function: _Made) -> _Made:
+        setattr(function, "__takes__", frozenset(kind.__annotations__))  # noqa: B010 - functions declare no attributes
+        return function
+
+    return mark
 
 
 def public(made: _Made) -> _Made:
-    """Let calls that do not fit a function, or the public methods that a class defines, raise an error that helps.
+    """Let a function, or the public methods that a class defines, take other libraries' words for their arguments.
 
-    Python's own error names the class in which a method is written, which may be none that callers know, and does not
-    say which arguments there are.
+    Calls that do not fit raise an error that helps. Python's own error names the class in which a method is written,
+    which may be none that callers know, and does not say which arguments there are.
 
     Examples
     --------
     >>> @public
     ... def upsert(data, keys, *, memory=None):
     ...     return data
+    >>> upsert([], join_cols="id")
+    []
     >>> upsert([], on="id")
     Traceback (most recent call last):
         ...
@@ -64,16 +69,38 @@ def public(made: _Made) -> _Made:
 
 
 def _checked(function: Callable[..., Any], shown: str) -> Any:
+    keys: frozenset[str] | None = getattr(function, "__takes__", None)
+    words = words_of(shown)
+    code = inspect.unwrap(function).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = frozenset(own).union(keys or ()).difference(words)
+    defaults = function.__defaults__ or ()
+    needed = [
+        name
+        for name, value in zip(own[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True)
+        if value is NEEDED
+    ]
+
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
+        if keys is not None:
+            if not named.keys() <= known:
+                named = _in_our_words(shown, own[: len(args)], named, words, known)
+            for name in needed:
+                if name not in named and name not in own[: len(args)]:
+                    raise ArgumentNameError(f"{shown}() needs the argument {name}", hint=hint_of_needed(shown, name))
         _check_numbers(shown, (*args, *named.values()))
         try:
             return function(*args, **named)
         except TypeError as error:
-            refused = None if isinstance(error, ArgumentNameError) else _refusal(function, shown, args, named)
-            if refused is None:
+            signature = inspect.signature(function)
+            if isinstance(error, ArgumentNameError) or _fits(signature, args, named):
                 raise
-        raise refused
+        if not words.keys().isdisjoint(named):
+            named = _in_our_words(shown, own[: len(args)], named, words, known)
+            if _fits(signature, args, named):
+                return function(*args, **named)
+        raise _refusal(signature, shown, args, named)
 
     return called
 
@@ -88,48 +115,63 @@ def _check_numbers(shown: str, given: Iterable[Any]) -> None:
         )
 
 
-def _refusal(
-    function: Callable[..., Any], shown: str, args: Sequence[Any], named: dict[str, Any]
-) -> ArgumentNameError | None:
-    """Return the error of a call that does not fit the signature of a function; None if it fits."""
-    signature = inspect.signature(function)
+def _in_our_words(
+    shown: str, given: Sequence[str], named: dict[str, Any], words: dict[str, str], known: Iterable[str]
+) -> dict[str, Any]:
+    """Return arguments by our names.
+
+    Parameters
+    ----------
+    given
+        The names of the arguments that were passed without one.
+    known
+        All names that the function takes.
+    """
+    made = {}
+    for name, value in named.items():
+        ours = words.get(name, name)
+        if isinstance(ours, Refused) or ours not in known:
+            hint = ours if isinstance(ours, Refused) else instead(name, sorted({*known} - {"self"}))
+            raise ArgumentNameError(f"{shown}() has no argument {name}", hint=str(hint))
+        if ours != name and (ours in named or ours in given):
+            raise ArgumentNameError(f"{name} and {ours} are the same", hint="pass one of them")
+        made[ours] = value
+    return made
+
+
+def _fits(signature: inspect.Signature, args: Sequence[Any], named: dict[str, Any]) -> bool:
     try:
         signature.bind(*args, **named)
     except TypeError:
-        pass
-    else:
-        return None
+        return False
+    return True
+
+
+def _refusal(signature: inspect.Signature, shown: str, args: Sequence[Any], named: dict[str, Any]) -> ArgumentNameError:
+    """Return the error of a call that does not fit the signature of a function."""
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
     names = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     count = len(args) - ("self" in signature.parameters)
-    unknown = [name for name in named if name not in names]
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    unknown = [] if takes_any else [name for name in named if name not in names]
     twice = [one.name for one in places[:count] if one.name in named]
     if unknown:
         return ArgumentNameError(f"{shown}() has no argument {unknown[0]}", hint=instead(unknown[0], names))
     if twice:
         return ArgumentNameError(f"{shown}() was given the argument {twice[0]} twice", hint="pass it once")
     if count > len(places):
-        hint = f"pass others by their names: {_listed(names[len(places) :])}" if names[len(places) :] else None
+        hint = f"pass others by their names: {', '.join(names[len(places) :])}" if names[len(places) :] else None
         taken = f"{len(places)} argument{'' if len(places) == 1 else 's'}"
         return ArgumentNameError(f"{shown}() takes {taken} without a name, but {count} were given", hint=hint)
     missing = next(one for one in parameters[max(count, 0) :] if one.default is one.empty and one.name not in named)
-    return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=_given(missing.name))
+    return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=hint_of_needed(shown, missing.name))
 
 
 def instead(name: str, names: Sequence[str]) -> str:
     """Return what to write instead of an argument that there is not."""
-    known = [ours for ours in _ELSEWHERE.get(name, ()) if ours in names]
+    known = [ours for ours in near_words(name) if ours in names]
     close = known or get_close_matches(name, names, n=1)
     if close:
-        return _given(close[0])
-    return f"its arguments are {_listed(names)}" if names else "it takes no arguments"
-
-
-def _given(name: str) -> str:
-    """Return how an argument is given."""
-    return f"pass {name}="
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+        return f"pass {close[0]}="
+    return f"its arguments are {', '.join(names)}" if names else "it takes no arguments"

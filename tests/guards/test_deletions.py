@@ -28,16 +28,16 @@ _ALLOWED = {
 #: Calls of these names that delete rows of tables, statements of SQL, or members of collections in memory.
 _OTHERS = {
     "cli/writes.py": {"opened.delete"},
-    "delta/changing_table.py": {"transaction.delete"},
     "delta/operations/alter.py": {"siblings.remove"},
     "iceberg/catalogs/sql.py": {"sa.delete"},
-    "iceberg/changing_table.py": {"transaction.delete"},
-    "iceberg/create.py": {"transaction.delete"},
+    "iceberg/create.py": {"operations.delete"},
     "iceberg/manifests/entries.py": {"found.remove"},
     "iceberg/transaction/production.py": {"self.tally.remove"},
     "kernels/pure/reconcile.py": {"keys.remove"},
     "kernels/pure/replay.py": {"self._keys.remove"},
     "spark/tables/delta_table.py": {"self._newest().delete"},
+    "table/transaction/operations.py": {"self.delete"},
+    "table/verbs/verbs.py": {"run.delete"},
 }
 
 

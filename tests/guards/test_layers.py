@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
     {"_version", "lazy_names"},
-    {"errors", "whole_numbers", "workers"},
+    {"errors", "whole_numbers", "words", "workers"},
     {"signatures"},
     {"lossless_json"},
     {"kernels"},
@@ -36,13 +36,15 @@ _ROOMS = {
     "expressions": [{"double_quotes", "instants", "like", "scalars"}, {"sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments", "removal"},
-        {"commit", "deltalake_words"},
+        {"arguments", "choices", "removal"},
+        {"commit"},
         {"not_found", "opening"},
         {"read"},
         {"write"},
-        {"compact", "join"},
+        {"commit_options", "compact", "join"},
         {"rewrite"},
+        {"transaction"},
+        {"verbs"},
     ],
     "delta": [
         {"actions"},
@@ -58,9 +60,6 @@ _ROOMS = {
         {"validate"},
         {"operations"},
         {"table_transaction"},
-        {"writable_table"},
-        {"changing_table"},
-        {"maintained_table"},
         {"table"},
     ],
     "iceberg": [
@@ -73,11 +72,8 @@ _ROOMS = {
         {"validate"},
         {"transaction"},
         {"operations"},
+        {"verbs"},
         {"table_transaction"},
-        {"writable_table"},
-        {"picking_table"},
-        {"keyed_table"},
-        {"changing_table"},
         {"table"},
         {"create"},
         {"catalogs"},
@@ -102,7 +98,7 @@ _PRIVATE_FOLDERS = ("spark/native",)
 _UPWARD = {
     ("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"},
     ("table/write/rows.py", "spark"): {"open_rows"},
-    ("table/rewrite/searched_table.py", "spark"): {"on_spark"},
+    ("table/verbs/table.py", "spark"): {"on_spark"},
 }
 
 # Packages that are imported in some layers only.

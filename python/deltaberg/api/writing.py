@@ -327,16 +327,17 @@ def write_table(
             **rows,
         )
     from deltaberg.delta.operations import create
-    from deltaberg.delta.operations.commit_words import CommitWords
     from deltaberg.delta.table import DeltaTable, open_delta_table
+    from deltaberg.table.commit_options import CommitOptions
     from deltaberg.table.write import can_be_read_again
 
     root = parse_location(place.location)
-    words = CommitWords.of(commit_properties, post_commithook_properties)
-    commit: dict[str, Any] = {
+    commit: Any = {
         "txn": txn,
-        "user_metadata": words.user_metadata(user_metadata),
+        "user_metadata": user_metadata,
         "unsafe_single_writer": unsafe_single_writer,
+        "commit_properties": commit_properties,
+        "post_commithook_properties": post_commithook_properties,
     }
     if isinstance(target, DeltaTable):
         table = target
@@ -349,7 +350,13 @@ def write_table(
             log = create.log_of(root, options)
             try:
                 return create.create_with_rows(
-                    log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, words=words, **commit
+                    log,
+                    new,
+                    found,
+                    create.RowOptions(**rows),
+                    mode=mode,
+                    where=predicate,
+                    commit=CommitOptions(**commit),
                 )
             except TableExistsError:
                 # Somebody else was faster.
@@ -357,8 +364,7 @@ def write_table(
                     raise
                 table = open_delta_table(str(root), options)
     if mode in ("append", "overwrite"):
-        with table.transaction(policy=words.policy, **commit) as transaction:
-            words.apply(transaction)
+        with table.transaction(**commit) as transaction:
             if mode == "append":
                 transaction.append(data, partition_by=partition_by, **rows)
             else:

@@ -36,7 +36,7 @@ def upsert(
     keys: tuple[str, ...],
     no_update: bool,
     no_insert: bool,
-    strategy: str | None,
+    strategy: Any,
     branch: str | None,
 ) -> None:
     """Update the rows of a table that have the keys of rows of files, and insert the others."""
@@ -97,7 +97,7 @@ def merge(
     insert_where: str | None,
     delete_missing: bool,
     delete_missing_where: str | None,
-    strategy: str | None,
+    strategy: Any,
     branch: str | None,
 ) -> None:
     """Merge the rows of files into a table: delete and update rows that match, and insert those that do not.

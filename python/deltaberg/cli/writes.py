@@ -218,14 +218,16 @@ def _matching(table: DeltaTable | IcebergTable, where: str, branch: str | None) 
 
     from deltaberg import DeltaTable
     from deltaberg.delta.operations.row_changes import scan_to_change
+    from deltaberg.delta.table_transaction import pending_of as of_delta
+    from deltaberg.iceberg.table_transaction import pending_of as of_iceberg
     from deltaberg.table.rewrite import row_condition, scan_of_rows
 
     condition = row_condition(table.schema, where, "UTC")
     if isinstance(table, DeltaTable):
         found: dict[str, Any] = {"version": table.version}
-        scan = scan_to_change(table.transaction(), condition.filter, "UTC")
+        scan = scan_to_change(of_delta(table.transaction()), condition.filter, "UTC")
     else:
-        source = table.transaction(branch=branch).source
+        source = of_iceberg(table.transaction(branch=branch)).source
         found = {"snapshot_id": None if source.snapshot is None else source.snapshot.snapshot_id}
         scan = scan_of_rows(source, condition.filter, "UTC")
     matched = condition.find(scan)
@@ -247,7 +249,7 @@ def delete(
     place: TablePlace,
     as_json: bool,
     where: str,
-    strategy: str | None,
+    strategy: Any,
     dry_run: bool,
     message: str | None,
     branch: str | None,
@@ -282,7 +284,7 @@ def update(
     as_json: bool,
     values: dict[str, str],
     where: str | None,
-    strategy: str | None,
+    strategy: Any,
     message: str | None,
     branch: str | None,
 ) -> None:

@@ -6,19 +6,19 @@ import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
-from deltaberg.delta.features import supported_features
+from deltaberg.delta.features import check_known_writers, supported_features
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.maintained_table import MaintainedTable
 from deltaberg.delta.scan.changes import ChangesSource, change_range
-from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.scan.source import SnapshotSource, about_row_fields
 from deltaberg.delta.schema.writer_rules import (
     check_constraints,
     column_defaults,
@@ -30,10 +30,10 @@ from deltaberg.delta.snapshot.history import Commit, CommitTimes
 from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
 from deltaberg.expressions import Filter
-from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.signatures import public
+from deltaberg.schema import ColumnName, Struct
+from deltaberg.signatures import public, takes
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
     Instant,
@@ -43,25 +43,31 @@ from deltaberg.table import (
     ScanSource,
     checked_flag,
     checked_limit,
+    checked_number,
     parse_instant,
-    scan_options,
 )
-from deltaberg.table.read.notebook import as_html
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.read.options import ScanExecution
+from deltaberg.table.verbs.table import Table
 
+# What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.delta.checkpoint.layout import CheckpointLayout
+    from deltaberg.delta.maintenance.log_cleanup import LogCleanup
+    from deltaberg.delta.operations.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.schema.writer_rules import IdentityColumn
-    from deltaberg.table.read.options import ScanExecution
+    from deltaberg.delta.table_transaction import DeltaTransaction
+    from deltaberg.table.compact import Compaction, CompactResult
 
 __all__ = ["DeltaTable", "open_delta_table"]
 
 _T = TypeVar("_T")
-_ROW_FIELDS = ("row_id", "row_commit_version")
 
 
 @public
-class DeltaTable(MaintainedTable):
+class DeltaTable(Table["DeltaTransaction", "Alteration"]):
     """One snapshot of a Delta table.
 
     Parameters
@@ -105,6 +111,8 @@ class DeltaTable(MaintainedTable):
     [{'id': 2, 'name': 'b'}]
     """
 
+    _source: SnapshotSource
+
     def __init__(
         self,
         location: str | os.PathLike[str],
@@ -122,10 +130,11 @@ class DeltaTable(MaintainedTable):
         options.refuse(
             ("snapshot_id", "ref"), "{} applies only to Iceberg tables; this is a Delta table", "use version"
         )
-        self._options = options
+        # Delta tables do not record their own location.
+        mapped = None if isinstance(options.location_map, str) else options.location_map
+        self._options = replace(options, location_map=mapped)
         root = parse_location(location)
-        mapped = options.location_map
-        self._resolver = PathResolver(root, None if isinstance(mapped, str) else mapped)
+        self._resolver = PathResolver(root, mapped)
         self._log = LogDirectory(root, options.store)
         if options.millis is None:
             snapshot = Snapshot.load(self._log, options.version)
@@ -144,11 +153,6 @@ class DeltaTable(MaintainedTable):
     def __repr__(self) -> str:
         return f"DeltaTable({self.location!r}, version={self.version})"
 
-    def _repr_html_(self) -> str:
-        """Return the version and the columns, for notebooks. Nothing is read."""
-        facts = (f"Delta table {self.location}", f"version {self.version}")
-        return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
-
     @property
     def location(self) -> str:
         """Where the table is."""
@@ -163,11 +167,6 @@ class DeltaTable(MaintainedTable):
     def schema(self) -> Struct:
         """The columns as table types, with their metadata."""
         return self._snapshot.schema
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns as Arrow types."""
-        return arrow_schema(self._snapshot.schema)
 
     @property
     def partition_columns(self) -> list[str]:
@@ -322,32 +321,7 @@ class DeltaTable(MaintainedTable):
             self._set(newer)
         return self
 
-    def scan(
-        self,
-        filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
-        limit: int | None = None,
-        *,
-        options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
-    ) -> Scan:
-        """Return a scan of rows and columns of the snapshot. Nothing is read yet.
-
-        Parameters
-        ----------
-        filter
-            The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
-        columns
-            The names of columns; dots lead into structs. The column ``_metadata``, which tells where rows come from, is
-            read only if it is named.
-        limit
-            The most rows to return.
-        options
-            How the scan is executed. Single options can be passed by name instead, as ``batch_size=1000``.
-        """
-        chosen = scan_options(options, execution, self._options.timezone)
-        return _scan(self._source, filter, columns, limit, chosen)
-
+    @takes(ScanExecution)
     def changes(
         self,
         start: int | Instant,
@@ -392,13 +366,131 @@ class DeltaTable(MaintainedTable):
             If the table does not have the versions.
         """
         checked_flag("derived", derived)
-        chosen = scan_options(options, execution, self._options.timezone)
         times = CommitTimes(self._log, self._snapshot)
         first, last = change_range(times, self._snapshot, start, end, self._options.zone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
         own = (snapshot, self._options.store, self._resolver, self._options.timezone)
         source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
-        return _scan(source, filter, columns, limit, chosen)
+        return self._scan(source, filter, columns, limit, options, execution)
+
+    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
+        """Write a checkpoint of this version, so that readers need not replay the log up to it.
+
+        The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
+        holds statistics (Delta protocol, "Checkpoints").
+
+        Parameters
+        ----------
+        layout
+            The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
+
+        Returns
+        -------
+        CheckpointInfo
+            The version, and the names and the size of what was written.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the log entry of the version was cleaned up.
+        InvalidArgumentError
+            If the table's protocol does not allow the form.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the log, or the checkpoint that the snapshot was read from, is damaged.
+        StorageError
+            If the store fails, or does not permit the writing.
+
+        Examples
+        --------
+        >>> table.checkpoint().files
+        ('00000000000000000000.checkpoint.parquet',)
+        """
+        from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+
+        return write_checkpoint(self._snapshot, layout)
+
+    def compact_log(self, first: int, last: int) -> str:
+        """Write one file to the log that stands in for the commits of a range of versions, both included.
+
+        Readers that know log compaction files open it in place of these commits, which stay.
+
+        Returns
+        -------
+        str
+            The name of the file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the range holds fewer than two versions, or one of the two is not a number.
+        VersionNotFoundError
+            If the log does not hold one of the commits, or the range ends after this version.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        StorageError
+            If the store fails, or does not permit the writing.
+        """
+        check_known_writers(self._snapshot.protocol)
+        hint = "pass two different versions, the earlier one first"
+        first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
+        if last > self._snapshot.version:
+            raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
+        from deltaberg.delta.log.compaction import compact_commits
+
+        return compact_commits(self._log, first, last)
+
+    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
+        """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
+
+        The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
+        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
+        themselves unless ``delta.enableExpiredLogCleanup`` is false.
+
+        Parameters
+        ----------
+        at
+            The time by which entries have expired; now by default.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the time of a commit is not recorded.
+        StorageError
+            If the store fails, or does not permit deleting.
+
+        Examples
+        --------
+        >>> table.cleanup_metadata().files
+        ()
+        """
+        instant = None if at is None else parse_instant(at, self._options.zone)
+        from deltaberg.delta.maintenance.log_cleanup import clean_up_log
+
+        return clean_up_log(self._snapshot.newer(), at=instant)
+
+    def _begin(self, options: CommitOptions) -> DeltaTransaction:
+        from deltaberg.delta.operations.operations import DeltaOperations
+        from deltaberg.delta.table_transaction import DeltaTransaction
+        from deltaberg.delta.transaction.transaction import Transaction
+
+        zone = self._options.timezone
+        made = Transaction(self._log, self._snapshot, options, timezone=zone, committed=self._set)
+        return DeltaTransaction(DeltaOperations(made))
+
+    def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
+        from deltaberg.delta.operations.compact import compact_table
+
+        return compact_table(begin, self.refresh, compaction)
+
+    def _scan(self, source: ScanSource, *arguments: Any) -> Scan:
+        try:
+            return super()._scan(source, *arguments)
+        except ColumnNotFoundError as error:
+            raise about_row_fields(error, source) from None
 
 
 def open_delta_table(location: str | os.PathLike[str], options: OpenOptions) -> DeltaTable:
@@ -406,28 +498,3 @@ def open_delta_table(location: str | os.PathLike[str], options: OpenOptions) -> 
     table = DeltaTable.__new__(DeltaTable)
     table._open(location, options)  # noqa: SLF001 - another way to construct one
     return table
-
-
-def _scan(
-    source: ScanSource,
-    filter: Filter | None,
-    columns: Sequence[ColumnName] | None,
-    limit: int | None,
-    options: ScanOptions,
-) -> Scan:
-    try:
-        return Scan(source, filter=filter, columns=columns, limit=limit, options=options)
-    except ColumnNotFoundError as error:
-        name = str(error.context.get("column", ""))
-        if name.lower() in _ROW_FIELDS:
-            raise ColumnNotFoundError(
-                error.message, hint=f"read _metadata.{name.lower()}", table=source.table, column=name
-            ) from None
-        if name.rpartition(".")[2] in _ROW_FIELDS:
-            raise ColumnNotFoundError(
-                "rows have no ids: row tracking is not enabled, or this is a scan of changes",
-                hint="set delta.enableRowTracking on the table",
-                table=source.table,
-                column=error.context["column"],
-            ) from None
-        raise

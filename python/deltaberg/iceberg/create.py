@@ -26,12 +26,14 @@ from deltaberg.iceberg.metadata.updates import (
 )
 from deltaberg.iceberg.operations.columns_meanwhile import check_replaced_columns
 from deltaberg.iceberg.operations.create import NewTable, check_partitioning
+from deltaberg.iceberg.operations.operations import IcebergOperations
+from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
 from deltaberg.schema.name_mapping import extended_mapping
 from deltaberg.table import CommitResult, OpenOptions, check_if_exists, checked_flag
-from deltaberg.table.write import Rows, can_be_read_again, open_rows
+from deltaberg.table.write import RowOptions, Rows, can_be_read_again, open_rows
 
 __all__ = ["create_table", "write_table"]
 
@@ -77,7 +79,7 @@ def create_table(
     found = committer.load()
     if found is None:
         try:
-            with TableTransaction(committer.stage(table.metadata(location)), committer, creates=True):
+            with Transaction(committer.stage(table.metadata(location)), committer, creates=True):
                 pass
         except TableExistsError:
             # Somebody else was faster. A table to be replaced has to be read first.
@@ -94,13 +96,14 @@ def create_table(
 
 
 def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
-    with TableTransaction(found, committer) as transaction:
-        transaction.delete(None)
+    with Transaction(found, committer) as transaction:
+        operations = IcebergOperations(transaction)
+        operations.delete(None, RowOptions())
         # Rows that others add meanwhile would have to go, too, whatever deletes ask for.
         transaction.claims.conditions.append(TRUE)
         transaction.change_metadata(*_replacing(found.metadata, table))
         check_replaced_columns(transaction, transaction.metadata.current_schema.struct)
-        transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
+        operations.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
 
 
 def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
@@ -208,9 +211,9 @@ def _opened(pointer: TablePointer, options: OpenOptions) -> IcebergTable | None:
 def _created(
     committer: Committer, staged: LoadedTable, rows: Rows, where: Filter | None, options: Mapping[str, Any]
 ) -> CommitResult:
-    with TableTransaction(staged, committer, creates=True) as transaction:
+    with Transaction(staged, committer, creates=True) as transaction:
         if where is None:
-            transaction.append(rows, **options)
+            append_rows(transaction, rows, RowOptions(**options))
         else:
-            transaction.overwrite(rows, where=where, **options)
+            overwrite_rows(transaction, rows, RowOptions(**options), where=where)
         return transaction.commit()

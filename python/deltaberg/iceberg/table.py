@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,10 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, VersionNotFoundError
 from deltaberg.expressions import Filter
-from deltaberg.iceberg.changing_table import ChangingTable
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
@@ -23,32 +23,39 @@ from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, 
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
-from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.signatures import public
+from deltaberg.iceberg.verbs import IcebergVerbs
+from deltaberg.schema import ColumnName, Struct
+from deltaberg.signatures import public, takes
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
+    CommitResult,
     Instant,
     OpenOptions,
     Scan,
     ScanOptions,
-    ScanSource,
     checked_flag,
     checked_integer,
     checked_limit,
-    scan_options,
 )
-from deltaberg.table.read.notebook import as_html
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.read.options import ScanExecution
+from deltaberg.table.verbs.arguments import CommitArguments
+from deltaberg.table.verbs.table import Table
 
+# What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.table.read.options import ScanExecution
+    from deltaberg.iceberg.operations.alter import Alteration  # noqa: F401 - it is named in the bases of the class
+    from deltaberg.iceberg.table_transaction import IcebergTransaction
+    from deltaberg.iceberg.transaction.transaction import Transaction
+    from deltaberg.table.compact import Compaction, CompactResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
 @public
-class IcebergTable(ChangingTable):
+class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alteration"]):
     """One snapshot of an Iceberg table.
 
     Parameters
@@ -94,6 +101,8 @@ class IcebergTable(ChangingTable):
     [{'name': 'b'}, {'name': 'c'}]
     """
 
+    _source: IcebergSource
+
     def __init__(
         self,
         location: str | os.PathLike[str] | TablePointer,
@@ -135,11 +144,6 @@ class IcebergTable(ChangingTable):
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
         return f"IcebergTable({self.location!r}, snapshot_id={number})"
-
-    def _repr_html_(self) -> str:
-        """Return the snapshot and the columns, for notebooks. Nothing is read."""
-        facts = (f"Iceberg table {self.location}", self._source.description)
-        return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
 
     @property
     def location(self) -> str:
@@ -194,11 +198,6 @@ class IcebergTable(ChangingTable):
     def schema(self) -> Struct:
         """The columns as table types, with their ids."""
         return self._source.schema
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns as Arrow types."""
-        return arrow_schema(self._source.schema)
 
     @property
     def spec(self) -> PartitionSpec:
@@ -256,32 +255,7 @@ class IcebergTable(ChangingTable):
         """
         return inspect_table(self._source, name)
 
-    def scan(
-        self,
-        filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
-        limit: int | None = None,
-        *,
-        options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
-    ) -> Scan:
-        """Return a scan of rows and columns of the snapshot. Nothing is read yet.
-
-        Parameters
-        ----------
-        filter
-            The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
-        columns
-            The names of columns; dots lead into structs. The metadata columns ``_file``, ``_pos``, ``_spec_id``,
-            ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and ``_last_updated_sequence_number``, are
-            read only if they are named. With ``_deleted``, the scan also returns deleted rows.
-        limit
-            The most rows to return.
-        options
-            How the scan is executed. Single options can be passed by name instead, as ``batch_size=1000``.
-        """
-        return self._scan(self._source, filter, columns, limit, options, execution)
-
+    @takes(ScanExecution)
     def changes(
         self,
         start: int | None,
@@ -345,6 +319,7 @@ class IcebergTable(ChangingTable):
             changes = ChangelogSource(source, found, kinds)
         return self._scan(changes, filter, columns, limit, options, execution)
 
+    @takes(ScanExecution)
     def appends(
         self,
         start: int | None,
@@ -364,17 +339,106 @@ class IcebergTable(ChangingTable):
         source = ChangesSource(self._source.at(last), found, appends=True)
         return self._scan(source, filter, columns, limit, options, execution)
 
-    def _scan(
-        self,
-        source: ScanSource,
-        filter: Filter | None,
-        columns: Sequence[ColumnName] | None,
-        limit: int | None,
-        options: ScanOptions | None,
-        execution: Mapping[str, Any],
-    ) -> Scan:
-        chosen = scan_options(options, execution, self._options.timezone)
-        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+    @takes(CommitArguments)
+    def publish(self, wap_id: str, **commit: Unpack[CommitArguments]) -> CommitResult:
+        """Make a snapshot that was staged under a ``wap.id`` a part of the table, as `cherrypick_snapshot` does.
+
+        Parameters
+        ----------
+        wap_id
+            The ``wap.id`` that the snapshot was written with.
+        **commit
+            How the commit is made: see `Verbs`. The branch is ``main`` by default.
+
+        Raises
+        ------
+        InvalidArgumentError
+            No snapshot is staged under that id, or several are.
+        CommitConflictError
+            It was published already, or the table has changed, and the changes of the snapshot do not fit.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/audited", {"id": pa.int64()}, format="iceberg")
+        >>> staged = table.append(pa.table({"id": [1]}), properties={"wap.id": "load-7"})
+        >>> table.scan().count(), table.publish("load-7").snapshot_id == staged.snapshot_id, table.scan().count()
+        (0, True, 1)
+        """
+        from deltaberg.iceberg.operations.cherry_pick import staged_snapshot
+
+        return self._pick(staged_snapshot(self.metadata, wap_id), {"branch": MAIN, **commit})
+
+    @takes(CommitArguments)
+    def cherrypick_snapshot(self, snapshot_id: int, **commit: Unpack[CommitArguments]) -> CommitResult:
+        """Make a snapshot that another branch or no branch has a part of the table.
+
+        If the snapshot follows on the newest one, it becomes the newest one itself. Otherwise, a new snapshot makes the
+        same changes: it adds the files of an append, or replaces partitions as ``overwrite(dynamic=True)`` did, if
+        these have got no files since. Its summary names the other one as ``source-snapshot-id``.
+
+        Parameters
+        ----------
+        snapshot_id
+            The snapshot.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The table has no such snapshot.
+        CommitConflictError
+            The branch has the snapshot or its changes already, or has moved on, and the changes do not fit.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/picked", {"id": pa.int64()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1]}))
+        >>> _ = table.alter().create_branch("audit").commit()
+        >>> side = table.append(pa.table({"id": [2]}), branch="audit")
+        >>> _ = table.append(pa.table({"id": [3]}))
+        >>> result = table.cherrypick_snapshot(side.snapshot_id)
+        >>> result.operation, sorted(table.scan().to_arrow()["id"].to_pylist())
+        ('append', [1, 2, 3])
+        """
+        try:
+            picked = self.metadata.snapshot_by_id(snapshot_id)
+        except DeltabergError as error:
+            raise error.with_context(table=self.location) from None
+        return self._pick(picked, commit)
+
+    def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
+        from deltaberg.iceberg.operations.cherry_pick import about_pick, pick_snapshot
+
+        options = CommitOptions.of({**commit, "properties": about_pick(picked)})
+        return pick_snapshot(lambda: self._engine(options), lambda: self.refresh().metadata, picked)
+
+    def _engine(self, options: CommitOptions) -> Transaction:
+        from deltaberg.iceberg.transaction.transaction import Transaction
+
+        committer = self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
+        return Transaction(
+            self._loaded,
+            committer,
+            replace(options, branch=options.branch or self._options.ref),
+            timezone=self._options.timezone,
+            committed=lambda loaded: self._set(loaded, None, None),
+        )
+
+    def _begin(self, options: CommitOptions) -> IcebergTransaction:
+        from deltaberg.iceberg.operations.operations import IcebergOperations
+        from deltaberg.iceberg.table_transaction import IcebergTransaction
+
+        return IcebergTransaction(IcebergOperations(self._engine(options)))
+
+    def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
+        from deltaberg.iceberg.operations.compact import compact_table
+
+        return compact_table(begin, self.refresh, compaction)
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""

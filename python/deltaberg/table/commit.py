@@ -166,6 +166,9 @@ class CommitResult:
         Their sizes in bytes.
     added_rows
         The number of rows in the added files; None where a file does not tell.
+    inserted_rows, updated_rows, deleted_rows, copied_rows
+        How many rows are new, have new values, are gone, and were written anew as they were, because their files were;
+        None where nobody counted them.
     retries
         How often the change was prepared again because another commit came first.
     seconds
@@ -192,6 +195,10 @@ class CommitResult:
     added_bytes: int = 0
     removed_bytes: int = 0
     added_rows: int | None = 0
+    inserted_rows: int | None = 0
+    updated_rows: int | None = 0
+    deleted_rows: int | None = 0
+    copied_rows: int | None = 0
     retries: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -204,6 +211,10 @@ class CommitResult:
     def facts(self) -> list[tuple[str, str]]:
         """What was done, as labels and text for people."""
         facts = [("operation", self.operation)]
+        for what in ("inserted", "updated", "deleted", "copied"):
+            count = getattr(self, f"{what}_rows")
+            if count:
+                facts.append((what, "1 row" if count == 1 else f"{count} rows"))
         if self.added_files or self.added_bytes:
             rows = "" if self.added_rows is None else f", {self.added_rows} rows"
             facts.append(("added", f"{_files(self.added_files)}{rows}, {self.added_bytes} bytes"))

@@ -104,9 +104,18 @@ class OpenOptions:
         """The timestamp in milliseconds since 1970; None without one."""
         return None if self.timestamp is None else parse_instant(self.timestamp, self.zone)
 
-    @property
-    def pins(self) -> list[str]:
-        """The arguments for which a table that they open cannot be written to: a past state, or a moved table."""
-        names = [name for name in ("version", "snapshot_id", "timestamp") if getattr(self, name) is not None]
-        moved = self.location_map is not None and not isinstance(self.location_map, str)
-        return [*names, "location_map"] if moved else names
+    def require_newest(self, table: str) -> None:
+        """Refuse to write to a table that was opened in a past state, or from a place that it does not record.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It was.
+        """
+        for name in ("version", "snapshot_id", "timestamp", "location_map"):
+            if getattr(self, name) is not None:
+                raise InvalidArgumentError(
+                    f"the table was opened with {name}, and cannot be written to",
+                    hint="open it without that argument",
+                    table=table,
+                )

@@ -309,7 +309,7 @@ class Alteration(PropertyAlteration):
         self._record(document, name)
         self._set_schema(document, None)
 
-    def commit(self, *, user_metadata: str | None = None) -> CommitResult:
+    def commit(self) -> CommitResult:
         """Commit the changes as one version.
 
         Raises
@@ -326,7 +326,7 @@ class Alteration(PropertyAlteration):
         if not self._steps:
             raise InvalidArgumentError("nothing is altered", hint="call add, rename, set or another change first")
         operation = self._steps[0] if len(set(self._steps)) == 1 else "ALTER TABLE"
-        return self._transaction.commit(operation, user_metadata=user_metadata)
+        return self._transaction.commit(operation)
 
     def _record(self, document: SchemaDocument, name: ColumnName) -> None:
         """Let the history say what a column is after the change."""

@@ -16,15 +16,19 @@ from deltaberg.expressions import Expression
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, Rows, RowTasks
+from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, RowCounts, Rows, RowTasks
+from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
+from deltaberg.table.rewrite.merge import MergePlan
+from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write import TableRules
 
-__all__ = ["ChangeTarget", "recorded_condition"]
+__all__ = ["ChangeTarget"]
 
-
-def recorded_condition(condition: RowCondition) -> str:
-    """Return a condition as the history records it."""
-    return json.dumps([] if condition.text is None else [condition.text], ensure_ascii=False)
+_KINDS = {
+    "matchedPredicates": MATCHED,
+    "notMatchedPredicates": NOT_MATCHED,
+    "notMatchedBySourcePredicates": NOT_MATCHED_BY_SOURCE,
+}
 
 
 class ChangeTarget:
@@ -52,9 +56,30 @@ class ChangeTarget:
         self._rules: TableRules | None = None
 
     @cached_property
-    def changes(self) -> RowChanges:
+    def _changes(self) -> RowChanges:
         """The changes, with the columns that the table had when they were first asked for."""
         return RowChanges(self._transaction, self._options, self._strategy)
+
+    @property
+    def counts(self) -> RowCounts:
+        """How many rows were changed."""
+        return self._changes.counts
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The effect on files, by the names that delta-spark gives to it."""
+        return self._changes.metrics
+
+    def emptied(self) -> None:
+        """Take note that all rows were deleted, which needs nothing more."""
+
+    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
+        """Fill in the parameters that delta-spark records."""
+        if isinstance(what, MergePlan):
+            made.parameters.update(_merge_parameters(what))
+        else:
+            texts = [] if what.text is None else [what.text]
+            made.parameters["predicate"] = json.dumps(texts, ensure_ascii=False)
 
     @property
     def schema(self) -> Struct:
@@ -103,7 +128,7 @@ class ChangeTarget:
     def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all, which the transaction relies on from now on."""
         # A strategy that the table does not allow is refused before anything is read.
-        _ = self.changes
+        _ = self._changes
         self._transaction.read(condition, timezone)
         return scan_to_change(self._transaction, condition, timezone)
 
@@ -117,6 +142,18 @@ class ChangeTarget:
         """
         if not matched.is_empty:
             check_changeable(self._transaction.snapshot)
-        self.changes.apply(matched, change, inserted)
+        self._changes.apply(matched, change, inserted)
         if self._rules is not None:
             record_marks(self._transaction, self._rules)
+
+
+def _merge_parameters(plan: MergePlan) -> dict[str, str]:
+    """Return the parameters as delta-spark records them."""
+    parameters = {"predicate": json.dumps([plan.condition.sql], ensure_ascii=False)}
+    for name, kind in _KINDS.items():
+        shown = []
+        for clause in plan.of(kind):
+            condition = {} if clause.condition is None else {"predicate": clause.condition.sql}
+            shown.append({**condition, "actionType": clause.clause.action})
+        parameters[name] = json.dumps(shown, ensure_ascii=False)
+    return parameters

@@ -178,7 +178,7 @@ class _Group:
     def commit(self) -> CommitResult:
         """Rewrite the files, and commit. New files that surely did not become part of the table are deleted."""
         with self._transaction as transaction:
-            with transaction.operation("OPTIMIZE") as made:
+            with transaction.operation("compact") as made:
                 old = self._snapshot.live.table.take(pa.concat_arrays(self._bins))
                 written = write_bins(self._bins, self._compaction, self._write, self._note)
                 transaction.remove_files(old, data_change=False)

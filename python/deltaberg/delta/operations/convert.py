@@ -23,6 +23,7 @@ from deltaberg.schema import DataType, Field, List, Map, Struct, arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.storage import ObjectMeta
 from deltaberg.table import CommitResult, table_not_found
+from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.hive_names import HIVE_NULL, named_values
 
@@ -95,12 +96,10 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     UnsupportedFeatureError
         A property needs what files that exist do not have.
     """
-    with Transaction(
-        log,
-        None,
-        user_metadata=conversion.user_metadata,
-        unsafe_single_writer=conversion.unsafe_single_writer,
-    ) as transaction:
+    options = CommitOptions(
+        user_metadata=conversion.user_metadata, unsafe_single_writer=conversion.unsafe_single_writer
+    )
+    with Transaction(log, None, options) as transaction:
         found = _data_files(log, conversion)
         footers = read_footers((log.storage, file.meta) for file in found)
         schema = _columns(found, footers, conversion.partition)

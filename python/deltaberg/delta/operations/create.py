@@ -15,7 +15,6 @@ from deltaberg.delta.actions.table_actions import Format, Metadata
 from deltaberg.delta.features import recorded_mapping_mode, supported_features
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter_rules import constraint_property
-from deltaberg.delta.operations.commit_words import CommitWords
 from deltaberg.delta.operations.properties import checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
@@ -35,6 +34,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.storage import Location
 from deltaberg.table import CommitResult, OpenOptions, check_if_exists, checked_note
+from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.write import open_rows
 
 __all__ = [
@@ -113,7 +113,7 @@ def create_table(
     if before is not None and if_exists != "replace":
         _refuse_existing(log, if_exists)
         return None
-    transaction = Transaction(log, before, unsafe_single_writer=unsafe_single_writer)
+    transaction = Transaction(log, before, CommitOptions(unsafe_single_writer=unsafe_single_writer))
     define_table(transaction, table, before)
     if before is not None:
         transaction.read()
@@ -160,10 +160,7 @@ def create_with_rows(
     *,
     mode: str,
     where: Filter | None = None,
-    txn: tuple[str, int] | None = None,
-    user_metadata: str | None = None,
-    unsafe_single_writer: bool = False,
-    words: CommitWords | None = None,
+    commit: CommitOptions | None = None,
 ) -> CommitResult:
     """Create a table that holds rows from its first version on.
 
@@ -173,24 +170,15 @@ def create_with_rows(
         What the history records as the mode of the write.
     where
         A filter on partition columns that the rows must match.
-    words
-        What else the commit records.
+    commit
+        How the commit is made, and what it records.
 
     Raises
     ------
     TableExistsError
         There is a table. Nothing was written, or what was written is deleted.
     """
-    with Transaction(
-        log,
-        None,
-        once=txn,
-        user_metadata=user_metadata,
-        unsafe_single_writer=unsafe_single_writer,
-        policy=words.policy if words else None,
-    ) as transaction:
-        if words is not None:
-            words.apply(transaction)
+    with Transaction(log, None, commit) as transaction:
         define_table(transaction, table, None)
         if where is None:
             append_rows(transaction, data, options)

@@ -15,19 +15,26 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite import Condition, RowCondition, row_condition
+from deltaberg.table.transaction.operation import Operation, RowNumbers
 
-__all__ = ["replace_rows"]
+__all__ = ["replace_rows", "total_rows"]
 
 
 def replace_rows(
-    transaction: Transaction, where: Condition, write: Callable[[], pa.Table], options: RowOptions, *, check: bool
-) -> dict[str, int]:
-    """Delete the rows that match a condition, and add new ones; return what the history counts of it.
+    transaction: Transaction,
+    made: Operation,
+    where: Condition,
+    write: Callable[[], pa.Table],
+    options: RowOptions,
+    *,
+    check: bool,
+) -> None:
+    """Delete the rows that match a condition, and add new ones.
 
     Parameters
     ----------
-    transaction
-        The transaction, in one of its operations, with the columns that the new rows need.
+    transaction, made
+        The transaction, with the columns that the new rows need, and the operation that it is in.
     where
         The condition.
     write
@@ -52,8 +59,15 @@ def replace_rows(
     if check:
         _check_rows(transaction, condition, written)
     changes.apply(matched, added=lambda: _new_rows(transaction, None, written).batches())
-    found = {name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")}
-    return found if changes.deleted_rows is None else {**found, "numDeletedRows": changes.deleted_rows}
+    made.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
+    made.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
+    if changes.counts.deleted is not None:
+        made.metrics["numDeletedRows"] = changes.counts.deleted
+
+
+def total_rows(written: pa.Table) -> int:
+    """Return the number of rows in files that were written."""
+    return pc.sum(written.column("record_count")).as_py() or 0
 
 
 def _new_rows(transaction: Transaction, condition: RowCondition | None, written: pa.Table) -> BoundScan:

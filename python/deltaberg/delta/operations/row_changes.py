@@ -31,6 +31,7 @@ from deltaberg.table.rewrite import (
     MatchedRows,
     NewFiles,
     NewRows,
+    RowCounts,
     Rows,
     VectorUnion,
     matched_rows,
@@ -173,19 +174,9 @@ class RowChanges:
         }
 
     @property
-    def deleted_rows(self) -> int | None:
-        """The number of rows that were deleted; None if a file that was not read does not tell."""
-        return self._rows.counts.deleted
-
-    @property
-    def updated_rows(self) -> int:
-        """The number of rows that were replaced."""
-        return self._rows.counts.updated
-
-    @property
-    def inserted_rows(self) -> int:
-        """The number of rows that were inserted."""
-        return self._rows.counts.inserted
+    def counts(self) -> RowCounts:
+        """How many rows were deleted, replaced, inserted, and written anew as they were."""
+        return self._rows.counts
 
     def _apply(self, matched: MatchedRows, change: Change | None, inserted: Rows | None, new: Rows | None) -> None:
         partial = matched.rows.numbers

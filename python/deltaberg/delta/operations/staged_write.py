@@ -22,6 +22,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
+from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.write import PlannedRows, WriteSpec, WrittenRows
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
@@ -155,7 +156,8 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
 
 
 def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest) -> Transaction:
-    return Transaction(log, base, once=request.txn, timezone=request.timezone, user_metadata=request.user_metadata)
+    options = CommitOptions(txn=request.txn, user_metadata=request.user_metadata)
+    return Transaction(log, base, options, timezone=request.timezone)
 
 
 def _write(transaction: Transaction, rows: PlannedRows | WrittenRows, request: WriteRequest) -> None:

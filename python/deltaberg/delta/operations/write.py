@@ -15,7 +15,7 @@ from deltaberg.delta.data.partition_values import partition_value_texts, read_pa
 from deltaberg.delta.operations.alter_columns import WIDENING, widen_field
 from deltaberg.delta.operations.alter_rules import refuse_referenced
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
-from deltaberg.delta.operations.replace import replace_rows
+from deltaberg.delta.operations.replace import replace_rows, total_rows
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.operations.rules import record_marks, rules_of
 from deltaberg.delta.schema.enforce import columns_of
@@ -46,7 +46,6 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.table import checked_flag
 from deltaberg.table.rewrite import Condition, condition_text, row_condition
 from deltaberg.table.write import Rows, open_rows
 
@@ -74,7 +73,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
             'schema_mode is "overwrite", which would leave the rows of the table without their columns',
             hint='append with schema_mode="merge", or overwrite the table',
         )
-    with transaction.operation("WRITE") as made:
+    with transaction.operation("append") as made:
         if transaction.is_done:
             return
         _check_partitioning(transaction.snapshot, partition_by, options)
@@ -82,7 +81,9 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
         made.parameters.update(write_parameters(transaction.snapshot, "Append"))
-        transaction.add_files(_write(transaction, rows, options))
+        written = _write(transaction, rows, options)
+        made.rows.inserted = total_rows(written)
+        transaction.add_files(written)
 
 
 def overwrite_rows(
@@ -117,9 +118,7 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    checked_flag("dynamic", dynamic)
-    checked_flag("check", check)
-    with transaction.operation("WRITE") as made:
+    with transaction.operation("overwrite") as made:
         if transaction.is_done:
             return
         before, timezone = transaction.snapshot, transaction.timezone
@@ -133,9 +132,7 @@ def overwrite_rows(
             if options.schema_mode == "merge":
                 merge_columns(transaction, table_schema(rows.schema))
             made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
-            made.metrics.update(
-                replace_rows(transaction, where, lambda: _write(transaction, rows, options), options, check=check)
-            )
+            replace_rows(transaction, made, where, lambda: _write(transaction, rows, options), options, check=check)
             return
         condition = None if where is None or isinstance(where, Value) else as_expression(where)
         bound = None if condition is None else bind(condition, before.schema, timezone)
@@ -152,11 +149,13 @@ def overwrite_rows(
         if not dynamic:
             transaction.read(condition)
             transaction.remove_files(old)
+            made.rows.deleted = _live_rows(old)
         written = _write(transaction, rows, options)
+        made.rows.inserted = total_rows(written)
         if bound is not None and check:
             _check_where(written, bound, condition, before)
         if dynamic and len(written):
-            _replace_partitions(transaction, before, written, timezone)
+            made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written, timezone))
         transaction.add_files(written)
 
 
@@ -354,8 +353,15 @@ def _partition_arrays(written: pa.Table) -> list[pa.Array]:
     return [pc.struct_field(structs, index) for index in range(structs.type.num_fields)]
 
 
-def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table, timezone: str) -> None:
-    """Remove the files of the partitions that written files are in."""
+def _live_rows(files: pa.Table) -> int | None:
+    """Return the number of rows of live files that are not deleted; None if a file does not tell."""
+    hidden = pc.fill_null(pc.struct_field(files.column("deletionVector"), "cardinality"), 0)
+    rows: int | None = pc.sum(pc.subtract(files.column("numRecords"), hidden), skip_nulls=False, min_count=0).as_py()
+    return rows
+
+
+def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table, timezone: str) -> pa.Table:
+    """Remove the files of the partitions that written files are in, and return them."""
     fields = before.partition_fields
     new = as_array(written.column("partition")).flatten()
     old = before.live.table
@@ -366,8 +372,10 @@ def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.
         for values in (read_partition_values(old, fields, timezone), new)
     )
     mask = pc.is_in(known, value_set=pc.unique(wanted))
+    gone = old.filter(mask)
     transaction.read(_condition(written, fields))
-    transaction.remove_files(old.filter(mask))
+    transaction.remove_files(gone)
+    return gone
 
 
 def _one_zero(values: pa.Array) -> pa.Array:

@@ -16,17 +16,18 @@ from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.planning_parts import SnapshotPart
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
-from deltaberg.errors import CorruptLogError, DeltabergError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
 from deltaberg.expressions import Bound
 from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
 from deltaberg.kernels.results import empty_structs
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, count_up
 from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import FILE_NUMBER, FileSelection
+from deltaberg.table import FILE_NUMBER, FileSelection, ScanSource
 
-__all__ = ["DeltaFiles", "SnapshotSource"]
+__all__ = ["DeltaFiles", "SnapshotSource", "about_row_fields"]
 
+_ROW_FIELDS = ("row_id", "row_commit_version")
 _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
@@ -181,3 +182,20 @@ class SnapshotSource(DeltaFiles):
     def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return statistics of some columns for some of the files."""
         return self.snapshot.live.statistics(numbers, columns)
+
+
+def about_row_fields(error: ColumnNotFoundError, source: ScanSource) -> ColumnNotFoundError:
+    """Return the error of a column that was not found, with what to do if it is one of the ids of rows."""
+    name = str(error.context.get("column", ""))
+    if name.lower() in _ROW_FIELDS:
+        return ColumnNotFoundError(
+            error.message, hint=f"read _metadata.{name.lower()}", table=source.table, column=name
+        )
+    if name.rpartition(".")[2] in _ROW_FIELDS:
+        return ColumnNotFoundError(
+            "rows have no ids: row tracking is not enabled, or this is a scan of changes",
+            hint="set delta.enableRowTracking on the table",
+            table=source.table,
+            column=error.context["column"],
+        )
+    return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable
 
 import pyarrow as pa
@@ -13,36 +13,42 @@ from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.data.change_files import change_file_texts
 from deltaberg.delta.data.deletion_vectors import unique_ids
 from deltaberg.delta.features import supports
+from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.iceberg_compat import with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
 from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
-from deltaberg.delta.transaction.own_files import OwnFiles
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import as_array
 from deltaberg.table import checked_note, checked_number, checked_text
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.transaction.transaction import Transaction
 
 __all__ = ["PendingChanges"]
 
 _SYSTEM = "delta."
 
 
-class PendingChanges(ABC):
+class PendingChanges(Transaction):
     """The changes of a transaction, which it commits together.
 
     Parameters
     ----------
     base
         The version that they are planned on; None creates the table.
-    files
-        The files that are written for them.
+    log, options, timezone
+        As for the transaction.
     """
 
-    def __init__(self, base: Snapshot | None, files: OwnFiles) -> None:
+    def __init__(self, base: Snapshot | None, log: LogDirectory, options: CommitOptions, timezone: str) -> None:
+        super().__init__(log.root, log.store, options, timezone)
+        self._log = log
         self._base = base
-        self._changes = Changes()
-        self._files = files
+        #: The changes, and those before the operation that runs.
+        self._changes = self._before = Changes()
+        #: The recorded paths of files that the transaction no longer adds.
+        self._dropped: set[str] = set()
 
     @property
     @abstractmethod
@@ -130,7 +136,7 @@ class PendingChanges(ABC):
                 del adds[file.path]
                 if (file.path, file.vector) not in lived:
                     # What the transaction itself added is not recorded at all.
-                    self._files.drop(file.path)
+                    self._dropped.add(file.path)
                     continue
             if file.path in removes:
                 raise InvalidArgumentError("a transaction removes a file only once", path=file.path)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, TypeVar
 
 from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
@@ -15,45 +12,42 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
 from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
+from deltaberg.delta.transaction.commit_words import CommitWords
 from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
-from deltaberg.delta.transaction.entry import Changes, build_entry, version_made
-from deltaberg.delta.transaction.file_changes import (
-    total_rows,
-)
+from deltaberg.delta.transaction.entry import build_entry, version_made
+from deltaberg.delta.transaction.file_changes import encode_path, total_rows
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
-from deltaberg.delta.transaction.own_files import OwnFiles
 from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import (
-    CommitConflictError,
-    InvalidArgumentError,
-    StorageError,
-    TableExistsError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError
 from deltaberg.expressions import Filter
-from deltaberg.signatures import public
-from deltaberg.table import CommitPolicy, CommitResult, checked_flag, checked_note, checked_policy, commit_change
-from deltaberg.table.rewrite import RowTasks
-from deltaberg.table.write import Progress, ProgressSum, WriteRoad
+from deltaberg.table import CommitPolicy, CommitResult, commit_change
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.transaction.operation import with_rows
+from deltaberg.table.write import WriteRoad
 
 __all__ = ["Transaction"]
 
-_Own = TypeVar("_Own", bound="Transaction")
 #: Metrics of operations that count files themselves.
 _COUNTED = frozenset({"numAddedFiles", "numTargetFilesAdded"})
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
+#: What the history calls operations of both formats, in the words of delta-spark.
+_NAMES = {
+    "append": "WRITE",
+    "compact": "OPTIMIZE",
+    "delete": "DELETE",
+    "merge": "MERGE",
+    "overwrite": "WRITE",
+    "update": "UPDATE",
+}
 
 
-@public
 class Transaction(PendingChanges):
     """Changes of a Delta table that become visible together, as one version.
 
-    As a context manager it commits at the end, unless an exception ends the block, or nothing was changed. Later
-    changes see earlier ones: `snapshot` is the table as the transaction leaves it. If it ends without a commit, the
-    files that were written for it are deleted.
+    Later changes see earlier ones: `snapshot` is the table as the transaction leaves it.
 
     Parameters
     ----------
@@ -61,21 +55,11 @@ class Transaction(PendingChanges):
         The log of the table.
     snapshot
         The version that the transaction is planned on; None creates the table.
-    isolation
-        The isolation level by its name; the table property ``delta.isolationLevel`` by default.
-    once
-        An application and the version of its progress. The version is recorded with the commit, and where the table
-        has that version or a later one, nothing is committed.
+    options
+        How the commit is made, and what it records. If the table has the progress of an application that they name, or
+        a later one, nothing is committed.
     timezone
         The zone of timestamps without one in filters and partition values.
-    user_metadata
-        Text that the history keeps with the commit.
-    unsafe_single_writer
-        Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
-    policy
-        How long the commit is tried.
-    progress
-        What is told how far rows are written, after every batch.
     committed
         What is told the version that the commit made, or that is current where nothing was to be done.
 
@@ -83,58 +67,39 @@ class Transaction(PendingChanges):
     ------
     UnsupportedFeatureError
         The table has writer features that are not supported, or the store has no conditional put.
-
-    Examples
-    --------
-    >>> with table.transaction() as transaction:
-    ...     transaction.set_metadata(table.metadata.with_members({"description": "three rows"}))
-    >>> transaction.result.version
-    1
     """
 
     def __init__(
         self,
         log: LogDirectory,
         snapshot: Snapshot | None,
+        options: CommitOptions | None = None,
         *,
-        isolation: str | None = None,
-        once: tuple[str, int] | None = None,
         timezone: str = "UTC",
-        user_metadata: str | None = None,
-        unsafe_single_writer: bool = False,
-        policy: CommitPolicy | None = None,
-        progress: Progress | None = None,
         committed: Callable[[Snapshot], object] | None = None,
     ) -> None:
-        _check_words(once, user_metadata, isolation)
+        options = CommitOptions() if options is None else options
+        options.refuse(("branch",), own="a Delta", other="Iceberg", table=str(log.root))
+        if options.isolation is not None:
+            isolation_level({}, options.isolation)
         if snapshot is not None:
             check_writable(snapshot)
-        super().__init__(snapshot, OwnFiles(log))
-        self._log = log
-        self._isolation = isolation
-        self._once = once
-        self._user_metadata = user_metadata
-        #: Further members of what the history says of the commit.
-        self.custom_metadata: dict[str, Any] = {}
-        self._policy = checked_policy(policy) or CommitPolicy()
+        super().__init__(snapshot, log, options, timezone)
+        self._options = options
+        words = CommitWords.of(options.commit_properties, options.post_commithook_properties, options.properties)
+        self._custom = words.custom
+        self._user_metadata = words.user_metadata(options.user_metadata)
+        self._policy = options.policy or words.policy or CommitPolicy()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
-        #: The operations that changed something, in their order.
-        self._operations: list[Provenance] = []
-        #: How many of them changed rows.
+        #: How many operations changed rows.
         self._row_operations = 0
-        self._is_ended = False
-        #: What the commit did; None before it.
-        self.result: CommitResult | None = None
         self._committed = committed
-        self._progress = None if progress is None else ProgressSum(progress)
-        #: What looks for rows in the files of the table; None for this machine.
-        self.row_tasks: RowTasks | None = None
-        #: What finds the commit later, whatever became of it.
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
-        if once is not None:
-            self.set_transaction(*once)
-        if not checked_flag("unsafe_single_writer", unsafe_single_writer):
+        self._once = options.txn
+        for application, version in (*words.progress, *(() if options.txn is None else (options.txn,))):
+            self.set_transaction(application, version)
+        if not options.unsafe_single_writer:
             check_conditional_put(log)
 
     @property
@@ -148,7 +113,7 @@ class Transaction(PendingChanges):
         """
         if self._view is None:
             attempt = Attempt(self._policy.time(), self.token)
-            entry = build_entry(self._changes, self._base, together(self._operations), attempt)
+            entry = build_entry(self._changes, self._base, self._provenance, attempt)
             self._view = version_made(self._log, self._base, entry)
         return self._view
 
@@ -164,58 +129,28 @@ class Transaction(PendingChanges):
         """Whether the transaction changes nothing so far."""
         return self._changes.is_empty
 
-    @property
-    def progress(self) -> Progress | None:
-        """The receiver of the progress of the next write; None if there is none."""
-        return None if self._progress is None else self._progress.next_write()
+    def _mark(self) -> Callable[[], object]:
+        changes, claims, dropped = self._changes.copy(), self._claims.copy(), set(self._dropped)
+        row_operations, self._before = self._row_operations, changes
 
-    @property
-    def timezone(self) -> str:
-        """The zone of timestamps without one in filters and partition values."""
-        return self._claims.timezone
-
-    # Its operations
-
-    @contextmanager
-    def operation(self, name: str) -> Iterator[Provenance]:
-        """Run one of the operations that the transaction consists of. If it fails, it has changed nothing.
-
-        Parameters
-        ----------
-        name
-            The operation as the history shall name it, such as ``WRITE``.
-
-        Returns
-        -------
-        Provenance
-            What the history says of it. The block fills in its parameters, and its metrics besides those that are
-            counted anyway.
-        """
-        self._check_open()
-        # A clock that does not tell the time is refused before rows are written.
-        self._policy.time()
-        changes, claims, files = self._changes.copy(), self._claims.copy(), self._files.mark()
-        row_operations = self._row_operations
-        made = Provenance(name, {}, {})
-        try:
-            yield made
-            self._check_change_files(changes)
-        except BaseException:
-            self._changes, self._claims, self._view = changes, claims, None
+        def take_back() -> None:
+            self._changes, self._claims, self._dropped, self._view = changes, claims, dropped, None
             self._row_operations = row_operations
-            self._files.return_to(files)
-            raise
-        self._operations.append(made)
 
-    def _check_change_files(self, before: Changes) -> None:
+        return take_back
+
+    def _check_ready(self) -> None:
+        """Do nothing: commits go by properties that were checked when they were set."""
+
+    def _check_operation(self) -> None:
         """Refuse change data files beside other changes of rows, which readers of changes would not see."""
-        if before.has_other_files(self._changes):
+        if self._before.has_other_files(self._changes):
             self._row_operations += 1
         if self._changes.change_files and self._row_operations > 1:
             raise UnsupportedFeatureError(
                 "changes of single rows cannot share a commit with other operations on rows while changes are recorded",
                 hint="commit them on their own, or set delta.enableChangeDataFeed to false",
-                table=str(self._log.root),
+                table=str(self.root),
                 feature="changeDataFeed",
             )
 
@@ -229,16 +164,7 @@ class Transaction(PendingChanges):
         road
             The road that the rows took to them; None for files without rows of the table.
         """
-        self._files.note(paths, road)
-
-    def abort(self) -> None:
-        """End the transaction without a commit, and delete the files that were written for it.
-
-        After a commit was tried this does nothing.
-        """
-        if not self._is_ended:
-            self._is_ended = True
-            self._files.delete_all()
+        self._files.note(self.root, paths, road)
 
     # What it reads
 
@@ -276,10 +202,11 @@ class Transaction(PendingChanges):
         self._check_open()
         self._view = None
 
-    def _check_open(self) -> None:
-        if self._is_ended:
-            state = "not committed" if self.result is None else "committed already"
-            raise InvalidArgumentError(f"the transaction is {state}, and has ended", hint="begin another one")
+    @property
+    def _provenance(self) -> Provenance:
+        """What the history says of the operations."""
+        names = ((one, _NAMES.get(one.name, one.name)) for one in self._operations)
+        return together([Provenance(name, one.parameters, one.metrics) for one, name in names])
 
     # The commit
 
@@ -289,9 +216,8 @@ class Transaction(PendingChanges):
         parameters: Mapping[str, str] | None = None,
         *,
         metrics: Mapping[str, int] | None = None,
-        user_metadata: str | None = None,
     ) -> CommitResult:
-        """Commit the changes as the next version.
+        """Commit the changes as the next version, unless there are none.
 
         If they surely are not committed, the files that were written for the transaction are deleted.
 
@@ -303,8 +229,6 @@ class Transaction(PendingChanges):
             Its parameters, by default those of the operations that ran. Values that are not text become JSON text.
         metrics
             What it did, besides the files, rows and bytes that are counted anyway.
-        user_metadata
-            Text that the history keeps with the commit.
 
         Raises
         ------
@@ -316,21 +240,23 @@ class Transaction(PendingChanges):
             The table was to be created, and exists.
         """
         self._check_open()
-        made = together(self._operations)
+        made = self._provenance
         if operation is not None:
             given = made.parameters if parameters is None else parameters
             made = Provenance(operation, {**given}, {**made.metrics, **(metrics or {})})
+        self._is_ended = True
+        if self.is_empty and self._base is not None:
+            self._delete_all()
+            self.result = self._unchanged(self._base, made)
+            return self.result
         begun = time.monotonic()
         change: LogChange | None = None
-        self._is_ended = True
         try:
-            text = user_metadata or self._user_metadata
-            _check_words(None, text, None)
-            change = self._change(replace(made, user_metadata=text, custom=self.custom_metadata))
+            change = self._change(replace(made, user_metadata=self._user_metadata, custom=self._custom))
             retries = commit_change(change, self._policy)
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
-                self._files.delete_all()
+                self._delete_all()
             raise
         self.result = self._finish(change, retries, begun)
         return self.result
@@ -345,7 +271,7 @@ class Transaction(PendingChanges):
         metadata = changes.metadata or (self._base.metadata if self._base else None)
         level = isolation_level(
             metadata.configuration if metadata else {},
-            self._isolation,
+            self._options.isolation,
             changes_data=changes.changes_data,
             changes_metadata=claims.changes_metadata,
         )
@@ -360,23 +286,16 @@ class Transaction(PendingChanges):
             # The loop had nothing to send: the progress is recorded in a version that exists.
             if state is None:
                 raise AssertionError("a new table is always committed")
-            self._files.delete_all()
+            self._delete_all()
             self._tell(state)
-            made = change.provenance
-            return CommitResult(
-                state.version,
-                self.token,
-                made.operation,
-                committed=False,
-                retries=retries,
-                metrics=dict.fromkeys(made.metrics, 0),
-                road=road.name,
-            )
-        self._files.delete_dropped(changes.adds.keys())
+            made = replace(change.provenance, metrics=dict.fromkeys(change.provenance.metrics, 0))
+            return replace(self._unchanged(state, made), retries=retries, road=road.name)
+        gone = self._dropped.difference(changes.adds)
+        self._files.delete_if(lambda _, path: encode_path(path) in gone)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
         added, removed = changes.new_files, changes.gone_files
-        return CommitResult(
+        result = CommitResult(
             entry.version,
             self.token,
             change.provenance.operation,
@@ -392,38 +311,12 @@ class Transaction(PendingChanges):
             road=road.name,
             why_not_native=road.why_not_native,
         )
+        return with_rows(result, self._operations)
 
-    def unchanged(self) -> CommitResult:
-        """Return what operations report that have found nothing to change: the version that the table has."""
-        made = together(self._operations)
-        if self._base is None:
-            raise AssertionError("a new table is always committed")
-        return CommitResult(self._base.version, self.token, made.operation, committed=False, metrics=made.metrics)
+    def _unchanged(self, state: Snapshot, made: Provenance) -> CommitResult:
+        return CommitResult(state.version, self.token, made.operation, committed=False, metrics=made.metrics)
 
     def _tell(self, state: Snapshot) -> None:
         self._view = state
         if self._committed is not None:
             self._committed(state)
-
-    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
-        self._check_open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and not self._is_ended and not self._changes.is_empty:
-            self.commit()
-        self.abort()
-
-
-def _check_words(once: object, user_metadata: object, isolation: str | None) -> None:
-    """Refuse words of a commit that could not be recorded, before any row is written."""
-    if once is not None and not (isinstance(once, (tuple, list)) and len(once) == 2):
-        raise InvalidArgumentError(
-            f"txn must be the name of an application and a version, not {once!r:.200}",
-            hint='pass txn=("nightly load", 7)',
-        )
-    checked_note("user_metadata", user_metadata, "pass a text, such as what json.dumps returns")
-    if isolation is not None:
-        isolation_level({}, isolation)

@@ -24,8 +24,10 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
+from deltaberg.iceberg.operations.operations import IcebergOperations
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.table_transaction import IcebergTransaction
+from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, StoreSpec
 from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text, checked_texts
@@ -143,7 +145,7 @@ class Catalog(Protocol):
         partition_spec: Any = None,
         sort_order: Any = None,
         properties: Mapping[str, Any] | None = None,
-    ) -> TableTransaction:
+    ) -> IcebergTransaction:
         """Stage a table, which is there for others once the transaction commits, with the rows that it has by then.
 
         The parameters are those of `create_table`, and so are the exceptions besides those of a commit. As a context
@@ -335,7 +337,7 @@ class NamedCatalog(ABC):
         partition_spec: Any = None,
         sort_order: Any = None,
         properties: Mapping[str, Any] | None = None,
-    ) -> TableTransaction:
+    ) -> IcebergTransaction:
         """Stage a table. See `Catalog.create_table_transaction`."""
         levels = identifier_levels(identifier)
         try:
@@ -350,7 +352,7 @@ class NamedCatalog(ABC):
                 now_ms=time.time_ns() // 1_000_000,
             )
             committer = self.table_pointer(levels).committer()
-            return TableTransaction(committer.stage(raw), committer, creates=True)
+            return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
 

@@ -16,7 +16,7 @@ from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgument
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels
 from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, RestDoor, key_of_request, send_changes
 from deltaberg.iceberg.table import IcebergTable
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
@@ -172,14 +172,14 @@ class CatalogTransaction:
         self._catalog = catalog
         self._path = path
         self._policy = policy
-        self._members: dict[Levels, TableTransaction] = {}
+        self._members: dict[Levels, IcebergTransaction] = {}
         self._is_ended = False
         #: What the commit did, by the levels of the names of the tables; empty before it.
         self.results: dict[Levels, CommitResult] = {}
 
     def table(
         self, identifier: Identifier, *, branch: str | None = None, properties: Mapping[str, str] | None = None
-    ) -> TableTransaction:
+    ) -> IcebergTransaction:
         """Return the transaction of a table, which becomes a part of the commit. See `SeveralTables.table`."""
         self._check_open()
         levels = identifier_levels(identifier)
@@ -192,7 +192,7 @@ class CatalogTransaction:
                 )
             return self._members[levels]
         member = self._catalog.load_table(levels).transaction(branch=branch, properties=properties)
-        member.is_member = True
+        pending_of(member).is_member = True
         return self._members.setdefault(levels, member)
 
     def _check_open(self) -> None:
@@ -203,15 +203,16 @@ class CatalogTransaction:
         """Commit the changes of all tables. See `SeveralTables.commit`."""
         self._check_open()
         self._is_ended = True
+        members = {levels: pending_of(member) for levels, member in self._members.items()}
         try:
-            handed = {levels: member.hand_over() for levels, member in self._members.items()}
+            handed = {levels: member.hand_over() for levels, member in members.items()}
             parts = {levels: change for levels, change in handed.items() if change is not None}
             found = self._committed(parts) if parts else {}
         except BaseException as error:
-            for member in self._members.values():
+            for member in members.values():
                 member.end_failed(error)
             raise
-        self.results = {levels: member.end_committed(found.get(levels)) for levels, member in self._members.items()}
+        self.results = {levels: member.end_committed(found.get(levels)) for levels, member in members.items()}
         return self.results
 
     def _committed(self, parts: Mapping[Levels, TableChange]) -> dict[Levels, Committed]:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Protocol, TypeVar
 
 from deltaberg.iceberg.catalogs.names import Identifier, Levels
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.table import CommitResult
 
 __all__ = ["SeveralTables"]
@@ -20,7 +20,7 @@ class SeveralTables(Protocol):
 
     def table(
         self, identifier: Identifier, *, branch: str | None = None, properties: Mapping[str, str] | None = None
-    ) -> TableTransaction:
+    ) -> IcebergTransaction:
         """Return the transaction of a table, whose operations become a part of the commit.
 
         Parameters

@@ -96,7 +96,7 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         raise InvalidArgumentError(
             f"file_paths is of the type {type(paths).__name__}", hint="pass a list of files and directories"
         )
-    with transaction.operation("add files"):
+    with transaction.operation("add files") as made:
         given = (paths,) if isinstance(paths, str) else paths
         found = [one for path in given for one in _files_of(transaction, path)]
         if not found:
@@ -105,7 +105,9 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
         contents = _Contents(transaction, extend_name_mapping(transaction))
-        transaction.add_entries(_entries(contents, contents.files(found)))
+        files = _entries(contents, contents.files(found))
+        made.rows.inserted = files.rows
+        transaction.add_entries(files)
 
 
 def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from deltaberg.iceberg.transaction.summary import REPLACES_PARTITIONS
 from deltaberg.iceberg.transaction.target import PUBLISHED, SOURCE, WAP_ID
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
+from deltaberg.table import CommitResult
 
 __all__ = ["about_pick", "cherry_pick", "follows", "staged_snapshot"]
 
@@ -46,6 +47,41 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
     return found[0]
 
 
+def pick_snapshot(
+    begin: Callable[[], Transaction], newest: Callable[[], TableMetadata], picked: Snapshot
+) -> CommitResult:
+    """Commit a snapshot, or what it changed, as a part of a branch.
+
+    Parameters
+    ----------
+    begin
+        What begins the transaction, on the newest state that is known.
+    newest
+        What looks for a newer state, and returns its metadata.
+
+    Raises
+    ------
+    CommitConflictError
+        As for `cherry_pick`.
+    """
+    transaction = begin()
+    try:
+        return _commit(transaction, picked)
+    except CommitConflictError:
+        branch = transaction.branch
+        was_next = follows(picked, transaction.planned_metadata, branch)
+        if not was_next or follows(picked, newest(), branch):
+            raise
+    # The branch has moved meanwhile, so that the snapshot is no longer the next one.
+    return _commit(begin(), picked)
+
+
+def _commit(transaction: Transaction, picked: Snapshot) -> CommitResult:
+    with transaction:
+        cherry_pick(transaction, picked)
+        return transaction.commit()
+
+
 def about_pick(picked: Snapshot) -> dict[str, str]:
     """Return what the summary of a new snapshot says about the one that it was picked from."""
     wap_id = picked.summary.get(WAP_ID)
@@ -66,7 +102,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
     CommitConflictError
         The branch has the snapshot or its changes already, or it has moved on since, so that the changes do not fit.
     """
-    with transaction.operation("cherry-pick"):
+    with transaction.operation("cherry-pick") as made:
         _check_new(transaction.metadata, transaction.branch, picked)
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
         if follows(picked, transaction.metadata, transaction.branch):
@@ -84,8 +120,10 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
         changed = list(_changed(transaction, picked))
         if replaces:
             _replace(transaction, picked, changed)
-        for files in changed:
-            transaction.add_entries(_status(files, ADDED))
+        added = [_status(files, ADDED) for files in changed]
+        made.rows.inserted, made.rows.deleted = sum(files.rows for files in added), None if replaces else 0
+        for files in added:
+            transaction.add_entries(files)
 
 
 def _check_new(metadata: TableMetadata, branch: str, picked: Snapshot) -> None:

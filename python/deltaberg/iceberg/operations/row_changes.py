@@ -28,8 +28,20 @@ from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers
-from deltaberg.table.rewrite import Change, MatchedRows, NewRows, Rows, RowTasks, scan_of_rows, with_whole_files
+from deltaberg.table.rewrite import (
+    Change,
+    MatchedRows,
+    NewRows,
+    RowCondition,
+    RowCounts,
+    Rows,
+    RowTasks,
+    scan_of_rows,
+    with_whole_files,
+)
+from deltaberg.table.rewrite.merge import MergePlan
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
+from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write import RowOptions, TableRules
 
 __all__ = ["RowChanges", "rewrite_strategy"]
@@ -98,7 +110,7 @@ class RowChanges:
         metadata = transaction.metadata
         self._strategy = rewrite_strategy(metadata, operation, strategy)
         #: Whether no rows may be added meanwhile that would have been changed, too.
-        self.is_serializable = isolation_level(metadata.properties, operation) == SERIALIZABLE
+        self.is_serializable = isolation_level(metadata.properties, operation, transaction.isolation) == SERIALIZABLE
         self._begun = time.monotonic()
         self._added_files = self._removed_files = 0
         self._hidden = HiddenRows()
@@ -210,24 +222,20 @@ class RowChanges:
         self._removed_files += len(numbers)
 
     @property
-    def deleted_rows(self) -> int | None:
-        """The number of rows that were deleted; None if a file that was not read does not tell."""
-        return self._rows.counts.deleted
+    def counts(self) -> RowCounts:
+        """How many rows were changed."""
+        return self._rows.counts
 
-    @property
-    def updated_rows(self) -> int:
-        """The number of rows that were replaced."""
-        return self._rows.counts.updated
+    def emptied(self) -> None:
+        """Take note that all rows were deleted: what is left of delete files is about nothing.
 
-    @property
-    def inserted_rows(self) -> int:
-        """The number of rows that were inserted."""
-        return self._rows.counts.inserted
+        That is only so if nobody can have added rows that they delete.
+        """
+        if self.is_serializable:
+            self._transaction.pending.removes_deletes = True
 
-    @property
-    def copied_rows(self) -> int:
-        """The number of rows that were written anew as they were."""
-        return self._rows.counts.copied
+    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
+        """Fill in what the summary of the snapshot says of the condition, which is nothing."""
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -235,7 +243,7 @@ class RowChanges:
         return {
             "numAddedFiles": self._added_files,
             "numRemovedFiles": self._removed_files,
-            "numCopiedRows": self.copied_rows,
+            "numCopiedRows": self.counts.copied,
             "numDeletionVectorsAdded": self._hidden.vectors_added,
             "numDeletionVectorsRemoved": self._hidden.vectors_removed,
             "numDeleteFilesAdded": self._hidden.delete_files_added,

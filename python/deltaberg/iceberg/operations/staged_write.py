@@ -20,6 +20,7 @@ from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
+from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.write import PlannedRows, RowOptions, WriteSpec, WrittenRows
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
@@ -133,9 +134,8 @@ def _transaction(
     loaded = planned
     if loaded is None:
         loaded = committer.stage(NewTable(columns, request.partition_by or ()).metadata(location))
-    transaction = Transaction(
-        loaded, committer, branch=request.branch, creates=planned is None, summary=request.summary
-    )
+    options = CommitOptions(branch=request.branch, properties=request.summary)
+    transaction = Transaction(loaded, committer, options, creates=planned is None)
     transaction.write_properties = request.write_properties
     return transaction
 

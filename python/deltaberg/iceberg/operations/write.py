@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE, Filter, as_expression, bind
+from deltaberg.expressions import TRUE, Value, as_expression, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
+from deltaberg.iceberg.operations.create import check_partitioning
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.operations.rows import write_rows
@@ -24,8 +25,8 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, as_array
-from deltaberg.table import ScanOptions, checked_flag
-from deltaberg.table.rewrite import change_matching, row_condition
+from deltaberg.table import ScanOptions
+from deltaberg.table.rewrite import Condition, change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
 from deltaberg.table.write import RowOptions, Rows, open_rows
 from deltaberg.table.write.partition import split_by_partition
@@ -36,8 +37,15 @@ __all__ = ["append_rows", "overwrite_rows"]
 _MOVING = 256 << 20
 
 
-def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> None:
+def append_rows(
+    transaction: Transaction, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None = None
+) -> None:
     """Write rows to new files that a transaction adds.
+
+    Parameters
+    ----------
+    partition_by
+        What the caller takes for the partitioning of the table; None for any.
 
     Raises
     ------
@@ -51,10 +59,14 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> Non
             'schema_mode is "overwrite", which would leave the rows of the table without their columns',
             hint='append with schema_mode="merge", or overwrite the table',
         )
-    with transaction.operation("append"):
+    with transaction.operation("append") as made:
+        if partition_by is not None:
+            check_partitioning(transaction.metadata, partition_by)
         rows = open_rows(data, transaction.progress)
         _fit(transaction, rows, options)
-        transaction.add_entries(write_rows(transaction, rows, options))
+        files = write_rows(transaction, rows, options)
+        made.rows.inserted = files.rows
+        transaction.add_entries(files)
 
 
 def overwrite_rows(
@@ -62,7 +74,7 @@ def overwrite_rows(
     data: Any,
     options: RowOptions,
     *,
-    where: Filter | None = None,
+    where: Condition | None = None,
     dynamic: bool = False,
     check: bool = True,
     partition_by: Sequence[ColumnName] | None = None,
@@ -78,7 +90,7 @@ def overwrite_rows(
     check
         Refuse new rows that do not match ``where``.
     partition_by
-        With new columns, the new partitioning of the table; None to keep the one that it has.
+        The partitioning. Another one than that of the table is allowed only if its columns are replaced.
 
     Raises
     ------
@@ -87,40 +99,39 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    checked_flag("dynamic", dynamic)
-    checked_flag("check", check)
     if where is not None and dynamic:
         raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
     if options.schema_mode == "overwrite" and (where is not None or dynamic):
         raise InvalidArgumentError(
             'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
         )
-    if partition_by is not None and options.schema_mode != "overwrite":
-        raise InvalidArgumentError(
-            "partition_by has no meaning while the table keeps its columns",
-            hint='pass schema_mode="overwrite", or use alter().partition_by()',
-        )
-    with transaction.operation("overwrite"):
+    replaces = options.schema_mode == "overwrite"
+    with transaction.operation("overwrite") as made:
+        if partition_by is not None and not replaces:
+            check_partitioning(transaction.metadata, partition_by)
         is_first = transaction.pending.is_empty
         rows = open_rows(data, transaction.progress)
         schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
         row_condition(schema, where, timezone)
+        if isinstance(where, Value):
+            raise InvalidArgumentError("where is no filter", hint="write it as SQL text, or with col")
         bound = None if where is None else bind(as_expression(where), schema, timezone)
         if not dynamic:
-            _remove(transaction, where, options)
+            made.rows.deleted, made.rows.copied = _remove(transaction, where, options)
             # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
             transaction.claims.conditions.append(TRUE if bound is None else bound)
         layout = Alteration(transaction, is_part=True)
-        if partition_by is not None:
+        if partition_by is not None and replaces:
             # Columns that partition the table can go only after the partitioning has.
             layout.partition_by()
         _fit(transaction, rows, options)
-        if partition_by:
+        if partition_by and replaces:
             layout.partition_by(*partition_by)
         checked = bound if check else None
         files = write_rows(transaction, rows, options, checked, str(where))
-        if dynamic and len(files.entries):
-            _remove_partitions(transaction, files)
+        made.rows.inserted = files.rows
+        if dynamic and len(files.entries) and _remove_partitions(transaction, files):
+            made.rows.deleted = made.rows.copied = None
         transaction.add_entries(files)
         # Rows of divided files are replaced by other rows of other partitions.
         transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
@@ -134,18 +145,19 @@ def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:
         replace_columns(transaction, rows.schema)
 
 
-def _remove(transaction: Transaction, where: Filter | None, options: RowOptions) -> None:
-    """Remove the rows that match a filter, or all rows."""
+def _remove(transaction: Transaction, where: Condition | None, options: RowOptions) -> tuple[int | None, int]:
+    """Remove the rows that match a filter, or all rows; return how many these are, and how many are copied."""
     target = RowChanges(transaction, options, "delete", COPY_ON_WRITE)
     condition = row_condition(target.schema, where, target.timezone)
     change_matching(target, condition)
     if where is None:
         # What is left of delete files is about nothing.
         transaction.pending.removes_deletes = True
+    return target.counts.deleted, target.counts.copied
 
 
-def _remove_partitions(transaction: Transaction, files: AddedFiles) -> None:
-    """Remove the rows of the partitions that new files are in.
+def _remove_partitions(transaction: Transaction, files: AddedFiles) -> bool:
+    """Remove the rows of the partitions that new files are in, and return whether there were any.
 
     Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
     their other rows are written to new files.
@@ -164,6 +176,7 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> None:
     if paths:
         held = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(chosen.manifests), pa.int32()))
         transaction.remove_files(paths, source.manifests.filter(held))
+    return bool(paths)
 
 
 class _Replaced:

@@ -26,12 +26,27 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import as_array
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["SERIALIZABLE", "Claims", "check_conflicts", "isolation_level"]
+__all__ = ["SERIALIZABLE", "Claims", "check_conflicts", "checked_isolation", "isolation_level"]
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 
 
-def isolation_level(properties: Mapping[str, str], operation: str) -> str:
+def checked_isolation(wanted: str | None) -> str | None:
+    """Refuse an isolation level that there is not.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is none of that name.
+    """
+    if wanted is not None and wanted.lower() not in (SERIALIZABLE, SNAPSHOT):
+        raise InvalidArgumentError(
+            f"there is no isolation level {wanted!r:.80}", hint=f"an Iceberg table has {SERIALIZABLE} and {SNAPSHOT}"
+        )
+    return None if wanted is None else wanted.lower()
+
+
+def isolation_level(properties: Mapping[str, str], operation: str, wanted: str | None = None) -> str:
     """Return whether files that others add meanwhile matter to a change of rows: ``serializable`` or ``snapshot``.
 
     Parameters
@@ -40,6 +55,8 @@ def isolation_level(properties: Mapping[str, str], operation: str) -> str:
         The properties of the table.
     operation
         ``delete``, ``update`` or ``merge``, for the property ``write.delete.isolation-level`` and so on.
+    wanted
+        The level that the caller asks for; None for what the property says.
 
     Raises
     ------
@@ -51,6 +68,8 @@ def isolation_level(properties: Mapping[str, str], operation: str) -> str:
     >>> isolation_level({"write.merge.isolation-level": "snapshot"}, "merge"), isolation_level({}, "delete")
     ('snapshot', 'serializable')
     """
+    if wanted is not None:
+        return wanted
     name = f"write.{operation}.isolation-level"
     level = properties.get(name, SERIALIZABLE).strip().lower()
     if level not in (SERIALIZABLE, SNAPSHOT):

@@ -33,6 +33,11 @@ class AddedFiles:
     manifests: dict[tuple[int, int], bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
+    def rows(self) -> int:
+        """The number of rows in the files."""
+        return pc.sum(self.entries.column("record_count")).as_py() or 0
+
+    @property
     def has_position_files(self) -> bool:
         """Whether there are position delete files among them, which version 3 of the format has no new ones of."""
         content, kind = (self.entries.column(name) for name in ("content", "file_format"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import SetSnapshotRef
-from deltaberg.table import checked_properties, checked_text
+from deltaberg.table import checked_properties
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget"]
 
@@ -44,8 +45,15 @@ class SnapshotTarget:
     is_created: bool = False
 
     @classmethod
-    def of(cls, metadata: TableMetadata, branch: str, summary: Mapping[str, str]) -> SnapshotTarget:
+    def of(cls, metadata: TableMetadata, given: str | None, summary: Mapping[str, Any]) -> SnapshotTarget:
         """Return the target that a caller asks for.
+
+        Parameters
+        ----------
+        given
+            The branch that is named, or open; None for the main one.
+        summary
+            What the caller adds to the summary.
 
         Raises
         ------
@@ -58,10 +66,10 @@ class SnapshotTarget:
                 raise InvalidArgumentError(
                     f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
                 )
-        checked_text("branch", branch, "leave it out to write to the branch that is open")
+        branch = MAIN if given is None else given
         wanted = kept.pop(WAP_BRANCH, None)
         if wanted is not None:
-            if not wanted or WAP_ID in kept or branch not in (MAIN, wanted):
+            if not wanted or WAP_ID in kept or given not in (None, wanted):
                 raise InvalidArgumentError(
                     f"{WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID} or another branch",
                     hint="choose one place for the new rows",

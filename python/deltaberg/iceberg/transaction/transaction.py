@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from deltaberg.errors import (
     CommitConflictError,
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
     InvalidArgumentError,
     StorageError,
     TableExistsError,
@@ -30,8 +31,7 @@ from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_update
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
-from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
-from deltaberg.iceberg.transaction.own_files import OwnFiles
+from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts, checked_isolation
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
@@ -39,17 +39,19 @@ from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
-from deltaberg.signatures import public
 from deltaberg.storage import Location, PathResolver
-from deltaberg.table import CommitPolicy, CommitResult, checked_policy
-from deltaberg.table.rewrite import RowTasks
-from deltaberg.table.write import Progress, ProgressSum, WriteRoad
+from deltaberg.table import CommitPolicy, CommitResult
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.transaction import transaction as shared
+from deltaberg.table.transaction.operation import with_rows
+from deltaberg.table.write import WriteRoad
 
 __all__ = ["Transaction"]
 
-_Own = TypeVar("_Own", bound="Transaction")
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError, TableNotFoundError)
+#: Arguments that only commits to Delta tables have.
+_OF_DELTA = ("txn", "user_metadata", "commit_properties", "post_commithook_properties")
 
 
 class _ColumnsChanged(NamedTuple):
@@ -61,13 +63,10 @@ class _ColumnsChanged(NamedTuple):
     after: TableMetadata
 
 
-@public
-class Transaction:
+class Transaction(shared.Transaction):
     """Changes of an Iceberg table that become visible together.
 
-    As a context manager it commits at the end, unless an exception ends the block, or nothing was changed. Later
-    changes see earlier ones: `metadata` and `pending` are the table as the transaction leaves it. If it ends without a
-    commit, the files that were written for it are deleted.
+    Later changes see earlier ones: `metadata` and `pending` are the table as the transaction leaves it.
 
     Parameters
     ----------
@@ -75,19 +74,14 @@ class Transaction:
         The table that the transaction is planned on.
     committer
         What sends the changes to where the table is recorded.
-    branch
-        The branch that gets the new snapshot. What the summary says of write, audit, publish goes before it: with
-        ``wap.branch`` the snapshot goes to that branch, which is created if there is none, and with ``wap.id`` to none.
+    options
+        How the commit is made, and what it records. What their properties say of write, audit, publish goes before
+        the branch: with ``wap.branch`` the snapshot goes to that branch, which is created if there is none, and with
+        ``wap.id`` to none.
     creates
         Whether the table is staged, and comes into being by the commit.
     timezone
         The zone of timestamps without one in filters.
-    summary
-        What the caller adds to the summary of the snapshot.
-    policy
-        How long the commit is tried.
-    progress
-        What is told how far rows are written, after every batch.
     committed
         What is told the table as it is after the commit.
 
@@ -103,60 +97,45 @@ class Transaction:
         self,
         loaded: LoadedTable,
         committer: Committer,
+        options: CommitOptions | None = None,
         *,
-        branch: str = MAIN,
         creates: bool = False,
         timezone: str = "UTC",
-        summary: Mapping[str, str] | None = None,
-        policy: CommitPolicy | None = None,
-        progress: Progress | None = None,
         committed: Callable[[LoadedTable], object] | None = None,
     ) -> None:
-        self.root = loaded.root
-        self.store = loaded.store
+        options = CommitOptions() if options is None else options
+        options.refuse(_OF_DELTA, own="an Iceberg", other="Delta", table=str(loaded.root))
+        #: How isolated changes of rows are; None for what the table says.
+        self.isolation = checked_isolation(options.isolation)
+        super().__init__(loaded.root, loaded.store, options, timezone)
         self.resolver = PathResolver(loaded.root, None, encoded=False)
         check_writable(loaded.metadata, loaded.root, self.resolver)
-        self._target = SnapshotTarget.of(loaded.metadata, branch, summary or {})
-        self._loaded = loaded
+        self._target = SnapshotTarget.of(loaded.metadata, options.branch, options.properties or {})
         self._creates = creates
         self._committer = committer
-        self.timezone = timezone
-        self._policy = checked_policy(policy)
-        self._now = (policy or CommitPolicy()).time
-        self._progress = None if progress is None else ProgressSum(progress)
+        self._policy = options.policy
         self._committed = committed
+        #: Properties of the table that are otherwise for rows that the transaction writes.
+        self.write_properties: Mapping[str, str] = {}
+        #: What is committed, once the transaction has ended.
+        self._change: TableChange | None = None
+        #: Whether a transaction of several tables commits this one.
+        self.is_member = False
+        self.token = str(new_snapshot_id(loaded.metadata))
+        self._plan_on(loaded)
+
+    def _plan_on(self, loaded: LoadedTable) -> None:
+        """Begin anew, without any changes of a table."""
+        self._loaded = loaded
         self._updates: list[Update] = []
         self._view = loaded.metadata
         self._columns_changed: _ColumnsChanged | None = None
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
-        self._files = OwnFiles(self.store)
-        self._operations: list[str] = []
-        #: Properties of the table that are otherwise for rows that the transaction writes.
-        self.write_properties: Mapping[str, str] = {}
-        #: What reads the files of the table to find rows; None for this machine.
-        self.row_tasks: RowTasks | None = None
-        #: What the operations did to rows, in numbers.
-        self.metrics: Counter[str] = Counter()
-        self._is_ended = False
-        #: What is committed, once the transaction has ended.
-        self._change: TableChange | None = None
-        #: Whether a transaction of several tables commits this one.
-        self.is_member = False
-        #: What the commit did; None before it.
-        self.result: CommitResult | None = None
-        number = new_snapshot_id(loaded.metadata)
-        #: What finds the commit later, whatever became of it.
-        self.token = str(number)
-        write_id = f"{number:016x}"
+        number = int(self.token)
         extra = self._target.summary
-        self._production = Production(self.store, self.resolver, number, write_id, self.pending, extra)
-
-    @property
-    def progress(self) -> Progress | None:
-        """The receiver of the progress of the next write; None if there is none."""
-        return None if self._progress is None else self._progress.next_write()
+        self._production = Production(self.store, self.resolver, number, f"{number:016x}", self.pending, extra)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -205,29 +184,26 @@ class Transaction:
     @property
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
-        return self.pending.is_empty and not self._updates
+        return self.pending.is_empty and not self._updates and not self._creates
 
-    @contextmanager
-    def operation(self, name: str, *, writes_files: bool = True) -> Iterator[None]:
-        """Run one of the operations that the transaction consists of. If it fails, it has changed nothing."""
-        self._check_open()
-        if writes_files:
-            check_commit_properties(self._view)
-            self._committer.check(self._view)
-            _ = self._commit_policy
-        # A clock that does not tell the time is refused before rows are written.
-        self._now()
+    def _check_ready(self) -> None:
+        check_commit_properties(self._view)
+        self._committer.check(self._view)
+        _ = self._commit_policy
+
+    def _check_operation(self) -> None:
+        """Do nothing: operations go together as they are."""
+
+    def _mark(self) -> Callable[[], object]:
         updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
-        pending, files = self.pending.copy(), len(self._files)
+        pending = self.pending.copy()
         self.pending.replaces_partitions = False
-        try:
-            yield
-        except BaseException:
+
+        def take_back() -> None:
             self._updates, self._view, self.claims, self._checks = updates, view, claims, checks
             self.pending = self._production.pending = pending
-            self._files.delete_since(files)
-            raise
-        self._operations.append(name)
+
+        return take_back
 
     def change_metadata(self, *updates: Update) -> None:
         """Change the metadata of the table.
@@ -361,11 +337,6 @@ class Transaction:
         self.pending.removed_in.update(manifests.column("manifest_path").to_pylist())
         self.pending.planned_on.update(self.source.manifests.column("manifest_path").to_pylist())
 
-    def _check_open(self) -> None:
-        if self._is_ended:
-            state = "not committed" if self.result is None else "committed already"
-            raise InvalidArgumentError(f"the transaction is {state}, and has ended", hint="begin another one")
-
     def commit(self) -> CommitResult:
         """Commit the changes.
 
@@ -386,16 +357,48 @@ class Transaction:
             )
         self._check_open()
         self._is_ended = True
-        if self.is_empty and not self._creates:
-            return self.end_committed(None)
-        staged = self._loaded if self._creates else None
+        left = 0 if self.is_empty else self._commit_policy.retries
+        while not self.is_empty:
+            staged = self._loaded if self._creates else None
+            try:
+                self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
+                return self.end_committed(self._change.commit(self._commit_policy))
+            except (ConcurrentAppendError, ConcurrentDeleteReadError) as error:
+                if not left or not self._runs_again():
+                    self.end_failed(error)
+                    raise
+                left -= 1
+            except BaseException as error:
+                self.end_failed(error)
+                raise
+        return self.end_committed(None)
+
+    def _runs_again(self) -> bool:
+        """Run the operations again on the newest state of the table, if none of them has written rows.
+
+        Where the columns were changed meanwhile, their names may mean something else.
+        """
+        operations, known = self._operations, self._loaded.metadata
+        if self._updates or self.pending.added or not all(one.again for one in operations):
+            return False
         try:
-            self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
-            found = self._change.commit(self._commit_policy)
-        except BaseException as error:
-            self.end_failed(error)
+            loaded = self._committer.load()
+            if loaded is None or loaded.metadata.table_uuid != known.table_uuid:
+                return False
+            if loaded.metadata.current_schema.struct != known.current_schema.struct:
+                return False
+            self._delete_all()
+            self._plan_on(loaded)
+            self._operations, self._is_ended = [], False
+            for one in operations:
+                if one.again is not None:
+                    one.again()
+        except BaseException:
+            self._delete_all()
             raise
-        return self.end_committed(found)
+        finally:
+            self._is_ended = True
+        return True
 
     @property
     def _commit_policy(self) -> CommitPolicy:
@@ -454,9 +457,12 @@ class Transaction:
     def _finish(self, found: Committed | None) -> CommitResult:
         loaded = self._loaded if found is None else found.loaded
         has_snapshot = found is not None and not self.pending.is_empty
-        operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
+        operation = ", ".join(dict.fromkeys(one.name for one in self._operations)) or "commit"
+        metrics: Counter[str] = Counter()
+        for one in self._operations:
+            metrics.update(one.metrics)
         tally = self._production.tally
-        self.result = commit_result(
+        made = commit_result(
             loaded,
             found,
             tally,
@@ -464,36 +470,26 @@ class Transaction:
             token=self.token,
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
-            metrics=self.metrics,
+            metrics=metrics,
         )
+        self.result = made if found is None else with_rows(made, self._operations)
         if self._committed is not None and found is not None:
             self._committed(loaded)
         return self.result
 
-    def abort(self) -> None:
-        """End the transaction without a commit, and delete its files. After a commit was tried this does nothing."""
-        if not self._is_ended:
-            self._is_ended = True
-            self._delete_all()
-
     def _delete_dropped(self) -> None:
         """Delete the files that later operations of the transaction have replaced."""
         paths = (path for files in self.pending.added for path in files.entries.column("file_path").to_pylist())
-        self._files.delete_but({self.resolver.resolve(path) for path in paths})
+        kept = {self.resolver.resolve(path) for path in paths}
+        self._files.delete_if(lambda folder, path: folder.join(path) not in kept)
 
     def _delete_all(self) -> None:
         self._production.delete_unused(None)
         self._files.delete_since(0)
-
-    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
-        self._check_open()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self.is_member:
             return
-        if kind is None and not self._is_ended and (self._creates or not self.is_empty):
-            self.commit()
-        self.abort()
+        super().__exit__(kind, error, trace)

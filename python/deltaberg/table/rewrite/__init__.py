@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from deltaberg.table.rewrite.new_rows import NewRows
     from deltaberg.table.rewrite.positions import RowPositions, positions_of
     from deltaberg.table.rewrite.rows import Change, DividedChange, Replacement, matched_rows
-    from deltaberg.table.rewrite.searched_table import SearchedTable
     from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
-    from deltaberg.table.rewrite.verbs import RowVerbs
     from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 
 __all__ = [
@@ -60,9 +58,7 @@ __all__ = [
     "RowTarget",
     "RowTasks",
     "RowTest",
-    "RowVerbs",
     "Rows",
-    "SearchedTable",
     "VectorUnion",
     "WrittenChange",
     "bind_assignments",
@@ -103,9 +99,7 @@ _HOMES = {
     "RowTarget": "target",
     "RowTasks": "changed_rows",
     "RowTest": "match",
-    "RowVerbs": "verbs",
     "Rows": "target",
-    "SearchedTable": "searched_table",
     "VectorUnion": "whole_files",
     "WrittenChange": "changed_rows",
     "bind_assignments": "assignments",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.arguments import checked_number, checked_text
@@ -37,6 +39,12 @@ class MergeOptions:
     target_alias: str = "target"
     strategy: str | None = None
     memory: int | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> MergeOptions:
+        """Return those of some arguments that are about a merge."""
+        own = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
+        return cls(RowOptions.of(arguments), **own)
 
     def __post_init__(self) -> None:
         for name in ("source_alias", "target_alias"):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from deltaberg.table.write.explain import ExplainedTable
     from deltaberg.table.write.places import can_be_directories
     from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
     from deltaberg.table.write.row_options import RowOptions
@@ -23,7 +22,6 @@ __all__ = [
     "LOCAL_ROAD",
     "ColumnFill",
     "CountedValues",
-    "ExplainedTable",
     "PartitionField",
     "PlannedRows",
     "Progress",
@@ -53,7 +51,6 @@ __all__ = [
 _HOMES = {
     "ColumnFill": "row_rules",
     "CountedValues": "table_rules",
-    "ExplainedTable": "explain",
     "LOCAL_ROAD": "rows",
     "PartitionField": "spec",
     "PlannedRows": "staged",

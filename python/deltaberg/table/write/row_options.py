@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
@@ -46,6 +47,11 @@ class RowOptions:
     target_file_size: int | None = None
     compression: str | None = None
     writer_properties: Any = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> RowOptions:
+        """Return those of some arguments that are about rows."""
+        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
 
     def __post_init__(self) -> None:
         if self.schema_mode is not None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table import CommitPolicy
 
@@ -51,8 +50,8 @@ class CommitWords:
     progress: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, commit: Any = None, hooks: Any = None) -> CommitWords:
-        """Return what objects of deltalake say; None stands for the defaults.
+    def of(cls, commit: Any = None, hooks: Any = None, properties: Mapping[str, Any] | None = None) -> CommitWords:
+        """Return what objects of deltalake say, and further members; None stands for the defaults.
 
         Raises
         ------
@@ -63,15 +62,13 @@ class CommitWords:
         """
         if hooks is not None:
             _check_hooks(hooks)
-        if commit is None:
-            return cls()
         names = ("custom_metadata", "max_commit_retries", "app_transactions")
-        if not all(hasattr(commit, name) for name in names):
+        if commit is not None and not all(hasattr(commit, name) for name in names):
             raise InvalidArgumentError(
                 f"commit_properties is of the type {type(commit).__name__}",
                 hint="pass CommitProperties of deltalake, or txn and user_metadata",
             )
-        custom = dict(commit.custom_metadata or {})
+        custom = {**(getattr(commit, "custom_metadata", None) or {}), **(properties or {})}
         taken = sorted(_RESERVED & custom.keys())
         if taken:
             raise InvalidArgumentError(
@@ -84,8 +81,8 @@ class CommitWords:
         for name, (kind, what) in _TYPES.items():
             if name in custom and (not isinstance(custom[name], kind) or isinstance(custom[name], bool)):
                 raise InvalidArgumentError(f"{name} is not {what}", hint=f"pass {what}, or choose another name")
-        progress = tuple((one.app_id, one.version) for one in commit.app_transactions or ())
-        return cls(custom, commit.max_commit_retries, progress)
+        progress = tuple((one.app_id, one.version) for one in getattr(commit, "app_transactions", None) or ())
+        return cls(custom, getattr(commit, "max_commit_retries", None), progress)
 
     @property
     def policy(self) -> CommitPolicy | None:
@@ -95,12 +92,6 @@ class CommitWords:
     def user_metadata(self, given: str | None) -> str | None:
         """Return the text that the history keeps: what the caller passes, else that of the properties."""
         return given if given is not None else self.custom.get(_USER_METADATA)
-
-    def apply(self, transaction: Transaction) -> None:
-        """Have a transaction record it."""
-        transaction.custom_metadata.update(self.custom)
-        for application, version in self.progress:
-            transaction.set_transaction(application, version)
 
 
 def _check_hooks(hooks: Any) -> None:

@@ -1,0 +1,73 @@
+"""The operations of a transaction of an Iceberg table, as its verbs call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deltaberg.iceberg.metadata.new_columns import own_types
+from deltaberg.iceberg.operations.add_files import add_existing_files
+from deltaberg.iceberg.operations.alter import Alteration
+from deltaberg.iceberg.operations.delete_by_keys import delete_by_keys
+from deltaberg.iceberg.operations.identifier import identifier_names
+from deltaberg.iceberg.operations.row_changes import RowChanges
+from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import ColumnName
+from deltaberg.schema.from_arrow import OwnTypes
+from deltaberg.table.rewrite import Condition
+from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.write import RowOptions
+
+__all__ = ["IcebergOperations"]
+
+
+class IcebergOperations(Operations):
+    """The operations of a transaction of an Iceberg table."""
+
+    transaction: Transaction
+
+    def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
+        """Write rows to new files."""
+        append_rows(self.transaction, data, options, partition_by)
+
+    def overwrite(
+        self,
+        data: Any,
+        options: RowOptions,
+        *,
+        where: Condition | None,
+        dynamic: bool,
+        check: bool,
+        partition_by: Sequence[ColumnName] | None,
+    ) -> None:
+        """Replace rows by others."""
+        overwrite_rows(
+            self.transaction, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by
+        )
+
+    def alter(self, *, is_part: bool = True) -> Alteration:
+        """Begin changes of the table."""
+        return Alteration(self.transaction, is_part=is_part)
+
+    def target(self, operation: str, options: RowOptions, strategy: str | None) -> RowChanges:
+        """Return the table for an operation, whose properties say how rows change."""
+        return RowChanges(self.transaction, options, operation, strategy)
+
+    @property
+    def own_types(self) -> OwnTypes | None:
+        """Returns the types that the version of the format has, and Delta tables do not."""
+        return own_types(self.transaction.metadata.format_version)
+
+    @property
+    def identifier(self) -> Sequence[ColumnName]:
+        """The identifier fields."""
+        return identifier_names(self.transaction.metadata)
+
+    def delete_by_keys(self, keys: Any, columns: Sequence[ColumnName] | None) -> None:
+        """Delete the rows that equal one of some keys."""
+        delete_by_keys(self.transaction, keys, columns)
+
+    def add_files(self, paths: Sequence[str], *, check_duplicates: bool) -> None:
+        """Add files of others where they are."""
+        add_existing_files(self.transaction, paths, check_duplicates=check_duplicates)

@@ -1,0 +1,101 @@
+"""What callers say of a commit, whichever verb makes it, on tables of both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text
+from deltaberg.table.commit import CommitPolicy, checked_policy
+
+if TYPE_CHECKING:
+    from deltaberg.table.write import Progress
+
+__all__ = ["CommitOptions"]
+
+#: What to write instead of an argument that tables of one format do not have.
+_INSTEAD = {
+    "branch": "leave it out: a Delta table has no branches",
+    "commit_properties": "pass properties=",
+    "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
+    "txn": "pass properties=, and look for them in the summaries of snapshots",
+    "user_metadata": "pass properties=",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitOptions:
+    """How a commit is made, and what it records beside its changes.
+
+    The fields are those of `deltaberg.table.verbs.arguments.CommitArguments`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
+    """
+
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    properties: Mapping[str, Any] | None = None
+    branch: str | None = None
+    isolation: str | None = None
+    policy: CommitPolicy | None = None
+    progress: Progress | None = None
+    unsafe_single_writer: bool = False
+    commit_properties: Any = None
+    post_commithook_properties: Any = None
+
+    def __post_init__(self) -> None:
+        checked_flag("unsafe_single_writer", self.unsafe_single_writer)
+        checked_policy(self.policy)
+        checked_properties(self.properties)
+        checked_note("user_metadata", self.user_metadata, "pass a text, such as what json.dumps returns")
+        for name, hint in (("branch", "write to the branch that is open"), ("isolation", "have the table decide")):
+            if getattr(self, name) is not None:
+                checked_text(name, getattr(self, name), f"leave it out to {hint}")
+        given: object = self.txn
+        if given is not None and not (isinstance(given, (tuple, list)) and len(given) == 2):
+            raise InvalidArgumentError(
+                f"txn must be the name of an application and a version, not {given!r:.200}",
+                hint='pass txn=("nightly load", 7)',
+            )
+        if isinstance(self.commit_properties, Mapping):
+            if self.properties is not None:
+                raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
+            object.__setattr__(self, "properties", checked_properties(self.commit_properties))
+            object.__setattr__(self, "commit_properties", None)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> CommitOptions:
+        """Return those of some arguments that are about a commit."""
+        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
+
+    @classmethod
+    def refuse_in_transaction(cls, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments about a commit of an operation whose transaction commits it."""
+        for one in fields(cls):
+            if arguments.get(one.name) not in (None, False):
+                raise InvalidArgumentError(
+                    f"{one.name} is about the commit, which is that of the whole transaction",
+                    hint=f"pass {one.name}= to transaction() of the table",
+                )
+
+    def refuse(self, names: tuple[str, ...], *, own: str, other: str, table: str) -> None:
+        """Refuse arguments that tables of a format do not have.
+
+        Parameters
+        ----------
+        own, other
+            The format of the table, and the one that has them, each with its article.
+        """
+        for name in names:
+            if getattr(self, name) is not None:
+                raise UnsupportedFeatureError(
+                    f"{name} applies only to {other} tables; this is {own} table",
+                    hint=_INSTEAD[name],
+                    table=table,
+                    feature=name,
+                )

@@ -1,0 +1,63 @@
+"""What an operation of a transaction did, as the commit and its caller are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from deltaberg.table.commit import CommitResult
+
+__all__ = ["Operation", "RowNumbers", "with_rows"]
+
+
+@dataclass
+class RowNumbers:
+    """How many rows were inserted, updated, deleted, and written anew as they were; None where nobody knows."""
+
+    inserted: int | None = 0
+    updated: int | None = 0
+    deleted: int | None = 0
+    copied: int | None = 0
+
+
+@dataclass
+class Operation:
+    """One of the operations that a transaction consists of. Whoever runs it fills it in.
+
+    Parameters
+    ----------
+    name
+        The operation.
+    parameters
+        What the history says of it, where it does.
+    metrics
+        What it did, in numbers.
+    rows
+        The numbers of rows.
+    again
+        Runs it again on a newer state of the table; None if that may change other rows than its caller meant.
+    """
+
+    name: str
+    parameters: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    rows: RowNumbers = field(default_factory=RowNumbers)
+    again: Callable[[], object] | None = None
+
+
+def with_rows(result: CommitResult, operations: Sequence[Operation]) -> CommitResult:
+    """Return the result of a commit with the numbers of rows of its operations.
+
+    Examples
+    --------
+    >>> made = [Operation("append", rows=RowNumbers(inserted=2)), Operation("delete", rows=RowNumbers(deleted=None))]
+    >>> found = with_rows(CommitResult(1, "", "commit"), made)
+    >>> found.inserted_rows, found.deleted_rows
+    (2, None)
+    """
+    found: dict[str, Any] = {}
+    for one in fields(RowNumbers):
+        numbers = [getattr(operation.rows, one.name) for operation in operations]
+        found[f"{one.name}_rows"] = None if None in numbers else sum(numbers)
+    return replace(result, **found)

@@ -1,0 +1,249 @@
+"""The operations of a transaction of any format, as its verbs call them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from deltaberg.schema import ColumnName
+from deltaberg.schema.from_arrow import OwnTypes
+from deltaberg.table.rewrite import (
+    Condition,
+    MergeClause,
+    MergeOptions,
+    RowCondition,
+    RowCounts,
+    RowTarget,
+    change_matching,
+    row_condition,
+    update_change,
+)
+from deltaberg.table.rewrite.merge import MergePlan
+from deltaberg.table.rewrite.merge_operation import MergeOutcome, check_upsert, merge_into, upsert_into
+from deltaberg.table.transaction.operation import Operation, RowNumbers
+from deltaberg.table.transaction.transaction import Transaction
+from deltaberg.table.write import RowOptions
+
+__all__ = ["ChangeTarget", "Operations"]
+
+#: What the metrics of a merge call those of other operations.
+_OF_MERGES = {
+    "numTargetRowsCopied": "numCopiedRows",
+    "numTargetFilesAdded": "numAddedFiles",
+    "numTargetFilesRemoved": "numRemovedFiles",
+    "numTargetBytesAdded": "numAddedBytes",
+    "numTargetBytesRemoved": "numRemovedBytes",
+    "numTargetDeletionVectorsAdded": "numDeletionVectorsAdded",
+    "numTargetDeletionVectorsRemoved": "numDeletionVectorsRemoved",
+    "numTargetDeletionVectorsUpdated": "numDeletionVectorsUpdated",
+    "numTargetChangeFilesAdded": "numAddedChangeFiles",
+    "numDeleteFilesAdded": "numDeleteFilesAdded",
+}
+
+
+class ChangeTarget(RowTarget, Protocol):
+    """The table as an operation changes it, and what the operation did."""
+
+    @property
+    def counts(self) -> RowCounts:
+        """How many rows were changed."""
+        ...
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The effect on files, by the names that delta-spark gives to it."""
+        ...
+
+    def emptied(self) -> None:
+        """Take note that all rows of the table were deleted."""
+        ...
+
+    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
+        """Fill in what the history of the table says of a condition or of a merge."""
+        ...
+
+
+class Operations(ABC):
+    """The operations of a transaction. Nothing is done if all that the transaction is for was committed before.
+
+    Parameters
+    ----------
+    transaction
+        The transaction.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+
+    @abstractmethod
+    def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
+        """Write rows to new files.
+
+        Parameters
+        ----------
+        partition_by
+            What the caller takes for the partitioning of the table; None for any.
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit the columns of the table.
+        """
+
+    @abstractmethod
+    def overwrite(
+        self,
+        data: Any,
+        options: RowOptions,
+        *,
+        where: Condition | None,
+        dynamic: bool,
+        check: bool,
+        partition_by: Sequence[ColumnName] | None,
+    ) -> None:
+        """Replace rows by others: all of them, those that match a condition, or those of the new rows' partitions.
+
+        Parameters
+        ----------
+        check
+            Whether new rows that do not match ``where`` are refused.
+        partition_by
+            The partitioning, which may change with the columns.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A new row does not match ``where``.
+        SchemaError
+            The rows do not fit the columns of the table.
+        """
+
+    @abstractmethod
+    def alter(self, *, is_part: bool = True) -> Any:
+        """Begin changes of the table that are a part of the transaction, or that make all of it."""
+
+    @abstractmethod
+    def target(self, operation: str, options: RowOptions, strategy: str | None) -> ChangeTarget:
+        """Return the table for ``delete``, ``update`` or ``merge``, with the strategy that the caller asks for."""
+
+    @property
+    def own_types(self) -> OwnTypes | None:
+        """Returns the types that the format of the table has, and not all formats; None if it has none."""
+        return None
+
+    @property
+    def identifier(self) -> Sequence[ColumnName]:
+        """The columns that identify rows, if the table has such."""
+        return ()
+
+    def delete(self, where: Condition | None, options: RowOptions, strategy: str | None = None) -> None:
+        """Delete the rows that match a condition, or all rows.
+
+        Parameters
+        ----------
+        where
+            The condition; None for all rows.
+        options
+            How rows are written that stay where files are written anew.
+        strategy
+            ``merge-on-read`` or ``copy-on-write``; None for what the table says.
+        """
+        again = partial(self.delete, where, options, strategy)
+        with self.transaction.operation("delete", again=again) as made:
+            target = self.target("delete", options, strategy)
+            condition = row_condition(target.schema, where, target.timezone)
+            if not self.transaction.is_done:
+                change_matching(target, condition)
+                if where is None:
+                    target.emptied()
+            _note(made, target, condition)
+            if target.counts.deleted is not None:
+                made.metrics["numDeletedRows"] = target.counts.deleted
+
+    def update(
+        self,
+        values: Mapping[ColumnName, Any],
+        where: Condition | None,
+        options: RowOptions,
+        strategy: str | None = None,
+    ) -> None:
+        """Set columns of the rows that match a condition, or of all rows.
+
+        Parameters
+        ----------
+        values
+            The values, as `bind_assignments` takes them.
+        where
+            The condition; None for all rows.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A new row violates a rule of the table.
+        EvaluationError
+            The value of a row cannot be computed, or does not fit its column.
+        """
+        with self.transaction.operation("update") as made:
+            target = self.target("update", options, strategy)
+            now = dt.datetime.now(dt.timezone.utc)
+            condition = row_condition(target.schema, where, target.timezone, now)
+            change = update_change(target, values, now)
+            if not self.transaction.is_done:
+                change_matching(target, condition, change)
+            _note(made, target, condition)
+            made.metrics["numUpdatedRows"] = target.counts.updated
+
+    def merge(self, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
+        """Merge rows into the table; the parameters and exceptions are those of `merge_into`."""
+        self._merge(options, lambda target: merge_into(target, data, on, clauses, options, self.own_types))
+
+    def upsert(
+        self,
+        data: Any,
+        keys: ColumnName | Sequence[ColumnName] | None,
+        options: MergeOptions,
+        *,
+        when_matched: str,
+        when_not_matched: str,
+    ) -> None:
+        """Update the rows that have the keys of new rows, and insert the others.
+
+        The parameters and exceptions are those of `upsert_into`; without keys, those that identify rows are taken.
+        """
+        names = self.identifier if keys is None else keys
+        check_upsert(names, when_matched, when_not_matched)
+
+        def run(target: ChangeTarget) -> MergeOutcome:
+            own = self.own_types
+            return upsert_into(
+                target, data, names, options, when_matched=when_matched, when_not_matched=when_not_matched, own=own
+            )
+
+        self._merge(options, run)
+
+    def _merge(self, options: MergeOptions, merge: Callable[[ChangeTarget], MergeOutcome]) -> None:
+        with self.transaction.operation("merge") as made:
+            if self.transaction.is_done:
+                return
+            target = self.target("merge", options.rows, options.strategy)
+            outcome = merge(target)
+            _note(made, target, outcome.plan)
+            counts, own, of_merge = target.counts, target.metrics, outcome.metrics
+            made.rows.updated = of_merge["numTargetRowsUpdated"]
+            made.rows.deleted = of_merge["numTargetRowsDeleted"]
+            made.metrics = {
+                **of_merge,
+                "numTargetRowsInserted": counts.inserted,
+                "numOutputRows": counts.copied + counts.inserted + counts.updated,
+                **{name: own[known] for name, known in _OF_MERGES.items() if known in own},
+            }
+
+
+def _note(made: Operation, target: ChangeTarget, what: RowCondition | MergePlan) -> None:
+    target.describe(made, what)
+    counts = target.counts
+    made.rows = RowNumbers(counts.inserted, counts.updated, counts.deleted, counts.copied)
+    made.metrics.update(target.metrics)

@@ -1,0 +1,151 @@
+"""A transaction of any format: operations of which each succeeds or changes nothing, and one commit, or none."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TypeVar
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.commit import CommitPolicy, CommitResult
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.rewrite import RowTasks
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.own_files import OwnFiles
+from deltaberg.table.write import Progress, ProgressSum
+
+__all__ = ["Transaction"]
+
+_Own = TypeVar("_Own", bound="Transaction")
+
+
+class Transaction(ABC):
+    """Changes of a table that become visible together.
+
+    As a context manager it commits at the end, unless an exception ends the block, or nothing was changed. If it ends
+    without a commit, the files that were written for it are deleted.
+
+    Parameters
+    ----------
+    root, store
+        Where the table is, and what opens the stores of its files.
+    options
+        How the commit is made, and what it records.
+    timezone
+        The zone of timestamps without one in conditions.
+    """
+
+    def __init__(self, root: Location, store: StoreSpec, options: CommitOptions, timezone: str) -> None:
+        self.root = root
+        self.store = store
+        self.timezone = timezone
+        #: What reads and writes files of the table to change rows; None for this machine.
+        self.row_tasks: RowTasks | None = None
+        #: What finds the commit later, whatever became of it.
+        self.token = ""
+        #: What the commit did; None before it.
+        self.result: CommitResult | None = None
+        self._now = (options.policy or CommitPolicy()).time
+        self._progress = None if options.progress is None else ProgressSum(options.progress)
+        self._files = OwnFiles(store)
+        #: The operations that succeeded, in their order.
+        self._operations: list[Operation] = []
+        self._is_ended = False
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether the transaction changes nothing so far."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that the transaction is for was committed before."""
+        return False
+
+    @property
+    def progress(self) -> Progress | None:
+        """The receiver of the progress of the next write; None if there is none."""
+        return None if self._progress is None else self._progress.next_write()
+
+    @abstractmethod
+    def _mark(self) -> Callable[[], object]:
+        """Return what takes back all changes from now on, but for the files that were written."""
+
+    @abstractmethod
+    def _check_ready(self) -> None:
+        """Refuse an operation before it writes a file, where its commit would be refused."""
+
+    @abstractmethod
+    def _check_operation(self) -> None:
+        """Refuse what an operation did beside the others."""
+
+    @contextmanager
+    def operation(
+        self, name: str, *, writes_files: bool = True, again: Callable[[], object] | None = None
+    ) -> Iterator[Operation]:
+        """Run one of the operations that the transaction consists of. If it fails, it has changed nothing.
+
+        Parameters
+        ----------
+        name
+            The operation.
+        writes_files
+            Whether it may write files.
+        again
+            What runs it again, as `Operation` says.
+        """
+        self._check_open()
+        if writes_files:
+            self._check_ready()
+        # A clock that does not tell the time is refused before rows are written.
+        self._now()
+        take_back, files, made = self._mark(), len(self._files), Operation(name, again=again)
+        try:
+            yield made
+            self._check_operation()
+        except BaseException:
+            take_back()
+            self._files.delete_since(files)
+            raise
+        self._operations.append(made)
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            state = "not committed" if self.result is None else "committed already"
+            raise InvalidArgumentError(f"the transaction is {state}, and has ended", hint="begin another one")
+
+    @abstractmethod
+    def commit(self) -> CommitResult:
+        """Commit the changes. If they surely are not committed, the files that were written for them are deleted.
+
+        Raises
+        ------
+        CommitConflictError
+            Another commit came first, and the changes do not fit on top of it. Nothing was committed.
+        CommitUnknownError
+            The commit was sent, but it is not known whether it took effect.
+        """
+
+    def _delete_all(self) -> None:
+        """Delete all files that were written, because there is surely no commit."""
+        self._files.delete_since(0)
+
+    def abort(self) -> None:
+        """End the transaction without a commit, and delete its files. After a commit was tried this does nothing."""
+        if not self._is_ended:
+            self._is_ended = True
+            self._delete_all()
+
+    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._is_ended:
+            self.commit()
+        self.abort()

@@ -1,0 +1,118 @@
+"""The arguments that verbs share, each declared once.
+
+Words of other libraries stand behind the verbs that take them; `deltaberg.words` says what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from deltaberg.expressions import Filter, Value
+    from deltaberg.schema import ColumnName
+    from deltaberg.table.choices import Compression, Isolation, SchemaMode, Strategy
+    from deltaberg.table.commit import CommitPolicy
+    from deltaberg.table.write import Progress
+
+__all__ = [
+    "AppendArguments",
+    "CommitArguments",
+    "CompactArguments",
+    "DeleteArguments",
+    "FileArguments",
+    "MergeArguments",
+    "RecordedArguments",
+    "RowArguments",
+    "UpdateArguments",
+    "UpsertArguments",
+]
+
+
+class FileArguments(TypedDict, total=False):
+    """How data files are written."""
+
+    target_file_size: int | None
+    compression: Compression | None
+    writer_properties: Any
+
+
+class RowArguments(FileArguments, total=False):
+    """How rows come into data files."""
+
+    schema_mode: SchemaMode | None
+    timezone: str | None
+    allow_truncation: bool
+
+
+class CommitArguments(TypedDict, total=False):
+    """How a commit is made."""
+
+    txn: tuple[str, int] | None
+    user_metadata: str | None
+    branch: str | None
+    isolation: Isolation | None
+    policy: CommitPolicy | None
+    progress: Progress | None
+    unsafe_single_writer: bool
+    commit_properties: Any
+    post_commithook_properties: Any
+
+
+class RecordedArguments(CommitArguments, total=False):
+    """How a commit is made, and what it records beside its changes."""
+
+    properties: Mapping[str, Any] | None
+    snapshot_properties: Mapping[str, Any] | None
+
+
+class AppendArguments(RowArguments, RecordedArguments, total=False):
+    """The arguments of `append` and `overwrite`."""
+
+    df: Any
+
+
+class _RewriteArguments(FileArguments, RecordedArguments, total=False):
+    strategy: Strategy | None
+    predicate: Filter | Value | None
+    condition: Filter | Value | None
+
+
+class DeleteArguments(_RewriteArguments, total=False):
+    """The arguments of `delete`."""
+
+    delete_filter: Filter | Value | None
+
+
+class UpdateArguments(_RewriteArguments, total=False):
+    """The arguments of `update`."""
+
+    updates: Mapping[ColumnName, Any]
+
+
+class _JoinArguments(RowArguments, RecordedArguments, total=False):
+    strategy: Strategy | None
+    memory: int | None
+
+
+class MergeArguments(_JoinArguments, total=False):
+    """The arguments of `merge`."""
+
+    source_alias: str
+    target_alias: str
+    predicate: Any
+    condition: Any
+
+
+class UpsertArguments(_JoinArguments, total=False):
+    """The arguments of `upsert`."""
+
+    df: Any
+    join_cols: ColumnName | Sequence[ColumnName] | None
+
+
+class CompactArguments(RecordedArguments, total=False):
+    """The arguments of `compact`."""
+
+    compression: Compression | None
+    max_concurrent_tasks: int | None

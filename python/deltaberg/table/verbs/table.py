@@ -1,0 +1,344 @@
+"""What tables of both formats do alike: scans, verbs that each make one commit, transactions, and compaction."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from deltaberg.errors import ArgumentNameError
+from deltaberg.expressions import Filter
+from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.signatures import NEEDED, public, takes
+from deltaberg.table.commit import CommitResult
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.opening import OpenOptions
+from deltaberg.table.read.notebook import as_html
+from deltaberg.table.read.options import ScanExecution, ScanOptions, scan_options
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.source import ScanSource
+from deltaberg.table.verbs.arguments import CompactArguments, RecordedArguments
+from deltaberg.table.verbs.verbs import Verbs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from typing_extensions import Unpack
+
+    from deltaberg.table.compact import Compaction, CompactResult
+    from deltaberg.table.rewrite import RowTasks
+    from deltaberg.table.transaction.operations import Operations
+    from deltaberg.table.transaction.transaction import Transaction
+    from deltaberg.table.verbs.transaction import TableTransaction
+    from deltaberg.table.write import WriteRoad
+
+__all__ = ["Table"]
+
+_Own = TypeVar("_Own", bound="Table[Any, Any]")
+_Transaction = TypeVar("_Transaction", bound="TableTransaction[Any]")
+_Alteration = TypeVar("_Alteration")
+
+
+@public
+class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
+    """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
+
+    _options: OpenOptions
+    #: What scans of the state read.
+    _source: ScanSource
+    #: What reads and writes files of the table to change rows; None for this machine.
+    _row_tasks: RowTasks | None = None
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where the table is."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Struct:
+        """The columns as table types, with their metadata and ids."""
+
+    @abstractmethod
+    def refresh(self: _Own) -> _Own:
+        """Move to the newest state, and return the table. Scans that were made before keep their state."""
+
+    @abstractmethod
+    def _begin(self, options: CommitOptions) -> _Transaction:
+        """Begin a transaction on this state."""
+
+    @abstractmethod
+    def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
+        """Put small files together."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow types."""
+        return arrow_schema(self.schema)
+
+    def _repr_html_(self) -> str:
+        """Return the state and the columns, for notebooks. Nothing is read."""
+        facts = (repr(self), self._source.description)
+        return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
+
+    @takes(ScanExecution)
+    def scan(
+        self,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Unpack[ScanExecution],
+    ) -> Scan:
+        """Return a scan of rows and columns of the state that is open. Nothing is read yet.
+
+        Parameters
+        ----------
+        filter
+            The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
+        columns
+            The names of columns; dots lead into structs. Columns that tell where rows come from are read only if they
+            are named: ``_metadata`` of a Delta table, and of an Iceberg table ``_file``, ``_pos``, ``_spec_id``,
+            ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and ``_last_updated_sequence_number``. With
+            ``_deleted``, the scan also returns deleted rows.
+        limit
+            The most rows to return.
+        options
+            How the scan is executed. Single options can be passed by name instead, as ``batch_size=1000``.
+        """
+        return self._scan(self._source, filter, columns, limit, options, execution)
+
+    def _scan(
+        self,
+        source: ScanSource,
+        filter: Filter | None,
+        columns: Sequence[ColumnName] | None,
+        limit: int | None,
+        options: ScanOptions | None,
+        execution: Mapping[str, Any],
+    ) -> Scan:
+        chosen = scan_options(options, execution, self._options.timezone)
+        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+    @takes(RecordedArguments)
+    def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction:
+        """Begin a transaction on this state: several operations that become one commit, or none.
+
+        The result is a context manager, which commits at the end. Its operations have the names of those of the table,
+        and each sees what the ones before it did. After the commit the table object moves to the new state, and
+        ``result`` of the transaction says what was done. Outside of a ``with`` block nothing is committed until its
+        ``commit()`` is called. A transaction that has ended cannot be used again.
+
+        Parameters
+        ----------
+        **commit
+            How the commit is made, from ``txn`` on: see `Verbs`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was opened at a version, a snapshot, a timestamp or a tag, or with a ``location_map``. Or there is
+            no such branch.
+        UnsupportedFeatureError
+            The table needs what is not written, or the store has no conditional put.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> with table.transaction(user_metadata="nightly load") as transaction:
+        ...     transaction.overwrite(pa.table({"id": [7], "name": ["g"]}))
+        ...     transaction.append(pa.table({"id": [8], "name": ["h"]}))
+        >>> transaction.result.inserted_rows, table.scan().to_arrow()["id"].to_pylist()
+        (2, [7, 8])
+        """
+        options = CommitOptions.of(commit)
+        self._options.require_newest(self.location)
+        made = self._begin(options)
+        _operations(made).transaction.row_tasks = self._row_tasks
+        return made
+
+    def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> CommitResult:
+        commit: Any = {name: arguments[name] for name in RecordedArguments.__annotations__ if name in arguments}
+        with self.transaction(**commit) as transaction:
+            verb(_operations(transaction))
+            return transaction.commit()
+
+    @takes(RecordedArguments)
+    def alter(self, **commit: Unpack[RecordedArguments]) -> _Alteration:
+        """Begin changes of columns, properties and whatever else the format has, which ``commit()`` makes one commit.
+
+        Rows are not rewritten. See the ``Alteration`` of the format for the changes.
+
+        Parameters
+        ----------
+        **commit
+            As for `transaction`.
+
+        Examples
+        --------
+        >>> table.alter().set({"owner": "ada"}).commit().committed
+        True
+        >>> table.properties
+        {'owner': 'ada'}
+        """
+        made: _Alteration = _operations(self.transaction(**commit)).alter(is_part=False)
+        return made
+
+    @takes(CompactArguments)
+    def compact(
+        self,
+        where: Filter | None = None,
+        *,
+        target_size: int | None = None,
+        min_files: int = 2,
+        max_deleted: float = 0.05,
+        group_size: int = 16 << 30,
+        max_concurrent: int | None = None,
+        **arguments: Unpack[CompactArguments],
+    ) -> CompactResult:
+        """Put small files together, and drop deleted rows from files, without any change of the rows.
+
+        Files of a partition that are smaller than three quarters of the target size are put together in the order in
+        which they were written, and their rows stay in order. Rows of Iceberg files of an older partitioning go to the
+        partitions that new rows go to. Rows keep their ids, where they have such. The work is divided into groups, each
+        of which is one commit. A group is left as it is if another commit changed one of its files meanwhile; appends
+        do not matter. The old files stay in the store, so that older states can still be read.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this filter are rewritten; a filter on partition columns chooses whole
+            partitions.
+        target_size
+            Bytes of a new file at most, approximately; by default as the table says (``delta.targetFileSize``, else 128
+            MiB; ``write.target-file-size-bytes``).
+        min_files
+            How many files are put into a new one at least.
+        max_deleted
+            Files with a larger share of deleted rows are rewritten whatever their size, and so are files to which
+            delete files other than deletion vectors apply.
+        group_size
+            Bytes of the files that one commit replaces.
+        max_concurrent
+            How many new files are written at a time; by default the number of processors. Memory does not depend on it.
+        **arguments
+            ``compression``, and how the commits are made, from ``user_metadata`` on: see `Verbs`.
+
+        Returns
+        -------
+        CompactResult
+            What became of each group: its commit, or the conflict because of which its files stay.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written, or has ids of rows that cannot be kept.
+        CommitUnknownError
+            It is not known whether the commit of a group took effect. Groups before it are committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> for number in (4, 5):
+        ...     _ = table.append(pa.table({"id": [number], "name": ["x"]}))
+        >>> done = table.compact()
+        >>> done.removed_files > done.added_files == 1, done.conflicts
+        (True, [])
+        """
+        from deltaberg.table.compact import Compaction, Packing
+        from deltaberg.table.write import RowOptions
+
+        packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
+        rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
+        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
+        commit: Any = arguments
+        return self._compact(lambda: _operations(self.transaction(**commit)).transaction, compaction)
+
+    def explain_append(self, data: Any = NEEDED, **options: Any) -> WriteRoad:
+        """Return the road that the rows of an append would take to data files, without writing anything.
+
+        It is the one that ``road`` and ``why_not_native`` of the result of `append` name. On Spark the table, its
+        columns and the arguments decide it, so that no job is started. An overwrite of all rows that keeps the columns
+        takes the same road.
+
+        Parameters
+        ----------
+        data
+            The rows, as for `append`. Only their columns are looked at, but an iterator loses its first batch.
+        **options
+            The other arguments of `append`, but for those of the commit.
+
+        Returns
+        -------
+        WriteRoad
+            ``name`` is ``local``, or for a Spark DataFrame ``native``, ``arrow`` or ``fused``. ``why_not_native`` says
+            why Spark's own writer would not write the rows of a DataFrame.
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit the columns. The other errors are those of `append`, but for those of its commit.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table.explain_append(pa.table({"id": [4], "name": ["d"]})).name
+        'local'
+
+        With rows of Spark::
+
+            table.explain_append(spark.table("orders")).why_not_native
+        """
+        from deltaberg.table.write.asked_rows import AskedRows
+
+        rows = AskedRows(data)
+        # Nothing is put, so that the store need not be probed, which would write an object.
+        transaction = self.transaction(unsafe_single_writer=True)
+        try:
+            transaction.append(rows, **options)
+        except ArgumentNameError as error:
+            message = error.message.replace("append()", "explain_append()", 1)
+            raise ArgumentNameError(message, hint=error.hint) from None
+        finally:
+            transaction.abort()
+        return rows.found
+
+    def on_spark(self: _Own, spark: SparkSession) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        """Return the table as one that has Spark's tasks find and write the rows that an operation changes.
+
+        They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
+        the place of others where more than 2 GiB must be read for that; less is done here. Rows that a merge inserts
+        are written here in any case. The object that this is called on stays as it is.
+
+        Parameters
+        ----------
+        spark
+            A session, either classic or of Spark Connect.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The object is not a Spark session.
+
+        Examples
+        --------
+        ::
+
+            events = deltaberg.open_table("s3://bucket/events", "iceberg").on_spark(spark)
+            events.delete("day < DATE '2020-01-01'")
+            events.merge(updates, "target.id = source.id").when_matched_update_all().execute()
+        """
+        from deltaberg.spark import row_tasks
+
+        found = copy.copy(self)
+        found._row_tasks = row_tasks(spark)  # noqa: SLF001 - another object of this class
+        return found
+
+
+def _operations(transaction: TableTransaction[Any]) -> Operations:
+    return transaction._operations  # noqa: SLF001 - callers must not see them

@@ -1,0 +1,113 @@
+"""The words of other libraries for arguments of ours, a table for each library, by the functions that take them."""
+
+from __future__ import annotations
+
+__all__ = ["DELTALAKE", "DELTA_SPARK", "PYICEBERG", "Refused", "hint_of_needed", "near_words", "words_of"]
+
+
+class Refused(str):
+    """What the hint says of a word that stands for no argument of ours."""
+
+    __slots__ = ()
+
+
+_STRICT = Refused("leave it out: a value that does not fit its column always raises")
+_CASES = Refused("leave it out: names are matched exactly, or else without regard to case")
+_PROPERTIES = {"snapshot_properties": "properties"}
+_ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
+
+DELTALAKE: dict[str, dict[str, str]] = {
+    "create_table": {"configuration": "properties", "table_uri": "target"},
+    "write_table": {"configuration": "properties", "predicate": "where", "table_or_uri": "target"},
+    "delete": {"predicate": "where"},
+    "update": {
+        "predicate": "where",
+        "updates": "set",
+        "new_values": Refused('pass set=, where the value of a text is quoted twice, as in {"name": "\'ada\'"}'),
+        "error_on_type_mismatch": _STRICT,
+    },
+    "merge": {
+        "predicate": "on",
+        "merge_schema": Refused('pass schema_mode="merge"'),
+        "streamed_exec": Refused(
+            "leave it out: the source is read once in any case, and memory= bounds what is held of it"
+        ),
+        "error_on_type_mismatch": _STRICT,
+    },
+    "compact": {"max_concurrent_tasks": "max_concurrent", "partition_filters": Refused("pass where=")},
+}
+PYICEBERG: dict[str, dict[str, str]] = {
+    "scan": {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES},
+    "append": _ROWS,
+    "overwrite": {
+        **_ROWS,
+        "overwrite_filter": Refused("pass where=, and check=False if new rows need not match it"),
+    },
+    "delete": {"delete_filter": "where", "case_sensitive": _CASES, **_PROPERTIES},
+    "update": _PROPERTIES,
+    "merge": _PROPERTIES,
+    "upsert": {
+        **_ROWS,
+        "join_cols": "keys",
+        "when_matched_update_all": Refused('pass when_matched="update" or "ignore"'),
+        "when_not_matched_insert_all": Refused('pass when_not_matched="insert" or "ignore"'),
+    },
+    "add_files": _PROPERTIES,
+    "alter": _PROPERTIES,
+    "compact": _PROPERTIES,
+    "delete_by_keys": _PROPERTIES,
+    "transaction": _PROPERTIES,
+}
+DELTA_SPARK: dict[str, dict[str, str]] = {
+    "delete": {"condition": "where"},
+    "update": {"condition": "where"},
+    "merge": {"condition": "on"},
+}
+#: What callers may mean by a name that their function does not know; it may stand for one of several.
+_NEAR: dict[str, tuple[str, ...]] = {
+    "condition": ("where", "filter", "predicate"),
+    "df": ("data",),
+    "filter": ("where",),
+    "join_cols": ("keys",),
+    "on": ("keys",),
+    "other": ("source",),
+    "path": ("location", "target"),
+    "predicate": ("where", "filter", "condition"),
+    "row_filter": ("filter",),
+    "rows": ("data",),
+    "selected_fields": ("columns",),
+    "source": ("data",),
+    "table_or_uri": ("target",),
+    "table_uri": ("location", "target"),
+    "updates": ("set",),
+    "values": ("set",),
+    "where": ("filter", "predicate", "condition"),
+}
+#: What else a hint says of an argument that must be given.
+_NEEDED = {
+    ("delete", "where"): "pass a condition, or where=None to delete all rows",
+    ("update", "set"): 'pass a new value for each column, as in {"price": "price * 2"}',
+    ("merge", "on"): 'say which rows match, such as "target.id = source.id"',
+}
+
+
+def words_of(function: str) -> dict[str, str]:
+    """Return what a function calls the arguments that other libraries call by these words.
+
+    Examples
+    --------
+    >>> words_of("delete")["predicate"]
+    'where'
+    """
+    tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK))
+    return {word: ours for table in tables for word, ours in table.items()}
+
+
+def near_words(word: str) -> tuple[str, ...]:
+    """Return the arguments that callers may mean by a word."""
+    return _NEAR.get(word, ())
+
+
+def hint_of_needed(function: str, name: str) -> str:
+    """Return how an argument is given that is needed."""
+    return _NEEDED.get((function, name), f"pass {name}=")
