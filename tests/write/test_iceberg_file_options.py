@@ -70,11 +70,10 @@ def test_a_level_below_zero(tmp_path: Path) -> None:
     ],
 )
 def test_a_property_that_is_not_valid_is_named(tmp_path: Path, form: str, name: str, value: str, hint: str) -> None:
-    table = _table(tmp_path, form, {name: value})
     with pytest.raises(InvalidArgumentError, match=f"the property {name} is '{value}'") as caught:
-        table.append(_ROWS)
+        _table(tmp_path, form, {name: value})
     assert hint in str(caught.value)
-    assert not (tmp_path / "t" / "data").exists()
+    assert not (tmp_path / "t").exists()
 
 
 def test_the_codec_of_a_call_is_one_of_the_format(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ def test_shapes_need_version_3_and_parquet(tmp_path: Path) -> None:
     columns = Struct((Field("g", Primitive("binary"), metadata={"type": "geometry"}),))
     with pytest.raises(SchemaError, match="format version 2"):
         create_table(tmp_path / "t", columns, format="iceberg")
-    table = _table(tmp_path / "o", "geometry", **{"write.format.default": "orc"})
     with pytest.raises(UnsupportedFeatureError, match="not written to ORC files"):
-        _append(table, _point(1.0, 2.0))
+        _table(tmp_path / "o", "geometry", **{"write.format.default": "orc"})
+    table = _table(tmp_path / "p", "geometry")
+    with pytest.raises(UnsupportedFeatureError, match="not written to ORC files"):
+        table.alter().set({"write.format.default": "orc"})

@@ -9,12 +9,19 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import SchemaError
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["checkpoint_if_due", "clean_up_if_due", "compact_log_if_due", "is_checkpoint_due"]
+__all__ = [
+    "COMPACTION_INTERVAL",
+    "checkpoint_if_due",
+    "clean_up_if_due",
+    "compact_log_if_due",
+    "compaction_interval",
+    "is_checkpoint_due",
+]
 
 _INTERVAL = "delta.checkpointInterval"
 _CLEANUP = "delta.enableExpiredLogCleanup"
 _DEFAULT_INTERVAL = "10"
-_COMPACTION_INTERVAL = "deltaberg.logCompactionInterval"
+COMPACTION_INTERVAL = "deltaberg.logCompactionInterval"
 
 
 def is_checkpoint_due(snapshot: Snapshot) -> bool:
@@ -55,11 +62,23 @@ def compact_log_if_due(snapshot: Snapshot) -> None:
     SchemaError
         If the property ``deltaberg.logCompactionInterval`` is not a number of at least 2.
     """
-    text = snapshot.metadata.configuration.get(_COMPACTION_INTERVAL)
+    text = snapshot.metadata.configuration.get(COMPACTION_INTERVAL)
     if text is None:
         return
-    count = whole_number(text.strip(), 2)
-    if count is None:
-        raise SchemaError(f"the property {_COMPACTION_INTERVAL} must be a number of at least 2, not {text!r:.40}")
+    count = compaction_interval(text)
     if (snapshot.version + 1) % count == 0:
         compact_commits(snapshot.log, snapshot.version + 1 - count, snapshot.version)
+
+
+def compaction_interval(text: str) -> int:
+    """Return of how many commits a log compaction is, from the value of its property.
+
+    Raises
+    ------
+    SchemaError
+        If it is not a number of at least 2.
+    """
+    count = whole_number(text.strip(), 2)
+    if count is None:
+        raise SchemaError(f"the property {COMPACTION_INTERVAL} must be a number of at least 2, not {text!r:.40}")
+    return count

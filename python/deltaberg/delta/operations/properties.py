@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
+from deltaberg.delta.maintenance.after_commit import COMPACTION_INTERVAL, compaction_interval
+from deltaberg.delta.operations.writer_properties import ROW_GROUP_SIZE, row_group_size
 from deltaberg.delta.schema.iceberg_compat import FORMATS
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
@@ -34,12 +36,18 @@ def _is_number(least: int) -> Callable[[str], bool]:
     return lambda text: _NUMBER.fullmatch(text) is not None and int(text) >= least
 
 
-def _is_interval(text: str) -> bool:
-    try:
-        parse_interval(text)
-    except SchemaError:
-        return False
-    return True
+def _is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def is_parsed(text: str) -> bool:
+        try:
+            parse(text)
+        except (InvalidArgumentError, SchemaError):
+            return False
+        return True
+
+    return is_parsed
+
+
+_is_interval = _is_parsed_by(parse_interval)
 
 
 def parse_size(text: str) -> int | None:
@@ -78,7 +86,7 @@ _SWITCHES = (
     "delta.rowTrackingSuspended",
     "delta.writePartitionColumnsToParquet",
 )
-#: What Delta knows: the check of each property's value, and what a valid value looks like.
+#: What Delta knows, and properties of our own: the check of each property's value, and what a valid value looks like.
 _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     **dict.fromkeys(_SWITCHES, (_is_switch, "true or false")),
     **{
@@ -109,6 +117,8 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
     "delta.targetFileSize": (lambda text: parse_size(text) is not None, "a size, such as 134217728 or 128mb"),
     "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
+    COMPACTION_INTERVAL: (_is_parsed_by(compaction_interval), "a number of at least 2"),
+    ROW_GROUP_SIZE: (_is_parsed_by(row_group_size), "a number of bytes"),
     FORMATS: (_are_formats, "hudi or iceberg, or both, with commas"),
 }
 #: Requests to the operation that sets them; `features_of_properties` reads them.
@@ -145,9 +155,9 @@ def _checked(name: str, text: str) -> str:
         raise InvalidArgumentError("the name of a property is empty", hint="name it, or leave it out")
     if name in INTERNAL_PROPERTIES:
         raise InvalidArgumentError(f"the property {name} is kept by the library itself", hint="leave it out")
-    if not name.startswith(_RESERVED) or name.startswith(_REQUESTS):
-        return text
     if name not in _KNOWN:
+        if not name.startswith(_RESERVED) or name.startswith(_REQUESTS):
+            return text
         raise InvalidArgumentError(
             f"Delta has no property {name}", hint="names of your own do not begin with delta.; check the spelling"
         )

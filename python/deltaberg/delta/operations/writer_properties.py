@@ -17,10 +17,10 @@ from deltaberg.schema import find_column
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["parquet_options"]
+__all__ = ["ROW_GROUP_SIZE", "parquet_options", "row_group_size"]
 
 _CODEC = "delta.parquet.compression.codec"
-_ROW_GROUP_SIZE = "deltaberg.parquet.rowGroupSize"
+ROW_GROUP_SIZE = "deltaberg.parquet.rowGroupSize"
 #: Other names of codecs.
 _SPELLINGS = {"uncompressed": "none", "lz4_raw": "lz4"}
 #: A codec with its level, as deltalake writes it.
@@ -50,12 +50,7 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     """
     properties = table.metadata.configuration
     codec = _codec(properties.get(_CODEC, "snappy"))
-    text = properties.get(_ROW_GROUP_SIZE, "").strip()
-    size = whole_number(text, 1)
-    if text and size is None:
-        raise InvalidArgumentError(
-            f"the property {_ROW_GROUP_SIZE} is {text!r:.40}", hint="set it to a number of bytes"
-        )
+    size = row_group_size(properties.get(ROW_GROUP_SIZE, ""))
     own = ParquetOptions(compression=codec, row_group_size=size) if size else ParquetOptions(compression=codec)
     if given is None:
         found = own
@@ -66,6 +61,20 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     else:
         raise InvalidArgumentError(f"writer_properties is of the type {type(given).__name__}", hint=_HINT)
     return found if compression is None else replace(found, compression=_codec(compression), compression_level=None)
+
+
+def row_group_size(text: str) -> int | None:
+    """Return the bytes of a row group, from the value of the property; None if it is empty.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not a number of bytes.
+    """
+    size = whole_number(text.strip(), 1)
+    if text.strip() and size is None:
+        raise InvalidArgumentError(f"the property {ROW_GROUP_SIZE} is {text!r:.40}", hint="set it to a number of bytes")
+    return size
 
 
 def _codec(text: str) -> str:

@@ -23,8 +23,10 @@ from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.operations.operations import IcebergOperations
+from deltaberg.iceberg.operations.settings import check_new_settings
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -351,6 +353,7 @@ class NamedCatalog(ABC):
                 format_version=version,
                 now_ms=time.time_ns() // 1_000_000,
             )
+            check_new_settings(metadata_of_json(dict(raw)))
             committer = self.table_pointer(levels).committer()
             return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))
         except DeltabergError as error:

@@ -27,6 +27,7 @@ from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.iceberg.operations.new_partitioning import new_partitioning
+from deltaberg.iceberg.operations.settings import settings_checked
 from deltaberg.schema import (
     ColumnName,
     Field,
@@ -340,7 +341,9 @@ class Alteration(ReferenceChanges):
         Raises
         ------
         InvalidArgumentError
-            A property is reserved, or its value is not text.
+            A property is reserved, its value is not text, or a verb would refuse it.
+        UnsupportedFeatureError
+            A property asks for files that are not written.
         """
         known = {_FORMAT_VERSION: self._transaction.metadata.format_version}
         version, given = given_properties({**known, **checked_properties(properties)})
@@ -350,7 +353,8 @@ class Alteration(ReferenceChanges):
             if version != self._transaction.metadata.format_version:
                 self._transaction.change_metadata(UpgradeFormatVersion(version))
             if given:
-                self._transaction.change_metadata(SetProperties(given))
+                with settings_checked(self._transaction):
+                    self._transaction.change_metadata(SetProperties(given))
 
         return self._step("set properties", change)
 
@@ -360,11 +364,16 @@ class Alteration(ReferenceChanges):
         Raises
         ------
         InvalidArgumentError
-            A name is not text.
+            A name is not text, or a property that stays is not valid without one of these.
         """
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
-        return self._step("unset properties", lambda: self._transaction.change_metadata(RemoveProperties(names)))
+
+        def change() -> None:
+            with settings_checked(self._transaction):
+                self._transaction.change_metadata(RemoveProperties(names))
+
+        return self._step("unset properties", change)
 
     def partition_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
         """Partition the files that are written from now on by other columns, or transforms of columns.

@@ -67,7 +67,13 @@ def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
     prefix = f"write.delete.{form}."
     own = {f"write.{form}.{name.removeprefix(prefix)}": name for name in properties if name.startswith(prefix)}
     said = replace(metadata, properties={**properties, **{name: properties[own[name]] for name in own}})
-    options = file_options(said, form, RowOptions())
+    try:
+        options = file_options(said, form, RowOptions())
+    except InvalidArgumentError as error:
+        message = error.message
+        for name, own_name in own.items():
+            message = message.replace(f"the property {name} ", f"the property {own_name} ", 1)
+        raise InvalidArgumentError(message, hint=error.hint, **error.context) from None
     return DeleteFileOptions(form, options, number_of(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET))
 
 

@@ -5,7 +5,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -320,9 +320,14 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
 # Position delete files
 
 
-def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
-    metadata = transaction.metadata
-    properties = metadata.properties
+def has_deletes_by_file(properties: Mapping[str, str]) -> bool:
+    """Return whether each position delete file is about one data file, and not about a partition.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property says neither.
+    """
     granularity = properties.get(_GRANULARITY, _BY_FILE).strip().lower()
     if granularity not in (_BY_FILE, _BY_PARTITION):
         raise InvalidArgumentError(
@@ -330,12 +335,18 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
             hint=f"set it to {_BY_FILE} or {_BY_PARTITION}",
             setting=_GRANULARITY,
         )
+    return granularity == _BY_FILE
+
+
+def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
+    metadata = transaction.metadata
+    properties = metadata.properties
+    is_by_file = has_deletes_by_file(properties)
     chosen = delete_file_options(metadata)
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
     paths = DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")
     count = 0
-    is_by_file = granularity == _BY_FILE
     own = _own_lists(targets) if is_by_file else [[] for _ in targets.paths]
     whole = _with_earlier(targets, rows, own) if is_by_file else rows
     for part, places in targets.by_spec():

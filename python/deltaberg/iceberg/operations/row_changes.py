@@ -44,7 +44,7 @@ from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, che
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write import RowOptions, TableRules
 
-__all__ = ["RowChanges", "rewrite_strategy"]
+__all__ = ["RowChanges", "rewrite_strategy", "strategy_of"]
 
 
 def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None) -> str:
@@ -71,10 +71,19 @@ def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None
                 table=metadata.location,
             )
         return COPY_ON_WRITE
-    if wanted is not None:
-        return wanted
+    return strategy_of(metadata.properties, operation) if wanted is None else wanted
+
+
+def strategy_of(properties: Mapping[str, str], operation: str) -> str:
+    """Return the strategy that the property of an operation names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property names no strategy.
+    """
     name = f"write.{operation}.mode"
-    mode = metadata.properties.get(name, COPY_ON_WRITE).strip().lower()
+    mode = properties.get(name, COPY_ON_WRITE).strip().lower()
     if mode not in (COPY_ON_WRITE, MERGE_ON_READ):
         raise InvalidArgumentError(
             f"the property {name} is {mode!r:.40}", hint=f"set it to {COPY_ON_WRITE} or {MERGE_ON_READ}", setting=name

@@ -30,7 +30,16 @@ from deltaberg.schema import DataType, Field, Struct, arrow_type, nested_fields
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, TableRules, WriteSpec
 
-__all__ = ["FilePlaces", "entries_of", "row_spec", "rules_of", "write_rows"]
+__all__ = [
+    "FilePlaces",
+    "check_types",
+    "distribution",
+    "entries_of",
+    "row_spec",
+    "rules_of",
+    "target_size",
+    "write_rows",
+]
 
 _DISTRIBUTION = "write.distribution-mode"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
@@ -128,7 +137,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
     form = form_of(metadata)
-    _check_types(schema, form, metadata.location)
+    check_types(schema, form, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     sorter = row_sorter(_order(metadata), schema)
@@ -138,7 +147,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         ConformOptions(options.timezone, options.allow_truncation, _write_default),
         file_options(metadata, form, options),
         format=form,
-        target_size=options.target_file_size or number_of(properties, _TARGET, _DEFAULT_TARGET),
+        target_size=options.target_file_size or target_size(properties),
         is_sized=options.target_file_size is not None or _TARGET in properties,
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
@@ -147,13 +156,30 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         footers=True,
         sort=sorter,
         order=() if sorter is None else sorter.terms,
-        distribution=_distribution(properties, is_sorted=sorter is not None),
+        distribution=distribution(properties, is_sorted=sorter is not None),
         place=FilePlaces(PartitionPaths(spec, metadata.known_columns), DataPaths(dict(properties), suffix=f".{form}")),
     )
 
 
-def _distribution(properties: Mapping[str, str], *, is_sorted: bool) -> str:
-    """Return how rows come to the tasks of Spark; by default as in iceberg-spark."""
+def target_size(properties: Mapping[str, str]) -> int:
+    """Return the bytes that a data file should have.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property is not a positive whole number.
+    """
+    return number_of(properties, _TARGET, _DEFAULT_TARGET)
+
+
+def distribution(properties: Mapping[str, str], *, is_sorted: bool) -> str:
+    """Return how rows come to the tasks of Spark; by default as in iceberg-spark.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property names no way.
+    """
     mode = properties.get(_DISTRIBUTION, "range" if is_sorted else "hash").strip().lower()
     if mode not in ("none", "hash", "range"):
         raise InvalidArgumentError(
@@ -177,7 +203,7 @@ def _sorted_by(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def _check_types(schema: DataType, form: str, table: str) -> None:
+def check_types(schema: DataType, form: str, table: str) -> None:
     """Refuse columns of types that files of a format are not written with.
 
     Raises
@@ -203,7 +229,7 @@ def _check_types(schema: DataType, form: str, table: str) -> None:
                 table=table,
                 feature=kind,
             )
-        _check_types(child.type, form, table)
+        check_types(child.type, form, table)
 
 
 @dataclass(frozen=True)
