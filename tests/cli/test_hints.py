@@ -101,6 +101,14 @@ def test_no_hint_of_the_command_line_speaks_python() -> None:
             "unset('delta.enableTypeWidening') first, in the same alteration",
             "deltaberg alter TABLE unset delta.enableTypeWidening, first",
         ),
+        (
+            'leave #snapshots out of the location, and read it by inspect("snapshots")',
+            "leave #snapshots out of the location, and read it by deltaberg metadata TABLE snapshots",
+        ),
+        (
+            "call history() for its versions, or scan().files() for its files",
+            "call deltaberg history TABLE for its versions, or deltaberg files TABLE for its files",
+        ),
         ("pass type='rest', or leave type out", "pass -o type=rest, or leave type out"),
         ("a column named partition_by_day", "a column named partition_by_day"),
     ],

@@ -96,13 +96,30 @@ def test_it_is_of_the_other_format(format: str, other: str, tmp_path: Path) -> N
             'leave @20240131120000000 out of the location, and open it with timestamp="2024-01-31 12:00:00.000"',
         ),
         ("#snapshots", 'leave #snapshots out of the location, and read it by inspect("snapshots")'),
+        ("#snapshot_id_7", "leave #snapshot_id_7 out of the location, and open it with snapshot_id=7"),
+        ("#branch_dev", 'leave #branch_dev out of the location, and open it with ref="dev"'),
+        ("#tag_v1", 'leave #tag_v1 out of the location, and open it with ref="v1"'),
+        ("#at_timestamp_49916", "leave #at_timestamp_49916 out of the location, and open it as of that time"),
     ],
 )
 def test_what_connectors_take_as_a_part_of_the_path(end: str, said: str, tmp_path: Path) -> None:
-    write_table(tmp_path / "t", pa.table({"id": [1]}))
+    write_table(tmp_path / "t", pa.table({"id": [1]}), format="iceberg")
     with pytest.raises(TableNotFoundError) as caught:
         open_table(f"{tmp_path / 't'}{end}")
     assert caught.value.hint == said
+
+
+@pytest.mark.parametrize("end", ["#snapshots", "#files", "#branch_dev"])
+def test_a_delta_table_has_no_metadata_tables(end: str, tmp_path: Path) -> None:
+    """Whoever asks for one, by whichever door, is told what a Delta table has."""
+    write_table(tmp_path / "t", pa.table({"id": [1]}))
+    for opened in (open_table, DeltaTable, IcebergTable):
+        with pytest.raises(TableNotFoundError) as caught:
+            opened(f"{tmp_path / 't'}{end}")
+        assert caught.value.hint == (
+            f"leave {end} out of the location, and call history() for its versions, or scan().files() for its files: "
+            "Delta tables have no metadata tables"
+        )
 
 
 def test_the_command_line(tmp_path: Path) -> None:

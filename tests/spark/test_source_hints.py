@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -37,12 +38,29 @@ def test_a_write_names_its_options(tmp_path: Path) -> None:
     create_table(tmp_path / "t", _COLUMNS)
     with pytest.raises(DeltabergError) as caught:
         _write(tmp_path / "t", _COLUMNS.append(pa.field("more", pa.int64())), False)
-    assert '.option("mergeSchema", "true")' in str(caught.value.hint)
+    assert caught.value.hint == 'leave them out, or pass .option("mergeSchema", "true") to add columns to the table'
     with pytest.raises(DeltabergError) as caught:
         _write(tmp_path / "t", _COLUMNS, False, partitionBy="p")
     assert caught.value.hint == (
         'leave out the option "partitionBy", or overwrite the table with .option("overwriteSchema", "true")'
     )
+
+
+@pytest.mark.parametrize(
+    ("write", "replaces"),
+    [
+        (DeltaWriteOptions, '.option("overwriteSchema", "true")'),
+        (IcebergWriteOptions, 'use deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")'),
+    ],
+)
+def test_an_overwrite_names_what_replaces_columns(write: type[WriteOptions], replaces: str, tmp_path: Path) -> None:
+    table_format: Any = write.format
+    create_table(tmp_path, _COLUMNS, format=table_format)
+    more = _COLUMNS.append(pa.field("more", pa.int64()))
+    with pytest.raises(DeltabergError) as caught:
+        briefly(lambda: write({"path": str(tmp_path)}).stage(more, overwrite=True))()
+    adds = 'leave them out, or pass .option("mergeSchema", "true") to add columns to the table'
+    assert caught.value.hint == f"{adds}, or {replaces} to replace its columns"
 
 
 def test_a_read_names_its_options(tmp_path: Path) -> None:
@@ -86,6 +104,9 @@ def test_options_of_the_other_format(options: type[ReadOptions | WriteOptions], 
         (DeltaReadOptions, "delta@v0", '.option("versionAsOf", 0)'),
         (DeltaReadOptions, "delta@20240131120000000", '.option("timestampAsOf", "2024-01-31 12:00:00.000")'),
         (IcebergReadOptions, "iceberg#snapshots", 'open_table(path).inspect("snapshots")'),
+        (IcebergReadOptions, "iceberg#snapshot_id_7", 'use .option("snapshot-id", 7)'),
+        (IcebergReadOptions, "iceberg#tag_v1", 'use .option("branch", "v1")'),
+        (DeltaReadOptions, "delta#snapshots", "call deltaberg.open_table(path).history()"),
         (DeltaReadOptions, "iceberg", 'format("iceberg")'),
         (IcebergReadOptions, "delta", 'format("delta")'),
     ],

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, load_catalog, open_table, write_table
+from deltaberg.cli.hints import in_command_line
 from deltaberg.delta import DeltaTable
 from deltaberg.errors import (
     ColumnNotFoundError,
@@ -261,3 +262,24 @@ def test_rows_of_frames_iterators_and_tables(table: DeltaTable, tmp_path: Path) 
     copy.append(table)
     copy.append(open_table(tmp_path / "copy"))
     assert [row["id"] for row in _values(copy)] == [key for key in (1, 2, 3, 5, 6, 7, 8) for _ in range(2)]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_only_an_overwrite_of_all_rows_names_what_replaces_columns(tmp_path: Path, table_format: Any) -> None:
+    table = create_table(tmp_path, pa.schema([("id", pa.int64())]), format=table_format)
+    rows = pa.table({"id": [1], "more": [2]})
+    adds = 'leave them out, or pass schema_mode="merge" to add columns to the table'
+    replaces = f'{adds}, or schema_mode="overwrite" to replace its columns'
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: table.append(rows), adds),
+        (lambda: table.overwrite(rows, where="id = 1"), adds),
+        (lambda: table.overwrite(rows), replaces),
+        (lambda: write_table(tmp_path, rows, mode="overwrite", format=table_format), replaces),
+    ]
+    for call, hint in calls:
+        with pytest.raises(SchemaError, match="columns that the table does not have: more") as caught:
+            call()
+        assert caught.value.hint == hint
+    assert in_command_line(replaces) == (
+        "leave them out, or pass --merge-schema to add columns to the table, or --replace-schema to replace its columns"
+    )

@@ -17,6 +17,7 @@ from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
 __all__ = [
+    "ADD_COLUMNS",
     "ColumnName",
     "column_names",
     "dotted_path",
@@ -437,6 +438,10 @@ def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] =
     return taken
 
 
+#: What helps if rows have columns that the table lacks.
+ADD_COLUMNS = 'leave them out, or pass schema_mode="merge" to add columns to the table'
+
+
 def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
     """Return, for each wanted field, the number of the given field that it comes from; None if there is none.
 
@@ -470,7 +475,7 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     if extra:
         raise SchemaError(
             f"the rows have columns that the table does not have: {', '.join(extra)}",
-            hint='leave them out, or pass schema_mode="merge" to add columns to the table',
+            hint=ADD_COLUMNS,
             column=extra[0],
         )
     for child in want:

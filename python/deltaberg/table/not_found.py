@@ -19,8 +19,13 @@ _IN_PATHS = (
         re.compile(r"@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})$"),
         r'open it with timestamp="\1-\2-\3 \4:\5:\6.\7"',
     ),
+    (re.compile(r"#snapshot_id_(\d+)$"), r"open it with snapshot_id=\1"),
+    (re.compile(r"#(?:branch|tag)_(\w+)$"), r'open it with ref="\1"'),
+    (re.compile(r"#at_timestamp_(\d+)$"), "open it as of that time"),
     (re.compile(r"#(\w+)$"), r'read it by inspect("\1")'),
 )
+#: What a Delta table has in the place of the metadata tables of Iceberg.
+_OF_DELTA = "call history() for its versions, or scan().files() for its files"
 
 
 def table_not_found(
@@ -52,7 +57,16 @@ def table_not_found(
         found = pattern.search(location.path)
         if found is not None:
             hint = f"leave {found[0]} out of the location, and {found.expand(words)}"
+            if found[0][0] == "#" and _is_delta(location._replace(path=location.path[: found.start()]), store):
+                hint = f"leave {found[0]} out of the location, and {_OF_DELTA}: Delta tables have no metadata tables"
+            break
     return TableNotFoundError(f"{message}: {reason or lacks}", hint=hint, table=str(location))
+
+
+def _is_delta(location: Location, store: StoreSpec) -> bool:
+    with suppress(StorageError):
+        return _has(location, _MARKS["delta"], store)
+    return False
 
 
 def _has(location: Location, mark: str, store: StoreSpec) -> bool:

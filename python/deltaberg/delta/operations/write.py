@@ -47,7 +47,7 @@ from deltaberg.expressions import (
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table.rewrite import Condition, condition_text, row_condition
-from deltaberg.table.write import Rows, open_rows
+from deltaberg.table.write import Rows, naming_overwrite, open_rows
 
 __all__ = ["append_rows", "merge_columns", "overwrite_rows", "write_parameters"]
 
@@ -118,7 +118,7 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    with transaction.operation("overwrite") as made:
+    with transaction.operation("overwrite") as made, naming_overwrite(whole=where is None and not dynamic):
         if transaction.is_done:
             return
         before, timezone = transaction.snapshot, transaction.timezone

@@ -57,8 +57,8 @@ _PARSERS: tuple[Callable[[TableMetadata], object], ...] = (
     lambda metadata: distribution(metadata.properties, is_sorted=False),
     lambda metadata: has_deletes_by_file(metadata.properties),
     *(partial(file_options, form=form, options=RowOptions()) for form in FORMS),
-    *(lambda metadata, name=name: strategy_of(metadata.properties, name) for name in _CHANGES),  # type: ignore[misc]
-    *(lambda metadata, name=name: isolation_level(metadata.properties, name) for name in _CHANGES),  # type: ignore[misc]
+    *(lambda metadata, name=name: strategy_of(metadata.properties, name) for name in _CHANGES),
+    *(lambda metadata, name=name: isolation_level(metadata.properties, name) for name in _CHANGES),
 )
 
 

@@ -28,7 +28,7 @@ from deltaberg.schema import ColumnName, as_array
 from deltaberg.table import ScanOptions
 from deltaberg.table.rewrite import Condition, change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
-from deltaberg.table.write import RowOptions, Rows, open_rows
+from deltaberg.table.write import RowOptions, Rows, naming_overwrite, open_rows
 from deltaberg.table.write.partition import split_by_partition
 
 __all__ = ["append_rows", "overwrite_rows"]
@@ -106,7 +106,7 @@ def overwrite_rows(
             'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
         )
     replaces = options.schema_mode == "overwrite"
-    with transaction.operation("overwrite") as made:
+    with transaction.operation("overwrite") as made, naming_overwrite(whole=where is None and not dynamic):
         if partition_by is not None and not replaces:
             check_partitioning(transaction.metadata, partition_by)
         is_first = transaction.pending.is_empty

@@ -15,6 +15,12 @@ _PHRASES = tuple(
         (r'\bopen it with format="(\w+)"', r'use format("\1")'),
         (r"\bopen it with version=(\d+)", r'use .option("versionAsOf", \1)'),
         (r'\bopen it with timestamp=("[^"]+")', r'use .option("timestampAsOf", \1)'),
+        (r"\bopen it with snapshot_id=(\d+)", r'use .option("snapshot-id", \1)'),
+        (r'\bopen it with ref="(\w+)"', r'use .option("branch", "\1")'),
+        (
+            r"\bcall history\(\) for its versions, or scan\(\)\.files\(\)",
+            "call deltaberg.open_table(path).history() for its versions, or deltaberg.open_table(path).scan().files()",
+        ),
         (
             r'\bread it by inspect\("(\w+)"\)',
             r'read it by spark.createDataFrame(deltaberg.open_table(path).inspect("\1"))',
@@ -25,7 +31,7 @@ _PHRASES = tuple(
         (r'\bpass format="delta" or format="iceberg"', 'use format("delta") or format("iceberg")'),
         (r'\bappend with schema_mode="merge"', 'append with .option("mergeSchema", "true")'),
         (r'\bschema_mode="merge"', '.option("mergeSchema", "true")'),
-        (r'(?<!, )\bschema_mode="overwrite"', '.option("overwriteSchema", "true")'),
+        (r'(?<!frame, )\bschema_mode="overwrite"', '.option("overwriteSchema", "true")'),
         (r"\bpartition_by\b(?!\()", 'the option "partitionBy"'),
         (r"\bpass timezone=", 'pass .option("timezone", NAME)'),
         (r'\btxn=\("([^"]*)", (\d+)\)', r'.option("txnAppId", "\1").option("txnVersion", \2)'),

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
 from deltaberg.spark.source.options import WriteOptions
@@ -36,6 +36,7 @@ _AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
     # These writes hide no rows.
     "delete-granularity": (("file", "partition"), "leave it out"),
 }
+_REPLACING = 'deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")'
 _ONCE = "use snapshot-property.NAME, and look for it in the summaries of the snapshots before you write again"
 #: Options of iceberg-spark that are not obeyed, and what to do instead.
 _REFUSED: Mapping[str, str] = {
@@ -67,7 +68,7 @@ class IcebergWriteOptions(WriteOptions):
         *_REFUSED,
     )
     others: ClassVar[Mapping[str, str]] = {
-        "overwriteschema": 'use deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")',
+        "overwriteschema": f"use {_REPLACING}",
         "replacewhere": 'use deltaberg.open_table(path).overwrite(frame, where="…")',
         "partitionoverwritemode": "use overwrite-mode",
         "compression": "use compression-codec",
@@ -105,7 +106,13 @@ class IcebergWriteOptions(WriteOptions):
             write_properties=self._properties(),
         )
         place = place_to_write(path, "iceberg", None, OpenOptions(storage_options=self._store))
-        return stage_write(place.pointer, place.location, columns, request)
+        try:
+            return stage_write(place.pointer, place.location, columns, request)
+        except SchemaError as error:
+            if error.hint is not None:
+                # As in iceberg-spark, no option replaces columns.
+                error.hint = error.hint.replace('schema_mode="overwrite"', f"use {_REPLACING}")
+            raise
 
     def _properties(self) -> dict[str, str]:
         """Return the properties of the table that the options override for this write."""

@@ -36,6 +36,7 @@ _PHRASES = tuple(
             r'\bopen it with ((?:version|timestamp)=(?:\d+|"[^"]+"))',
             r"read it by deltaberg.open_table(path, \1).scan().to_spark(spark)",
         ),
+        (r"\bor scan\(\)\.files\(\)", "or deltaberg.open_table(path).scan().files()"),
         (r"(?<!\.)\balter\(\)\.", "deltaberg.open_table(path).alter()."),
     )
 )

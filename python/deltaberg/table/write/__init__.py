@@ -9,7 +9,7 @@ from deltaberg.lazy_names import lazy_names
 if TYPE_CHECKING:
     from deltaberg.table.write.places import can_be_directories
     from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
-    from deltaberg.table.write.row_options import RowOptions
+    from deltaberg.table.write.row_options import RowOptions, naming_overwrite
     from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
     from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
     from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
@@ -40,6 +40,7 @@ __all__ = [
     "can_be_directories",
     "can_be_read_again",
     "empty_to_null",
+    "naming_overwrite",
     "open_rows",
     "open_stream",
     "partition_columns",
@@ -58,6 +59,7 @@ _HOMES = {
     "ProgressSum": "progress",
     "RowCheck": "row_rules",
     "RowOptions": "row_options",
+    "naming_overwrite": "row_options",
     "RowRules": "row_rules",
     "Rows": "rows",
     "StagedFiles": "staged",

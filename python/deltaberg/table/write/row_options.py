@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write import CODECS
+from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.table.arguments import checked_flag, checked_number, zone_of
 
-__all__ = ["RowOptions"]
+__all__ = ["RowOptions", "naming_overwrite"]
 
 _SCHEMA_MODES = ("merge", "overwrite")
 
@@ -69,3 +71,20 @@ class RowOptions:
             object.__setattr__(self, "target_file_size", size)
         if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
             raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
+
+
+@contextmanager
+def naming_overwrite(*, whole: bool) -> Iterator[None]:
+    """Let the error of rows with other columns also say how the columns of the table are replaced.
+
+    Parameters
+    ----------
+    whole
+        Whether all rows of the table are replaced; only then can its columns be, too.
+    """
+    try:
+        yield
+    except SchemaError as error:
+        if whole and error.hint == ADD_COLUMNS:
+            error.hint = f'{ADD_COLUMNS}, or schema_mode="overwrite" to replace its columns'
+        raise
