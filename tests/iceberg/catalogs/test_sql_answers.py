@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,91 @@ def test_a_statement_that_fails(what: str, catalog: Any, monkeypatch: pytest.Mon
     assert isinstance(error, StorageError)
     assert "permission denied" in str(error)
     assert not _CHANGES[what][1](catalog)
+
+
+class _DriverError(Exception):
+    """An error of a driver: of PostgreSQL with a state, of MySQL with a number."""
+
+    def __init__(self, *said: object, state: str | None = None) -> None:
+        super().__init__(*said)
+        self.sqlstate = state
+
+
+_GONE = _DriverError("server closed the connection", state="08006")
+_ERRORS: list[tuple[type[sa.exc.DBAPIError], BaseException, type[DeltabergError], int]] = [
+    (sa.exc.ProgrammingError, _DriverError("permission denied", state="42501"), StorageError, 1),
+    (sa.exc.ProgrammingError, _DriverError("no such table", state="42P01"), StorageError, 1),
+    (sa.exc.DataError, _DriverError("value too long", state="22001"), StorageError, 1),
+    (sa.exc.IntegrityError, _DriverError("violates a check", state="23514"), StorageError, 1),
+    (sa.exc.OperationalError, _DriverError("disk full", state="53100"), StorageError, 1),
+    (sa.exc.OperationalError, _DriverError(1142, "UPDATE command denied"), StorageError, 1),
+    (sa.exc.OperationalError, sqlite3.OperationalError("attempt to write a readonly database"), StorageError, 1),
+    (sa.exc.OperationalError, sqlite3.OperationalError("no such table: iceberg_tables"), StorageError, 1),
+    (sa.exc.OperationalError, _DriverError("deadlock detected", state="40P01"), CommitConflictError, 3),
+    (sa.exc.OperationalError, _DriverError(1213, "deadlock found"), CommitConflictError, 3),
+    (sa.exc.OperationalError, sqlite3.OperationalError("database is locked"), CommitConflictError, 3),
+    (sa.exc.OperationalError, _GONE, CommitUnknownError, 6),
+    (sa.exc.OperationalError, _DriverError(2013, "lost connection"), CommitUnknownError, 6),
+    (sa.exc.OperationalError, _DriverError(1053, "server shutdown in progress"), CommitUnknownError, 6),
+    (sa.exc.InterfaceError, _DriverError("no words"), CommitUnknownError, 6),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "raised", "sends", "on_commit"),
+    [*((*one, False) for one in _ERRORS), *((*one, True) for one in _ERRORS[::3])],
+)
+def test_what_an_error_tells_of_a_swap(
+    kind: type[sa.exc.DBAPIError],
+    cause: BaseException,
+    raised: type[DeltabergError],
+    sends: int,
+    on_commit: bool,
+    catalog: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only a connection that broke leaves it open whether the swap took place."""
+    if on_commit and raised is StorageError and isinstance(cause, sqlite3.Error):
+        # The library says by such an error that the disk failed, too.
+        raised, sends = CommitUnknownError, 6
+    table = catalog.load_table("s.a")
+    table.alter().set({"commit.retry.num-retries": "2"}).commit()
+    before, sent = _files(tmp_path), 0
+    execute = sa.Connection.execute
+
+    def fail() -> None:
+        nonlocal sent
+        sent += 1
+        raise kind("x", {}, cause)
+
+    def failing(self: sa.Connection, statement: Any, *values: Any, **named: Any) -> Any:
+        return execute(self, statement, *values, **named) if isinstance(statement, sa.Select) else fail()
+
+    with monkeypatch.context() as patch:
+        if on_commit:
+            patch.setattr(sa.Connection, "commit", lambda _: fail())
+        else:
+            patch.setattr(sa.Connection, "execute", failing)
+        with pytest.raises(raised) as caught:
+            table.append(ids(1))
+    assert type(caught.value) is raised
+    assert sent == sends
+    assert str(cause.args[-1]) in str(caught.value)
+    assert (_files(tmp_path) == before) == (raised is not CommitUnknownError)
+    assert ids_of(catalog.load_table("s.a")) == [0]
+
+
+def test_a_trigger_that_refuses_the_swap(catalog: Any, tmp_path: Path) -> None:
+    table, before = catalog.load_table("s.a"), _files(tmp_path)
+    with catalog._engine.begin() as connection:
+        connection.execute(
+            sa.text("CREATE TRIGGER guard BEFORE UPDATE ON iceberg_tables BEGIN SELECT RAISE(ABORT, 'frozen'); END")
+        )
+    with pytest.raises(StorageError, match="frozen") as caught:
+        table.append(ids(1))
+    assert type(caught.value) is StorageError
+    assert _files(tmp_path) == before
 
 
 @pytest.mark.parametrize("what", ["append", "drop a table", "rename a table", "register a table"])

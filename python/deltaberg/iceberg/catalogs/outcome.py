@@ -7,11 +7,15 @@ from typing import Any
 
 from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergError, StorageError
 
-__all__ = ["UnsettledError", "carried_out", "unsettled"]
+__all__ = ["NotCarriedOutError", "UnsettledError", "carried_out", "unsettled"]
 
 
 class UnsettledError(StorageError):
     """A request was sent to the database, and it is not known whether it was carried out."""
+
+
+class NotCarriedOutError(StorageError):
+    """The database refused a request because of others, and changed nothing. It may carry out the next one."""
 
 
 def unsettled(reason: str, **context: Any) -> CommitUnknownError:

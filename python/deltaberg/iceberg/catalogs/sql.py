@@ -19,9 +19,9 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.catalogs.base import LocatedPointer, NamedCatalog, checked_changes
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
-from deltaberg.iceberg.catalogs.outcome import UnsettledError, carried_out, unsettled
+from deltaberg.iceberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import full_location, place_of
-from deltaberg.iceberg.catalogs.sql_engine import is_missing, open_engine, without_secrets
+from deltaberg.iceberg.catalogs.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
 from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties
 from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
@@ -37,7 +37,11 @@ __all__ = ["SqlCatalog"]
 
 
 class _RolledBackError(UnsettledError):
-    """A statement failed, so that its transaction changed nothing. A swap is sent again all the same."""
+    """The connection broke before the commit, so that nothing was changed. A swap is sent again all the same."""
+
+
+class _ViolatedError(NotCarriedOutError):
+    """A row violates a constraint: mostly, a row of the same key is there. Nothing was changed."""
 
 
 @public
@@ -273,7 +277,11 @@ class SqlCatalog(NamedCatalog):
         tables, condition = self._row(levels)
         condition &= tables.c.metadata_location == old
         values = {"metadata_location": new, "previous_metadata_location": old}
-        return bool(self._change(sa.update(tables).where(condition).values(**values)))
+        try:
+            return bool(self._change(sa.update(tables).where(condition).values(**values)))
+        except _ViolatedError as error:
+            # The key stays as it is, so that no other row is in the way.
+            raise StorageError(error.message, **error.context) from None
 
     def _entry(self, levels: Levels, location: str) -> Any:
         """Return the statement that enters a table."""
@@ -292,13 +300,18 @@ class SqlCatalog(NamedCatalog):
         return sa.insert(tables).values(**row)
 
     def _settled(self, is_done: Callable[[], bool], *statements: Any) -> int | None:
-        """Carry out statements as `_change` does, and look at the rows if it is not known whether that happened."""
+        """Carry out statements as `_change` does, and look at the rows if it is not known whether that happened.
+
+        None means that a row of the same key is there.
+        """
         changed: int | None = 1
 
         def change() -> None:
             nonlocal changed
             try:
                 changed = self._change(*statements)
+            except _ViolatedError:
+                changed = None
             except _RolledBackError:
                 raise
             except UnsettledError as error:
@@ -307,20 +320,24 @@ class SqlCatalog(NamedCatalog):
         carried_out(change, is_done)
         return changed
 
-    def _change(self, *statements: Any) -> int | None:
+    def _change(self, *statements: Any) -> int:
         """Carry out statements in one transaction, and return how many rows the last one changed.
 
-        A list of rows belongs to the statement before it. None means that a row of the same key is there.
+        A list of rows belongs to the statement before it.
 
         Raises
         ------
         UnsettledError
             If it is not known whether the transaction was carried out, or how many rows it changed.
+        NotCarriedOutError
+            If others are in the way, and nothing was changed.
+        StorageError
+            If the database refuses the statements, and nothing was changed.
         """
         import sqlalchemy as sa
 
         changed = 0
-        failed: type[UnsettledError] = _RolledBackError
+        is_commit = False
         with self._connection() as connection:
             try:
                 for number, statement in enumerate(statements):
@@ -328,12 +345,15 @@ class SqlCatalog(NamedCatalog):
                         rows = statements[number + 1 : number + 2]
                         given = rows if rows and isinstance(rows[0], list) else ()
                         changed = connection.execute(statement, *given).rowcount
-                failed = UnsettledError
+                is_commit = True
                 connection.commit()
-            except sa.exc.IntegrityError:
-                return None
             except sa.exc.SQLAlchemyError as error:
-                raise failed(f"the database failed: {self._said(error)}", catalog=self.name) from None
+                found = failure_of(error, is_commit=is_commit)
+                kind: type[StorageError] = _ViolatedError if isinstance(error, sa.exc.IntegrityError) else StorageError
+                if found is not Failure.REFUSED:
+                    unknown = UnsettledError if is_commit else _RolledBackError
+                    kind = NotCarriedOutError if found is Failure.BUSY else unknown
+                raise kind(f"the database failed: {self._said(error)}", catalog=self.name) from None
         if changed < 0 and len(statements) == 1:
             raise UnsettledError("the driver of the database does not say how many rows it changed", catalog=self.name)
         return changed

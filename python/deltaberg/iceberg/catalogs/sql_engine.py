@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
@@ -11,7 +13,7 @@ from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-__all__ = ["is_missing", "open_engine", "without_secrets"]
+__all__ = ["Failure", "failure_of", "is_missing", "open_engine", "without_secrets"]
 
 #: By driver, its name for the seconds that a connection waits, and how many where the address does not say: for a
 #: server to accept it, or for a process that holds the lock of the file, which may be held up itself.
@@ -25,6 +27,57 @@ _DRIVERS = {
     "mysql": ("mysql+pymysql://", "pymysql"),
     "mariadb": ("mariadb+pymysql://", "pymysql"),
 }
+
+
+#: SQLSTATEs of a connection that broke, of a server that stops, and of a statement whose end nobody knows; then those of
+#: what goes well once others are done; and the numbers of MySQL and MariaDB that mean the same.
+_LOST_STATES, _BUSY_STATES = ("08", "57P", "40003"), ("40", "55P03")
+_LOST_NUMBERS, _BUSY_NUMBERS = frozenset({1053, 1158, 1159, 1160, 1161, 1317}), frozenset({1205, 1213})
+#: The numbers of errors of these servers; those of 2000 to 2999 are of the client, which has lost the server.
+_OF_SERVERS = (range(1000, 2000), range(3000, 6000))
+
+
+class Failure(Enum):
+    """What the failure of a statement, or of a commit, tells of the transaction."""
+
+    #: The database has refused it, and will refuse it again. Nothing was changed.
+    REFUSED = "refused"
+    #: Others were in its way. Nothing was changed.
+    BUSY = "busy"
+    #: Nothing: the connection is gone.
+    LOST = "lost"
+
+
+def failure_of(error: sa.exc.SQLAlchemyError, *, is_commit: bool) -> Failure:
+    """Return what an error tells of the transaction.
+
+    Parameters
+    ----------
+    is_commit
+        Whether the commit failed, and not a statement before it.
+    """
+    import sqlalchemy as sa
+
+    if getattr(error, "connection_invalidated", False):
+        return Failure.LOST
+    refusals = (sa.exc.IntegrityError, sa.exc.ProgrammingError, sa.exc.DataError, sa.exc.NotSupportedError)
+    cause: Any = getattr(error, "orig", None)
+    state: Any = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    number = cause.args[0] if isinstance(cause, BaseException) and cause.args else None
+    if isinstance(cause, sqlite3.Error) and not isinstance(error, refusals):
+        # The library runs in this process, and has changed nothing until it is asked to commit.
+        if "locked" in str(cause):
+            return Failure.BUSY
+        return Failure.LOST if is_commit else Failure.REFUSED
+    if isinstance(state, str):
+        if state.startswith(_LOST_STATES):
+            return Failure.LOST
+        return Failure.BUSY if state.startswith(_BUSY_STATES) else Failure.REFUSED
+    if isinstance(number, int) and any(number in known for known in _OF_SERVERS):
+        if number in _LOST_NUMBERS:
+            return Failure.LOST
+        return Failure.BUSY if number in _BUSY_NUMBERS else Failure.REFUSED
+    return Failure.REFUSED if isinstance(error, refusals) else Failure.LOST
 
 
 def is_missing(database: str) -> bool:

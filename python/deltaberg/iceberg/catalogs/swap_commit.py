@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.iceberg.catalogs.outcome import UnsettledError
+from deltaberg.errors import StorageError
+from deltaberg.iceberg.catalogs.outcome import NotCarriedOutError, UnsettledError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.find_metadata import METADATA_FILE
@@ -50,7 +51,8 @@ class SwapCommitter:
         Returns the location of the newest metadata file; None if there is no table.
     swap
         Replaces a location, or enters the first one where the old one is None, and returns whether that happened. It
-        raises `UnsettledError` if that is not known, and another `StorageError` if surely nothing was changed.
+        raises `UnsettledError` if that is not known, `NotCarriedOutError` if others were in the way, and another
+        `StorageError` if the catalog refuses the change. In the last two cases nothing was changed.
     store
         What opens the stores of the table.
     """
@@ -137,6 +139,13 @@ class SwapAttempt:
         except UnsettledError as error:
             self._may_arrive = True
             return PutResult(PutOutcome.UNKNOWN, error)
+        except NotCarriedOutError as error:
+            return PutResult(PutOutcome.EXISTS, error)
+        except StorageError:
+            if not self._may_arrive:
+                self.discard()
+                self._is_written = False
+            raise
 
     def _swap(self) -> bool:
         return self.committer.swap(self.old, self.new)
