@@ -303,8 +303,8 @@ def test_what_becomes_of_a_read(name: str, what: str, prepared: MemoryCatalog) -
     read, decides = _READS[what]
     with reached(_copy(prepared)) as memory:
         truth = read(deltaberg.load_catalog("far", uri=memory.uri, credential="me:very-secret"))
-    # To stage a table changes nothing, though it is sent once. A table that is another one looks like any table.
-    heals = name in _PASSING and what != "stage a table"
+    # To stage a table changes nothing, so that it is sent again once the catalog shows none. Another one looks like any.
+    heals = name in _PASSING or (what == "stage a table" and name not in (*_CONFLICTS, _REFUSAL))
     for mode in ("once, carried out", "for good, carried out"):
         with reached(_copy(prepared)) as memory:
             memory.twists = _twists(name, decides, mode)
@@ -374,6 +374,52 @@ def test_a_list_that_is_cut_anywhere_is_asked_for_again(memory: MemoryCatalog) -
     for size in range(whole.index(b"{") + 1, len(whole)):
         memory.twists = [Twist(_asks("GET", "/namespaces"), False, lambda _, size=size: whole[:size])]  # type: ignore[misc]
         assert catalog.list_namespaces() == [("empty",), ("s",)]
+
+
+@pytest.mark.parametrize("name", sorted(set(_ANSWERS) - set(_CONFLICTS)))
+def test_a_table_that_is_never_staged(name: str, memory: MemoryCatalog) -> None:
+    """The catalog shows that there is no table: that is known, and the reason is told."""
+    memory.twists = _twists(name, _asks("POST", "/s/tables"), "every time")
+    with pytest.raises(StorageError, match="did not prepare the table") as caught:
+        deltaberg.load_catalog("far", uri=memory.uri).create_table("s.c", _COLUMNS, properties=_QUICK)
+    _check_error(caught.value, name)
+    assert not isinstance(caught.value, CommitUnknownError)
+    assert sum(map(_asks("POST", "/s/tables"), memory.asked)) == 6
+    assert ("s", "c") not in memory.tables
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_a_failed_staging_after_which_there_is_a_table(theirs: bool, memory: MemoryCatalog) -> None:
+    """A server may make the table at once; another client may make one, too."""
+
+    def makes(answer: Answer) -> bytes:
+        made = dict(answer[2])
+        if theirs:
+            made["metadata"] = {**made["metadata"], "properties": {}}
+        memory.tables["s", "c"] = {"metadata-location": f"{made['metadata']['location']}/1.json", **made}
+        return _said(500, "ServerError")
+
+    catalog: Any = deltaberg.load_catalog("far", uri=memory.uri)
+    memory.twists = [Twist(_asks("POST", "/s/tables"), True, makes)]
+    if theirs:
+        with pytest.raises(TableExistsError):
+            catalog.create_table("s.c", _COLUMNS, properties=_QUICK)
+    else:
+        assert catalog.create_table("s.c", _COLUMNS, properties=_QUICK).properties.items() >= _QUICK.items()
+    assert _rows(memory, "c") == []
+
+
+def test_a_listing_of_one_name_a_page_that_never_ends(memory: MemoryCatalog) -> None:
+    count = itertools.count()
+
+    def says(_: Answer) -> bytes:
+        number = next(count)
+        return as_http((200, {}, {"namespaces": [[f"n{number}"]], "next-page-token": str(number)}))
+
+    memory.twists = [Twist(_asks("GET", "/namespaces"), False, says, times=5000)]
+    with pytest.raises(StorageError, match=r"does not end: it has \d+ names on \d+ pages"):
+        deltaberg.load_catalog("far", uri=memory.uri).list_namespaces()
+    assert next(count) < 250
 
 
 def test_a_server_that_creates_what_it_was_to_stage(memory: MemoryCatalog) -> None:

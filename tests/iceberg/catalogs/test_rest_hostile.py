@@ -62,13 +62,13 @@ def test_messages_of_errors_are_cut_and_cleaned(server: RestServer, orders: Any)
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ({"namespaces": None}, CorruptMetadataError),
-        ({"namespaces": {}}, CorruptMetadataError),
-        ({"namespaces": ["a"]}, CorruptMetadataError),
-        ({"namespaces": [[]]}, CorruptMetadataError),
-        ({"namespaces": [[1]]}, CorruptMetadataError),
-        ({"namespaces": [[""]]}, CorruptMetadataError),
-        ({"namespaces": [], "next-page-token": 7}, CorruptMetadataError),
+        ({"namespaces": None}, StorageError),
+        ({"namespaces": {}}, StorageError),
+        ({"namespaces": ["a"]}, StorageError),
+        ({"namespaces": [[]]}, StorageError),
+        ({"namespaces": [[1]]}, StorageError),
+        ({"namespaces": [[""]]}, StorageError),
+        ({"namespaces": [], "next-page-token": 7}, StorageError),
     ],
 )
 def test_odd_lists(answer: Any, error: type[Exception], server: RestServer) -> None:
@@ -82,8 +82,9 @@ def test_odd_lists(answer: Any, error: type[Exception], server: RestServer) -> N
 )
 def test_odd_tables_in_lists(entry: Any, server: RestServer) -> None:
     server.scripted["/v1/namespaces/a/tables"] = [(200, {}, {"identifiers": [entry]})]
-    with pytest.raises(CorruptMetadataError):
+    with pytest.raises(StorageError) as caught:
         _load(server).list_tables("a")
+    assert caught.value.hint == "check that uri is the address of a REST catalog"
 
 
 def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +104,9 @@ def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        ({"defaults": 7}, CorruptMetadataError),
-        ({"defaults": {"a": 7}}, CorruptMetadataError),
-        ({"overrides": ["a"]}, CorruptMetadataError),
+        ({"defaults": 7}, StorageError),
+        ({"defaults": {"a": 7}}, StorageError),
+        ({"overrides": ["a"]}, StorageError),
         ({"overrides": {"prefix": "../../admin"}}, CorruptMetadataError),
         ({"overrides": {"uri": "http://[x"}}, UnsafePathError),
         ({"overrides": {"uri": "//elsewhere.example"}}, UnsafePathError),

@@ -33,6 +33,7 @@ from deltaberg.iceberg.catalogs.session import (
     Meanings,
     RestSession,
     json_object,
+    of_protocol,
     read_settings,
     session_of,
 )
@@ -52,7 +53,9 @@ __all__ = ["RestCatalog"]
 
 #: The largest number of pages in one listing, how many of them in a row may bring no new name, how many bytes they may
 #: have, and how many timeouts they may take. A catalog with more is taken to be broken.
-_MOST_PAGES, _MOST_IDLE, _MOST_BYTES, _MOST_TIMEOUTS = 10_000, 1000, 1 << 28, 60
+_MOST_PAGES, _MOST_IDLE, _MOST_BYTES, _MOST_TIMEOUTS = 10_000, 200, 1 << 28, 10
+#: So many pages may be nearly empty; behind them, a page has ten names on average.
+_SMALL_PAGES, _NAMES = 200, 10
 _CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _SEVERAL = "POST /v1/{prefix}/transactions/commit"
@@ -238,9 +241,10 @@ class RestCatalog(NamedCatalog):
         """Return the properties of a namespace."""
         path = self._namespace_path(namespace_levels(namespace))
         found = json_object(self.session.get(path, missing=NamespaceNotFoundError), _WHAT)
-        # Without its name, the answer is not about a namespace.
-        _levels(found.get("namespace"))
-        return strings(found, "properties", _WHAT)
+        with of_protocol(path):
+            # Without its name, the answer is not about a namespace.
+            _levels(found.get("namespace"))
+            return strings(found, "properties", _WHAT)
 
     def update_namespace_properties(
         self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
@@ -329,10 +333,11 @@ class RestCatalog(NamedCatalog):
         warehouse = self._properties.get("warehouse")
         answer = self.session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
         found = json_object(answer, "the configuration of the catalog")
-        defaults, overrides = (
-            strings({part: _without_nulls(found.get(part))}, part, "the configuration")
-            for part in ("defaults", "overrides")
-        )
+        with of_protocol("v1/config"):
+            defaults, overrides = (
+                strings({part: _without_nulls(found.get(part))}, part, "the configuration")
+                for part in ("defaults", "overrides")
+            )
         if "uri" in overrides and not same_origin(overrides["uri"], self._settings.uri):
             raise UnsafePathError(
                 f"the catalog redirects its clients to another server: {overrides['uri']:.200}",
@@ -379,24 +384,26 @@ class RestCatalog(NamedCatalog):
         until = _monotonic() + _MOST_TIMEOUTS * self._settings.transport.timeout
         found: set[Levels] = set()
         tokens, idle, size = {""}, 0, 0
-        for _ in range(_MOST_PAGES):
+        for pages in range(1, _MOST_PAGES + 1):
             missing = None if path == "namespaces" and not query else NamespaceNotFoundError
             answer = self.session.get(f"{config.root}{path}", asked, missing=missing)
             page = json_object(answer, _WHAT)
             known = len(found)
-            found.update(names(page))
-            token = optional(page, "next-page-token", str, _WHAT)
+            with of_protocol(path):
+                found.update(names(page))
+                token = optional(page, "next-page-token", str, _WHAT)
             if not token:
                 return sorted(found)
             idle = 0 if len(found) > known else idle + 1
             size += len(answer.body)
-            if token in tokens or idle > _MOST_IDLE or size > _MOST_BYTES or _monotonic() > until:
+            is_sparse = pages > _SMALL_PAGES + len(found) // _NAMES
+            if token in tokens or idle > _MOST_IDLE or is_sparse or size > _MOST_BYTES or _monotonic() > until:
                 break
             tokens.add(token)
             asked["pageToken"] = token
         raise StorageError(
-            "the catalog's listing does not end",
-            hint="set rest-page-size to let each page hold more names",
+            f"the catalog's listing does not end: it has {len(found)} names on {pages} pages so far",
+            hint="set rest-page-size to let each page hold more names, or ask who runs the catalog",
             catalog=self.name,
             path=path,
         )

@@ -18,6 +18,7 @@ from uuid import UUID
 from deltaberg.errors import (
     CommitConflictError,
     CommitUnknownError,
+    CorruptMetadataError,
     DeltabergError,
     NamespaceNotFoundError,
     StorageError,
@@ -25,6 +26,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.iceberg.catalogs.names import Levels
+from deltaberg.iceberg.catalogs.outcome import unsettled
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.session import RestSession, json_object
 from deltaberg.iceberg.catalogs.transport import Answer
@@ -40,6 +42,7 @@ from deltaberg.iceberg.metadata.requirements import check_requirements
 from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import encode_spec
+from deltaberg.iceberg.transaction.table_commit import commit_policy
 from deltaberg.lossless_json import read_json
 from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
@@ -127,10 +130,16 @@ class RestCommitter:
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
         """Let the catalog prepare a new table, which nobody sees yet. It may choose the location.
 
+        What it prepares is no table, so that a request without an answer is repeated as long as there is none.
+
         Raises
         ------
         TableExistsError
             If there is a table of this name.
+        CommitUnknownError
+            If the catalog does not answer, and does not tell either whether there is such a table.
+        StorageError
+            If the catalog does not prepare the table. There is none.
         """
         metadata = metadata_of_json(dict(raw))
         body: dict[str, Any] = {
@@ -142,10 +151,52 @@ class RestCommitter:
             "stage-create": True,
             "properties": {**metadata.properties, _FORMAT_VERSION: str(metadata.format_version)},
         }
+        policy = commit_policy(metadata.properties)
+        failure: DeltabergError | None = None
+        for number in range(policy.sends):
+            if number:
+                policy.back_off(number)
+            try:
+                return self._staged(body)
+            except TableExistsError:
+                if failure is None:
+                    raise
+            except CommitUnknownError as error:
+                failure = error
+            made = self._made(metadata, failure)
+            if made is not None:
+                return made
+        raise StorageError(
+            f"the catalog did not prepare the table: {'it gives no answer' if failure is None else failure.message}",
+            hint="no table was made; try again later",
+            table=".".join(self.levels),
+        ) from failure
+
+    def _staged(self, body: Mapping[str, Any]) -> LoadedTable:
         path = self.door.table_path(self.levels).rpartition("/")[0]
         taken = {404: NamespaceNotFoundError, 409: TableExistsError}
-        found = table_document(self.door.session.change(path, body, meanings=taken))
-        return self.loaded(found, self.door.store_of(self.levels, found))
+        answer = self.door.session.change(path, body, meanings=taken)
+        try:
+            found = table_document(answer)
+            return self.loaded(found, self.door.store_of(self.levels, found))
+        except (StorageError, CorruptMetadataError) as error:
+            raise unsettled(error.message, path=path, status=answer.status) from error
+
+    def _made(self, wanted: TableMetadata, failure: DeltabergError) -> LoadedTable | None:
+        """Return the table that a server has made which was to prepare it only; None if there is none.
+
+        Raises
+        ------
+        TableExistsError
+            If it is another table.
+        """
+        try:
+            found = self.load()
+        except DeltabergError as error:
+            raise failure from error
+        if found is None or _is_as_asked(found.metadata, wanted):
+            return found
+        raise TableExistsError("there is a table already", table=".".join(self.levels)) from failure
 
     def check(self, metadata: TableMetadata) -> None:
         """Refuse nothing: the server writes the metadata, and judges it."""
@@ -163,6 +214,21 @@ class RestCommitter:
             "updates": [update.to_json() for update in updates],
         }
         return RestAttempt(self, proposal, body, key_of_request(self.door))
+
+
+def _is_as_asked(found: TableMetadata, wanted: TableMetadata) -> bool:
+    """Return whether a table without rows is the one that a server was asked for; the server gives it its UUID."""
+
+    def layout(metadata: TableMetadata) -> tuple[Any, ...]:
+        spec, order = metadata.specs[metadata.default_spec_id], metadata.sort_orders[metadata.default_sort_order_id]
+        return metadata.current_schema.struct, spec.fields, order.fields
+
+    return (
+        not found.snapshots
+        and layout(found) == layout(wanted)
+        and wanted.properties.items() <= found.properties.items()
+        and wanted.location.rstrip("/") in ("", found.location.rstrip("/"))
+    )
 
 
 def key_of_request(door: RestDoor) -> dict[str, str]:

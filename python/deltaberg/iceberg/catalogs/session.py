@@ -6,7 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlencode, urljoin
@@ -16,6 +17,7 @@ from deltaberg.errors import (
     AuthenticationError,
     CommitConflictError,
     ConstraintViolationError,
+    CorruptMetadataError,
     DeltabergError,
     InvalidArgumentError,
     NamespaceNotFoundError,
@@ -35,6 +37,7 @@ __all__ = [
     "SessionSettings",
     "json_object",
     "may_have_effect",
+    "of_protocol",
     "read_settings",
     "session_of",
 ]
@@ -329,6 +332,18 @@ def may_have_effect(status: int) -> bool:
     return status in (408, 429) or (status >= 500 and status != 501)
 
 
+_NO_CATALOG = "check that uri is the address of a REST catalog"
+
+
+@contextmanager
+def of_protocol(path: str) -> Iterator[None]:
+    """Refuse an answer whose members are not those of the protocol, as one that is no JSON object is refused."""
+    try:
+        yield
+    except CorruptMetadataError as error:
+        raise StorageError(error.message, hint=_NO_CATALOG, **{**error.context, "path": path}) from None
+
+
 def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
     """Return the JSON object in an answer.
 
@@ -347,7 +362,7 @@ def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StorageError(f"{what} is not a JSON object", hint="check that uri is the address of a REST catalog")
+        raise StorageError(f"{what} is not a JSON object", hint=_NO_CATALOG)
     return found
 
 

@@ -29,7 +29,7 @@ _DRIVERS = {
 }
 
 
-#: SQLSTATEs of a connection that broke, of a server that stops, and of a statement whose end nobody knows; then those of
+#: SQLSTATEs of a connection that broke, of a server that stops, and of a statement whose end nobody knows; those of
 #: what goes well once others are done; and the numbers of MySQL and MariaDB that mean the same.
 _LOST_STATES, _BUSY_STATES = ("08", "57P", "40003"), ("40", "55P03")
 _LOST_NUMBERS, _BUSY_NUMBERS = frozenset({1053, 1158, 1159, 1160, 1161, 1317}), frozenset({1205, 1213})
