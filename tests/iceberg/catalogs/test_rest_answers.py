@@ -303,7 +303,7 @@ def test_what_becomes_of_a_read(name: str, what: str, prepared: MemoryCatalog) -
     read, decides = _READS[what]
     with reached(_copy(prepared)) as memory:
         truth = read(deltaberg.load_catalog("far", uri=memory.uri, credential="me:very-secret"))
-    # To stage a table changes nothing, so that it is sent again once the catalog shows none. Another one looks like any.
+    # To stage a table changes nothing, so it is sent again once the catalog shows none. Another one looks like any.
     heals = name in _PASSING or (what == "stage a table" and name not in (*_CONFLICTS, _REFUSAL))
     for mode in ("once, carried out", "for good, carried out"):
         with reached(_copy(prepared)) as memory:
