@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.functions import count, lit
 
 from deltaberg import DeltaTable, IcebergTable, ParquetOptions, create_table, open_table, write_table
-from deltaberg.errors import StorageError
+from deltaberg.errors import ConstraintViolationError, StorageError
 from deltaberg.schema import DataType, Field, Primitive, Struct
 from deltaberg.spark.write.spark_parquet import SparkParquet
 from tests.spark.doors import needs_native_writes
@@ -212,6 +212,12 @@ _TABLES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
         {},
         "rules for its rows",
     ),
+    "keys": (
+        pa.schema([("x", pa.int64()), ("m", pa.list_(pa.map_(pa.float64(), pa.int64())))]),
+        {},
+        {},
+        "column m: whether a map has one of its keys twice, which are of the type double, is not known",
+    ),
     "dots": (pa.schema([("x", pa.int64()), ("a.b", pa.float64())]), {}, {}, "dot in its name"),
     "prefixes": (_ID, {"properties": {"delta.randomizeFilePrefixes": "true"}}, {}, "the places of its files"),
     "size": (_ID, {"properties": {"delta.targetFileSize": "1mb"}}, {}, "a certain size"),
@@ -315,6 +321,52 @@ def test_values_are_those_that_the_session_computes(spark: Any, tmp_path: Path) 
     ]
     assert len(_files(tmp_path / "t")) == len(table.scan().files())
     assert table.overwrite(table.scan().to_spark(spark).where("a = 1")).added_rows == 3
+
+
+_BY_TEXT, _BY_LONG = pa.map_(pa.string(), pa.int64()), pa.map_(pa.int64(), pa.string())
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    {
+        "text": (_BY_TEXT, [[("b", 1)], None, [], [("b", 1), ("a", 2), ("c", 3)], [("b", 1), ("a", 2), ("b", 3)]]),
+        "long text": (_BY_TEXT, [[('ü"{}\n' * 40, 1)], [('ü"{}\n' * 40, 1), ('ü"{}\n' * 40, 2)]]),
+        "number": (_BY_LONG, [[(1, "a"), (1 << 40, "b")], [(1 << 40, "a"), (1, "b"), (1 << 40, "c")]]),
+        "struct": (
+            pa.struct([("a.`b", _BY_TEXT), ("c", pa.int64())]),
+            [{"a.`b": None, "c": 1}, None, {"a.`b": [("x", 1)], "c": None}, {"a.`b": [("x", 1), ("x", 1)], "c": 2}],
+        ),
+        "inside": (
+            pa.map_(pa.string(), pa.list_(_BY_LONG)),
+            [
+                [("a", [[(1, "a")], [(1, "b")], None]), ("b", [[(1, "c")]]), ("c", None)],
+                [("a", [[(1, "a"), (1, "a")]])],
+            ],
+        ),
+    }.values(),
+)
+def test_maps_with_a_key_twice_fail_as_our_writer_fails(
+    kind: pa.DataType, values: list[Any], spark: Any, tmp_path: Path
+) -> None:
+    """Spark reads such maps from files. Only the last row has one, and the others are written."""
+    frames = []
+    for name, rows in (("bad", values), ("good", values[:-1])):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"id": range(len(rows)), "M": pa.array(rows, kind)}), tmp_path / name / "rows.parquet")
+        frames.append(spark.read.parquet(f"{tmp_path / name}"))
+    bad, good = frames
+    properties = {"delta.columnMapping.mode": "name"}
+    table = create_table(tmp_path / "t", {"id": pa.int64(), "m": kind}, properties=properties)
+    assert table.explain_append(bad).name == "native"
+    before = _files(tmp_path / "t")
+    with pytest.raises(ConstraintViolationError, match=r"a map has the key .* twice") as caught:
+        table.append(bad)
+    with pytest.raises(ConstraintViolationError) as by_arrow:
+        _by_arrow(table, bad)
+    assert (str(caught.value), caught.value.context) == (str(by_arrow.value), by_arrow.value.context)
+    assert _files(tmp_path / "t") == before
+    assert table.append(good).road == "native"
+    assert table.scan().to_arrow()["m"].to_pylist() == values[:-1]
 
 
 def test_a_failing_write_leaves_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import create_table
+from deltaberg import convert_to_delta, create_table, open_table
 from deltaberg.errors import ConstraintViolationError, InvalidPartitionValueError, SchemaError
 
 pytestmark = pytest.mark.one_backend
@@ -77,6 +78,38 @@ def test_maps_with_a_key_twice(tmp_path: Path, format: Any, keys: pa.Array, doub
         with pytest.raises(ConstraintViolationError, match="twice"):
             write()
     assert table.refresh().scan().count() == 2
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["anew", "hidden"])
+@_BOTH
+def test_maps_of_another_writer_with_a_key_twice(tmp_path: Path, format: Any, hides: bool) -> None:
+    """Rows that are in the table already are read, moved and changed as they are; nobody else can mend them."""
+    kind = pa.map_(pa.string(), pa.int64())
+    maps = [[("a", 1), ("b", 2)], [("a", 1), ("a", 2)], [("a", 1)]]
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"k": [1, 2, 3], "m": pa.array(maps, kind)}), tmp_path / "t" / "rows.parquet")
+    if format == "delta":
+        convert_to_delta(tmp_path / "t")
+        table: Any = open_table(tmp_path / "t", "delta")
+        table.alter().set({"delta.enableDeletionVectors": str(hides).lower()}).commit()
+    else:
+        modes = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")} if hides else {}
+        columns = {"k": pa.int64(), "m": kind}
+        table = create_table(tmp_path / "i", columns, format="iceberg", properties={"format-version": "3", **modes})
+        table.add_files([str(tmp_path / "t")])
+    table.append(pa.table({"k": [4], "m": pa.array([[("z", 1)]], kind)}))
+    table.compact()
+    assert len(table.refresh().scan().files()) == 1
+    table.update({"k": "k + 10"}, "k < 3")
+    table.delete("k = 11")
+    table.upsert(pa.table({"k": [3], "m": pa.array([[("y", 1)]], kind)}), "k")
+    table.merge(pa.table({"k": [4]}), "target.k = source.k").when_matched_update({"k": "5"}).execute()
+    found = table.refresh().scan().to_arrow().sort_by("k").to_pylist()
+    assert found == [{"k": 3, "m": [("y", 1)]}, {"k": 5, "m": [("z", 1)]}, {"k": 12, "m": maps[1]}]
+    with pytest.raises(ConstraintViolationError, match="a map has the key 'a' twice"):
+        table.append(table.scan().to_arrow())
+    table.update({"m": "map('a', 3L)"}, "k = 12")
+    assert table.refresh().scan(filter="k = 12").to_arrow()["m"].to_pylist() == [[("a", 3)]]
 
 
 def test_bytes_that_are_no_text_cannot_be_partition_values_of_delta(tmp_path: Path) -> None:

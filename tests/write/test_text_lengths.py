@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import DeltaTable, col, create_table
 from deltaberg.errors import ConstraintViolationError, CorruptLogError
-from deltaberg.schema import Field, List, Map, Primitive, Struct
+from deltaberg.schema import Field, List, Map, Primitive, Struct, arrow_type
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.rows import ids_of
@@ -122,6 +122,35 @@ def test_texts_that_are_too_long_are_refused_by_every_write(tmp_path: Path, colu
     if name != "s":
         with pytest.raises(ConstraintViolationError, match="too long"):
             table.update({name: "'abcdefgh'"}, "id = 1")
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("m", [("a", 1), ("b", 2), ("a   ", 3)]), ("s.element.m", [{"m": [("x", 1)]}, {"m": [("a", 1), ("a ", 2)]}])],
+)
+def test_keys_that_only_spaces_tell_apart(tmp_path: Path, column: str, values: list[Any]) -> None:
+    """Padded, they are one key, which a map must not have twice. VARCHAR keeps such spaces, as Spark does."""
+    kind = Map(Field("key", _TEXT, nullable=False), Field("value", _LONG))
+    of_structs = List(Field("element", Struct((Field("m", kind),))))
+    name, stored = (column, kind) if column == "m" else ("s", of_structs)
+    rows = pa.table({"id": [1], name: pa.array([values], arrow_type(stored))})
+    for text, doubled in (("char(2)", "a "), ("varchar(2)", None)):
+        recorded = f"map<{text},bigint>" if column == "m" else f"array<struct<m:map<{text},bigint>>>"
+        schema = Struct((Field("id", _LONG), Field(name, stored, metadata={_KEY: recorded})))
+        table = create_table(tmp_path / text, schema)
+        writes: list[Callable[[], object]] = [
+            lambda table=table: table.append(rows),  # type: ignore[misc]
+            lambda table=table: table.overwrite(rows),  # type: ignore[misc]
+            lambda table=table: table.upsert(rows, "id"),  # type: ignore[misc]
+        ]
+        for write in writes:
+            if doubled is None:
+                write()
+                continue
+            with pytest.raises(ConstraintViolationError, match=f"a map has the key '{doubled}' twice") as caught:
+                write()
+            assert caught.value.context["column"] == column
+        assert ids_of(table.refresh()) == ([] if doubled else [1])
 
 
 _MATCHES = {

@@ -18,8 +18,8 @@ from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, Sch
 from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, copied
 from deltaberg.schema.columns import join_name, match_fields
 from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
-from deltaberg.schema.equal_rows import equal_rows
 from deltaberg.schema.exact import accepts, exact_leaf, plain, plain_text
+from deltaberg.schema.map_keys import check_keys
 from deltaberg.schema.shredding import VariantLayout, unshred
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
@@ -42,11 +42,14 @@ class ConformOptions:
         Whether digits below the unit of a column are cut off, as those of nanoseconds in a column of microseconds.
     defaults
         Returns the value of a field of a struct that the rows lack; None for null.
+    takes_repeated_keys
+        Whether a map may have a key twice, as maps of another writer have that are in the table already.
     """
 
     timezone: str | None = None
     allow_truncation: bool = False
     defaults: Callable[[Field], pa.Scalar | None] | None = None
+    takes_repeated_keys: bool = False
 
 
 class Conformer:
@@ -216,7 +219,8 @@ class Conformer:
                 raise SchemaError("an entry of a map is null", column=join_name(path))
             parts = found_entries.flatten()
             made = [keys(parts[0]), values(parts[1])]
-            _check_keys(list_with_values(array, made[0], pa.list_(target.key_type), start), path)
+            if not self._options.takes_repeated_keys:
+                check_keys(list_with_values(array, made[0], pa.list_(target.key_type), start), path)
             _check_nulls(replace(want.key, nullable=False), (*path, "key"), made[0].null_count, 0)
             _check_nulls(want.value, (*path, "value"), made[1].null_count, 0)
             return list_with_values(array, pa.StructArray.from_arrays(made, fields=fields), target, start)
@@ -314,23 +318,6 @@ def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:
         raise ConstraintViolationError(
             f"a column that must not be null has {count} null{'' if count == 1 else 's'}", column=join_name(path)
         )
-
-
-def _check_keys(lists: pa.ListArray, path: _Path) -> None:
-    """Refuse the keys of maps of which one has a key twice, as Spark does in its ANSI mode. Both zeros are one key."""
-    if (pc.max(pc.list_value_length(lists)).as_py() or 0) < 2:
-        return
-    keys = lists.flatten()
-    same = pc.add(keys, pa.scalar(0.0, keys.type)) if pt.is_floating(keys.type) else keys
-    numbers = equal_rows(pa.table({"owner": pc.list_parent_indices(lists), "key": same}))
-    if pc.count_distinct(numbers).as_py() == len(numbers):
-        return
-    seen = pc.index(pc.equal(numbers, pc.mode(numbers)[0]["mode"]), pa.scalar(value=True)).as_py()
-    raise ConstraintViolationError(
-        f"a map has the key {keys[seen].as_py()!r:.80} twice",
-        hint="leave one of its values out",
-        column=join_name(path),
-    )
 
 
 def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "") -> SchemaError:

@@ -15,6 +15,7 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema.arrow import arrow_field, arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.convert import list_with_values, struct_of
+from deltaberg.schema.map_keys import check_keys
 from deltaberg.schema.types import DataType, Field, List, Map, Struct, TextLength, nested_fields
 
 __all__ = ["fit_texts", "has_padded_texts", "pad_texts", "padded_literal"]
@@ -117,6 +118,9 @@ def _fitting_list(kind: List | Map, path: _Path) -> _Convert | None:
         made = [child if part is None else part(child) for part, child in zip(parts, found, strict=True)]
         if isinstance(kind, List):
             return list_with_values(array, made[0], arrow, start)
+        if parts[0] is not None:
+            # Keys that only spaces tell apart have become one.
+            check_keys(list_with_values(array, made[0], pa.list_(arrow.key_type), start), path)
         entries = pa.StructArray.from_arrays(made, fields=[arrow.key_field, arrow.item_field])
         return list_with_values(array, entries, arrow, start)
 

@@ -150,7 +150,7 @@ class _Group:
         self._bins = self._find(bins)
         # The sizes of old files tell little of the new one's where another codec is used: it may become larger.
         rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
-        self._spec = replace(row_spec(self._snapshot, rows), schema=self._row_ids.stored)
+        self._spec = row_spec(self._snapshot, rows).for_kept_rows(self._row_ids.stored)
 
     def _find(self, bins: Sequence[_Files]) -> list[pa.Int64Array]:
         """Return the numbers of the files of each bin in the version of the transaction.

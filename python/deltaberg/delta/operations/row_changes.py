@@ -232,7 +232,7 @@ class RowChanges:
         ids = self._row_ids
         if not matched.is_empty and not ids.are_kept and (change is not None or not by_vectors):
             self._transaction.lose_row_ids()
-        new = self._new(replace(row_spec(self.table, self._options), schema=ids.stored))
+        new = self._new(row_spec(self.table, self._options).for_kept_rows(ids.stored))
         files = self._rows.write(matched, change, inserted, new, hides=by_vectors)
         if files is None:
             return
@@ -253,13 +253,8 @@ class RowChanges:
     def _write_changes(self, matched: MatchedRows, change: Change | None, inserted: Rows | None) -> None:
         """Write all rows that change, since readers ignore files that are added and removed beside change files."""
         schema = Struct((*self.table.schema, CHANGE_TYPE_COLUMN))
-        spec = replace(
-            row_spec(self.table, self._options),
-            schema=schema,
-            directory=CHANGE_DATA,
-            prefix="cdc",
-            statistics=frozenset(),
-        )
+        kept = row_spec(self.table, self._options).for_kept_rows(schema)
+        spec = replace(kept, directory=CHANGE_DATA, prefix="cdc", statistics=frozenset())
         files = self._new(spec).write(_changed(self.table, matched, change, inserted, arrow_schema(schema)))
         self._transaction.add_change_files(files)
         self._change_files = len(files)

@@ -101,7 +101,7 @@ class MovedRows:
 
     @property
     def _spec(self) -> WriteSpec:
-        return replace(row_spec(self._metadata, self._options), schema=self.stored)
+        return row_spec(self._metadata, self._options).for_kept_rows(self.stored)
 
     @property
     def _place(self) -> Location:

@@ -27,6 +27,7 @@ from deltaberg.schema.file_schema import file_schema
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_type
+from deltaberg.spark.write.map_keys import has_known_keys, refused_key, refusing_repeated_keys
 from deltaberg.spark.write.spark_parquet import SparkParquet, why_not_in_a_clone
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 from deltaberg.table.removal import FileKind, delete_files
@@ -148,6 +149,8 @@ def _why_not_the_field(field: Field, *, with_ids: bool, inside: bool = False) ->
     if isinstance(kind, List):
         return _why_not_the_field(kind.element, with_ids=with_ids, inside=True)
     if isinstance(kind, Map):
+        if not has_known_keys(kind):
+            return f"whether a map has one of its keys twice, which are of the type {kind.key.type}, is not known"
         parts = (replace(kind.key, nullable=True), kind.value)
         found = [_why_not_the_field(part, with_ids=with_ids, inside=True) for part in parts]
         return found[0] or found[1]
@@ -226,6 +229,8 @@ class NativeWrite:
 
         Raises
         ------
+        ConstraintViolationError
+            A map has a key twice.
         StorageError
             The files are not those that the tasks say they have written. After any exception, all files are deleted as
             far as the store allows it.
@@ -235,9 +240,12 @@ class NativeWrite:
         try:
             rows = self._parquet.write(directory, _options(self._spec))
             files = self._described(store, root, name, rows)
-        except BaseException:
+        except BaseException as error:
             with suppress(Exception):
                 self._parquet.delete(directory)
+            refused = refused_key(error)
+            if refused is not None:
+                raise refused from None
             raise
         if not files.num_rows:
             self._parquet.delete(directory)
@@ -280,7 +288,7 @@ def _column(source: int | None, field: Field) -> Column:
     if source is None:
         made = sf.lit(None).cast(kind)
     else:
-        made = sf.col(f"c{source}")
+        made = refusing_repeated_keys(sf.col(f"c{source}"), field)
         if isinstance(field.type, (Struct, List, Map)):
             made = made.cast(kind)
     return made.alias(field.physical_name, metadata=_metadata(field))

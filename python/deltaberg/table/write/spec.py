@@ -144,6 +144,16 @@ class WriteSpec:
         fields = [part.field for part in self.partition]
         return written_schema(self.schema, fields, footers=self.footers).empty_table()
 
+    def for_kept_rows(self, schema: Struct) -> WriteSpec:
+        """Return what files ask for that hold rows of the table itself, which are taken as they are.
+
+        Parameters
+        ----------
+        schema
+            The columns of the rows: those of the table, and others behind them.
+        """
+        return replace(self, schema=schema, conform=replace(self.conform, takes_repeated_keys=True))
+
     def conformer(self, found: pa.Schema) -> Conformer:
         """Return what conforms rows of an Arrow schema to the columns. Those that are filled in may be missing.
 
