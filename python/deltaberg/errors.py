@@ -23,6 +23,7 @@
      ├─ StorageError (OSError)                       the store or the catalog failed, or refused the request
      │   ├─ AuthenticationError (PermissionError)    it does not accept the credentials
      │   └─ ObjectNotFoundError (FileNotFoundError)  it has no such object
+     │       └─ NotAFileError                          what has its name is a directory, a named pipe or a device
      ├─ TableExistsError (FileExistsError)           a table is to be created where there is one
      ├─ CommitConflictError (RuntimeError)           another commit came first, and the change does not fit on top of it
      │   ├─ ConcurrentAppendError                    it added files that the change would have had to read
@@ -89,6 +90,7 @@ __all__ = [
     "MetadataChangedError",
     "MissingDependencyError",
     "NamespaceNotFoundError",
+    "NotAFileError",
     "ObjectNotFoundError",
     "ProtocolChangedError",
     "SchemaError",
@@ -310,6 +312,10 @@ class AuthenticationError(StorageError, PermissionError):
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):
     """The store has no object of this name."""
+
+
+class NotAFileError(ObjectNotFoundError):
+    """What has the name of a file is none, such as a directory, a named pipe or a device."""
 
 
 class TableExistsError(DeltabergError, FileExistsError):

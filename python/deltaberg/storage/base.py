@@ -121,10 +121,10 @@ class OutputFile(Protocol):
 class Storage(Protocol):
     """A store of objects: a directory tree of this machine, or a bucket.
 
-    Every store answers alike: a path that names no object, or names a directory, raises `ObjectNotFoundError`; an
-    operation that is not allowed raises `AuthenticationError`; any other failure raises `StorageError`, of which
-    both are kinds. So does what is no regular file, such as a device or a named pipe: it is never opened. A store is
-    safe to share between threads.
+    Every store answers alike: a path that names no object raises `ObjectNotFoundError`; an operation that is not
+    allowed raises `AuthenticationError`; any other failure raises `StorageError`, of which both are kinds. On this
+    machine, what is no regular file, such as a directory, a device or a named pipe, is never opened, but raises
+    `NotAFileError`, a kind of the first. A store is safe to share between threads.
     """
 
     def get(self, path: str, most: int = MOST_WHOLE) -> bytes:

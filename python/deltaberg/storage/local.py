@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from deltaberg.errors import AuthenticationError, ObjectNotFoundError, StorageError
+from deltaberg.errors import AuthenticationError, NotAFileError, ObjectNotFoundError, StorageError
 from deltaberg.storage.atomic import (
     is_temporary,
     link_if_absent,
@@ -37,6 +37,7 @@ __all__ = ["LocalStorage"]
 _MOST_SCANS = 10
 #: What can have the name of a file and is none, and how it is told apart.
 _SPECIAL = (
+    (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
@@ -317,11 +318,9 @@ def _open_regular(path: str, flags: int) -> int:
 
 def _regular(found: os.stat_result, path: str) -> os.stat_result:
     """Return what describes a file, if it is a regular one."""
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(path)
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for is_kind, name in _SPECIAL if is_kind(found.st_mode)), "a special file")
-        raise StorageError(f"{kind} has the name of a file", hint="put a regular file in its place", path=path)
+        raise NotAFileError(f"there is no such file but {kind} of this name", path=path)
     return found
 
 
@@ -340,8 +339,6 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _translate(error: OSError | ValueError, path: str) -> StorageError:
-    if isinstance(error, IsADirectoryError):
-        return ObjectNotFoundError("there is no such file but a directory of this name", path=path)
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
     return _failure("used", error, path)

@@ -29,6 +29,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptDataFileError,
+    NotAFileError,
     ObjectNotFoundError,
     SchemaError,
     StorageError,
@@ -193,8 +194,7 @@ class CheckpointPart:
         try:
             yield
         except ObjectNotFoundError as error:
-            is_directory = isinstance(error.__cause__, IsADirectoryError)
-            raise self._corrupt(error.message if is_directory else MISSING) from error
+            raise self._corrupt(error.message if isinstance(error, NotAFileError) else MISSING) from error
         except StorageError:
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError, SchemaError, CorruptDataFileError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.log.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify, commit_name
-from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TooLargeError
+from deltaberg.errors import CorruptLogError, NotAFileError, ObjectNotFoundError, TooLargeError
 from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
 
 __all__ = ["LogDirectory", "LogEntry"]
@@ -51,15 +51,13 @@ class LogDirectory:
         ObjectNotFoundError
             If the file does not exist any more.
         CorruptLogError
-            If a directory has its name, which no clean-up leaves.
+            If a directory or a special file has its name, which no clean-up leaves.
         """
         try:
             return self.storage.get(entry.meta.path)
-        except ObjectNotFoundError as error:
-            if not isinstance(error.__cause__, IsADirectoryError):
-                raise
+        except NotAFileError as error:
             raise CorruptLogError(
-                "a directory has the name of a file of the log",
+                error.message,
                 hint="put the file back in its place from a copy of the log",
                 table=str(self.root),
                 file=entry.file.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from deltaberg.errors import ObjectNotFoundError, TableNotFoundError, TooLargeError
+from deltaberg.errors import NotAFileError, ObjectNotFoundError, TableNotFoundError, TooLargeError
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 from deltaberg.table.not_found import table_not_found
 from deltaberg.table.removal import FileKind
@@ -124,10 +124,10 @@ def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
     """Return what the store says about a file; None if there is no such file."""
     try:
         return store.open(location).head(location.path)
-    except ObjectNotFoundError as error:
-        # A directory of this name must not make an older file the newest.
-        if isinstance(error.__cause__, IsADirectoryError):
-            raise
+    except NotAFileError:
+        # It must not make an older file the newest.
+        raise
+    except ObjectNotFoundError:
         return None
 
 
