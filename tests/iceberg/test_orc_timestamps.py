@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, DeltabergError, TooLargeError, UnsupportedFeatureError
+from deltaberg.errors import CorruptDataFileError, DeltabergError, SchemaError, TooLargeError, UnsupportedFeatureError
 from deltaberg.files.read import orc_layout
 from deltaberg.files.read.orc import OrcSource
 from deltaberg.files.read.orc_layout import OrcLayout
@@ -148,6 +149,29 @@ def test_filters_and_deletes_of_old_and_late_timestamps(tmp_path: Path) -> None:
     builder.commit(builder.position_deletes([(file, 0)]))
     builder.commit(builder.equality_deletes([1], [{"a": stamps[6]}]))
     assert open_table(builder.root).scan().to_arrow().column("n").to_pylist() == years[1:-1]
+
+
+def test_files_with_them_are_written_anew_in_parquet_only(tmp_path: Path) -> None:
+    """They are read, but not written: what is refused can be done once the table does as the hint says."""
+    builder = IcebergBuilder(tmp_path / "t", {"a": "timestamp", "n": "long"})
+    old = dt.datetime(1500, 1, 1)
+    builder.commit(_file(builder, pa.table({"a": pa.array([old, old], pa.timestamp("us")), "n": [1, 2]})))
+    table: Any = open_table(builder.root)
+    table.alter().set({"write.format.default": "orc"}).commit()
+    changes: list[Callable[[], object]] = [
+        lambda: table.delete("n = 1"),
+        lambda: table.update({"n": "3"}, "n = 1"),
+        lambda: table.append(pa.table({"a": pa.array([old], pa.timestamp("us")), "n": [4]})),
+    ]
+    before = sorted(builder.root.rglob("*"))
+    for change in changes:
+        with pytest.raises(SchemaError, match="before 1677 or after 2262") as caught:
+            change()
+        assert "set the property write.format.default to parquet" in str(caught.value)
+    assert sorted(builder.root.rglob("*")) == before
+    table.alter().set({"write.format.default": "parquet"}).commit()
+    table.delete("n = 1")
+    assert table.scan().to_arrow().to_pylist() == [{"a": old, "n": 2}]
 
 
 def test_what_microseconds_do_not_hold_is_refused_by_name(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def _have_fractions(values: pa.Int64Array, whole: int) -> bool:
 
 
 def _unwritable(what: str) -> SchemaError:
-    return SchemaError(what, hint="write the table in Parquet (write.format.default)")
+    return SchemaError(what, hint="set the property write.format.default to parquet: new files are Parquet then, beside those of ORC")
 
 
 class AvroForm(_OtherForm):
