@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
-    {"_version", "lazy_names"},
+    {"_version", "choices", "lazy_names"},
     {"errors", "whole_numbers", "words", "workers"},
     {"signatures"},
     {"lossless_json"},
@@ -36,7 +36,7 @@ _ROOMS = {
     "expressions": [{"double_quotes", "instants", "like", "scalars"}, {"sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments", "choices", "removal"},
+        {"arguments", "removal"},
         {"commit"},
         {"not_found", "opening"},
         {"read"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from deltaberg.expressions import Filter, Value
     from deltaberg.schema import ColumnName
-    from deltaberg.table.choices import Compression, Isolation, SchemaMode, Strategy
+    from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.table.commit import CommitPolicy
     from deltaberg.table.write import Progress
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.schema import ColumnName
-    from deltaberg.table.choices import WhenMatched, WhenNotMatched
+    from deltaberg.choices import WhenMatched, WhenNotMatched
     from deltaberg.table.rewrite import Condition, MergeBuilder
     from deltaberg.table.transaction.operations import Operations
 

@@ -1,0 +1,57 @@
+"""The texts among which arguments choose, each said once: for type checkers, and by `typing.get_args` for checks of calls."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "CheckpointFormat",
+    "CheckpointNaming",
+    "Codec",
+    "Compression",
+    "ConvertMode",
+    "Format",
+    "IfExists",
+    "Isolation",
+    "Mode",
+    "PageVersion",
+    "PartitionStrategy",
+    "Planning",
+    "Road",
+    "SchemaMode",
+    "Strategy",
+    "WhenMatched",
+    "WhenNotMatched",
+]
+
+#: The formats of tables.
+Format = Literal["delta", "iceberg"]
+#: What `write_table` does about a table that is there already.
+Mode = Literal["error", "append", "overwrite", "ignore"]
+#: What `convert_to_delta` does about a table that is there already.
+ConvertMode = Literal["error", "ignore"]
+#: What becomes of a table, a branch or a tag that is there already.
+IfExists = Literal["error", "ignore", "replace"]
+#: What becomes of columns that the table lacks.
+SchemaMode = Literal["merge", "overwrite"]
+#: Rows are hidden, and their files stay; or their files are written anew without them.
+Strategy = Literal["merge-on-read", "copy-on-write"]
+#: What a commit to a Delta table may not overlook of other commits.
+Isolation = Literal["Serializable", "WriteSerializable", "SnapshotIsolation"]
+#: What an upsert does with rows whose keys the table has, and with others.
+WhenMatched = Literal["update", "ignore"]
+WhenNotMatched = Literal["insert", "ignore"]
+#: The codecs of Parquet that every reader of tables knows.
+Codec = Literal["snappy", "zstd", "gzip", "lz4", "brotli", "none"]
+#: The same as arguments of verbs, which take another word for none.
+Compression = Literal[Codec, "uncompressed"]
+#: The versions of the pages of Parquet files.
+PageVersion = Literal["1.0", "2.0"]
+#: Who plans a scan on Spark.
+Planning = Literal["auto", "driver", "executors"]
+#: How rows of a scan come into a DataFrame of Spark.
+Road = Literal["auto", "native", "arrow"]
+#: How the names of directories show partition values.
+PartitionStrategy = Literal["hive", "directory"]
+CheckpointNaming = Literal["classic", "multipart", "uuid"]
+CheckpointFormat = Literal["parquet", "json"]
