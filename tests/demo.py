@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import deltaberg
 import deltaberg.spark
 from deltaberg import kernels
+from deltaberg.choices import Format
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.iceberg_builder import IcebergBuilder
@@ -34,7 +35,7 @@ _REGIONS = ["north", "south", "east & west", None]
 _ROWS = 50_000
 _EVENTS = 20_000
 #: What has tables of each format hide the rows that are deleted.
-_PROPERTIES = {
+_PROPERTIES: dict[Format, dict[str, Any]] = {
     "delta": {"delta.enableDeletionVectors": True, "delta.enableChangeDataFeed": True},
     "iceberg": {
         "format-version": 3,
@@ -249,7 +250,7 @@ def _write_and_read(spark: Any, location: str) -> None:
     check("the same by deltalake", theirs.to_pylist(), left)
 
 
-def _change_rows(spark: Any, folder: Path, table_format: str) -> None:
+def _change_rows(spark: Any, folder: Path, table_format: Format) -> None:
     """Delete and update rows, read the changes, and run a pipeline on Spark: read, compute, write."""
     columns = pa.schema([("id", pa.int64()), ("region", pa.string()), ("price", pa.decimal128(12, 2))])
     rows: list[Row] = [

@@ -1,4 +1,4 @@
-"""The texts among which arguments choose, each said once: for type checkers, and by `typing.get_args` for checks of calls."""
+"""The texts among which arguments choose, each said once: for type checkers, and by `get_args` for checks of calls."""
 
 from __future__ import annotations
 

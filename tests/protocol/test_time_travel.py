@@ -43,7 +43,7 @@ def test_every_version_can_be_opened(builder: DeltaBuilder) -> None:
             open_table(builder.root, "delta", version=version)
     for wrong in (True, 1.0, "1"):
         with pytest.raises(InvalidArgumentError, match=f"version must be an integer, not {wrong!r}"):
-            open_table(builder.root, "delta", version=wrong)  # type: ignore[arg-type]
+            open_table(builder.root, "delta", version=wrong)  # type: ignore[call-overload]
     with pytest.raises(InvalidArgumentError, match="cannot be combined"):
         open_table(builder.root, "delta", version=1, timestamp="2026-01-01")
 

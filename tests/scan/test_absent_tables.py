@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, convert_to_delta, open_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import AuthenticationError, TableNotFoundError
 from deltaberg.storage.local import LocalStorage
 from tests.support.command_line import call
@@ -76,7 +77,7 @@ def test_a_directory_that_cannot_be_looked_into(
 
 
 @pytest.mark.parametrize(("format", "other"), [("delta", "iceberg"), ("iceberg", "delta")])
-def test_it_is_of_the_other_format(format: str, other: str, tmp_path: Path) -> None:
+def test_it_is_of_the_other_format(format: Format, other: Format, tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"id": [1]}), format=other)
     for opened in (
         lambda: open_table(tmp_path, format),

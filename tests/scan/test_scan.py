@@ -297,7 +297,7 @@ def test_places_that_are_no_table(tmp_path: Path) -> None:
     with pytest.raises(CorruptMetadataError, match="format-version"):
         open_table(tmp_path / "ice")
     with pytest.raises(InvalidArgumentError, match="hudi"):
-        open_table(tmp_path, format="hudi")
+        open_table(tmp_path, format="hudi")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["a b", "100%41", "ü", "a#b?c", "a+b=c&d", "q'uote\"s"])

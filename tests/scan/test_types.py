@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, Scan, open_table, write_table
+from deltaberg.choices import Format
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type
@@ -36,7 +37,7 @@ def test_without_a_format_it_is_one_of_the_two(places: tuple[Path, Path]) -> Non
     for place, kind in zip(places, (DeltaTable, IcebergTable), strict=True):
         table = open_table(place)
         scan = table.scan("id = 1", ["id"], limit=1)
-        chosen: str | None = None
+        chosen: Format | None = None
         other = open_table(place, chosen)
         if TYPE_CHECKING:
             assert_type(table, DeltaTable | IcebergTable)

@@ -280,6 +280,6 @@ def test_batches_of_any_size(builder: DeltaBuilder, spark: Any) -> None:
 def test_roads_that_do_not_exist(builder: DeltaBuilder, spark: Any) -> None:
     builder.create(_ID)
     with pytest.raises(InvalidArgumentError, match="road must be 'auto', 'native' or 'arrow', not 'fast'"):
-        open_table(builder.root).scan().to_spark(spark, road="fast")
+        open_table(builder.root).scan().to_spark(spark, road="fast")  # type: ignore[arg-type]
     assert collect(open_table(builder.root).scan().to_spark(spark, road="native")).num_rows == 0
     assert open_table(builder.root).scan().explain(spark).endswith("no file is read")

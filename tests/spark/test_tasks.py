@@ -17,6 +17,7 @@ import pytest
 
 import deltaberg.spark
 from deltaberg import Scan, open_table
+from deltaberg.choices import Planning
 from deltaberg.files import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.read.task_frames import partition_keys
@@ -234,7 +235,7 @@ def test_a_vast_table_is_expected_to_be_vast(spark: Any, builder: DeltaBuilder) 
 @needs_native
 @pytest.mark.parametrize("planning", ["driver", "executors"])
 def test_a_large_table_is_not_broadcast_after_the_shuffle_of_its_tasks(
-    planning: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planning: Planning, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark plans again after the shuffle, when it knows how small the tasks are."""
     _as_rows(monkeypatch)

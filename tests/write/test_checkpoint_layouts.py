@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable
+from deltaberg.choices import CheckpointFormat, CheckpointNaming
 from deltaberg.delta import CheckpointLayout
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.checkpoint.layout import check_layout
@@ -126,7 +127,9 @@ def test_a_second_checkpoint_is_made_from_every_form(builder: DeltaBuilder) -> N
 @pytest.mark.req("DL-CKPT-13", half="writer")
 @pytest.mark.parametrize("spec", [1, 2])
 @pytest.mark.parametrize("naming", ["classic", "multipart", "uuid"])
-def test_the_matrix_of_specifications_and_names(builder: DeltaBuilder, spec: int, naming: str) -> None:
+def test_the_matrix_of_specifications_and_names(
+    builder: DeltaBuilder, spec: Literal[1, 2], naming: CheckpointNaming
+) -> None:
     parts = 2 if naming == "multipart" else 1
     if (spec, naming) in ((1, "uuid"), (2, "multipart")):
         with pytest.raises(InvalidArgumentError, match=r"follows specification [12]"):
@@ -171,7 +174,7 @@ def test_specification_2_needs_its_feature(protocol: Protocol, allowed: bool) ->
 @pytest.mark.req("DL-CKPT-28", "DL-CKPT-29", "DL-CKPT-30", "DL-CKPT-31", "DL-CKPT-32", half="writer")
 @pytest.mark.parametrize("form", ["parquet", "json"])
 @pytest.mark.parametrize("most", [30, 100, 1000])
-def test_sidecars_hold_the_files_and_nothing_else(builder: DeltaBuilder, form: str, most: int) -> None:
+def test_sidecars_hold_the_files_and_nothing_else(builder: DeltaBuilder, form: CheckpointFormat, most: int) -> None:
     adds = [builder.add(path=f"{number}.parquet", stats="none") for number in range(100)]
     builder.create(ID, *adds, {"txn": {"appId": "a", "version": 1}}, protocol=builder.features("v2Checkpoint"))
     layout = CheckpointLayout(spec=2, naming="uuid", format=form, files_per_sidecar=most)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
+from deltaberg.choices import Format
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_format", "formats_at", "only_format", "open_table"]
 
 #: The entry by which the directory of a table of each format is recognized.
-_MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
+_MARKS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
 _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
@@ -54,7 +55,7 @@ def open_table(
 @overload
 def open_table(
     location: str | os.PathLike[str],
-    format: str | None = ...,
+    format: Format | None = ...,
     *,
     version: int | None = ...,
     snapshot_id: int | None = ...,
@@ -70,7 +71,7 @@ def open_table(
 @public
 def open_table(
     location: str | os.PathLike[str],
-    format: str | None = None,
+    format: Format | None = None,
     *,
     version: int | None = None,
     snapshot_id: int | None = None,
@@ -128,12 +129,13 @@ def open_table(
     return open_iceberg_table(location, options)
 
 
-def checked_format(format: object) -> str | None:
+def checked_format(format: object) -> Format | None:
     """Return the name of a format in lower case; None for None."""
     if format is None:
         return None
     given = format.lower() if isinstance(format, str) else format
-    return checked_choice("format", given, tuple(_MARKS), "leave it out to have the directory inspected")
+    chosen: Format = checked_choice("format", given, get_args(Format), "leave it out to have the directory inspected")
+    return chosen
 
 
 def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:

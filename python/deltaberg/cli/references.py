@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import click
 
+from deltaberg.choices import IfExists
 from deltaberg.cli.options import write_command
 from deltaberg.cli.output import progress
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
 from deltaberg.whole_numbers import whole_number
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["REFERENCE_CHANGES", "Change", "cherry_pick", "publish", "reference_options"]
 
@@ -69,7 +67,7 @@ def reference_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-ref-age-ms", type=number, metavar="MS", help="How old a branch or a tag becomes."),
         click.option(
             "--if-exists",
-            type=click.Choice(("error", "ignore", "replace")),
+            type=click.Choice(get_args(IfExists)),
             help="With create-branch and create-tag: what is done if there is one; error by default.",
         ),
         click.option(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from deltaberg.choices import Format, IfExists, Strategy
 from deltaberg.cli.column_types import columns_of
 from deltaberg.cli.format_options import commit_options, is_iceberg
 from deltaberg.cli.options import pairs, write_command
@@ -46,7 +47,7 @@ def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
     """Add the option that says whether files are written anew."""
     return click.option(
         "--strategy",
-        type=click.Choice(("merge-on-read", "copy-on-write")),
+        type=click.Choice(get_args(Strategy)),
         help="By hiding rows, or by writing files anew; by default as the table says.",
     )(function)
 
@@ -63,12 +64,12 @@ def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--name", metavar="TEXT", help="The name of the table in its metadata (Delta).")
 @click.option("--description", metavar="TEXT", help="The description of the table in its metadata.")
 @click.option(
-    "--table-format", type=click.Choice(("delta", "iceberg")), default="delta", show_default=True, help="The format."
+    "--table-format", type=click.Choice(get_args(Format)), default="delta", show_default=True, help="The format."
 )
 @click.option("--sort-by", multiple=True, metavar="NAME", help="A column to sort by (Iceberg); may be repeated.")
 @click.option(
     "--if-exists",
-    type=click.Choice(("error", "ignore", "replace")),
+    type=click.Choice(get_args(IfExists)),
     default="error",
     show_default=True,
     help="What becomes of a table that is there already.",

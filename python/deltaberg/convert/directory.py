@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, get_args
 
+from deltaberg.choices import ConvertMode, PartitionStrategy
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.schema import Struct
 from deltaberg.signatures import public
@@ -14,17 +15,14 @@ from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_f
 
 __all__ = ["convert_to_delta"]
 
-_MODES = ("error", "ignore")
-_STRATEGIES = ("hive", "directory")
-
 
 @public
 def convert_to_delta(
     target: str | os.PathLike[str],
     *,
     partition_by: Struct | Any = None,
-    partition_strategy: Literal["hive", "directory"] = "hive",
-    mode: Literal["error", "ignore"] = "error",
+    partition_strategy: PartitionStrategy = "hive",
+    mode: ConvertMode = "error",
     name: str | None = None,
     description: str | None = None,
     properties: Mapping[str, Any] | None = None,
@@ -104,8 +102,9 @@ def convert_to_delta(
     from deltaberg.delta.table import open_delta_table
     from deltaberg.schema.from_arrow import as_table_schema
 
-    checked_choice("mode", mode, _MODES, "leave it out to have a table that is there reported")
-    checked_choice("partition_strategy", partition_strategy, _STRATEGIES, "leave it out for names such as day=1")
+    checked_choice("mode", mode, get_args(ConvertMode), "leave it out to have a table that is there reported")
+    strategies = get_args(PartitionStrategy)
+    checked_choice("partition_strategy", partition_strategy, strategies, "leave it out for names such as day=1")
     if properties is not None and configuration is not None:
         raise InvalidArgumentError("properties and configuration are the same", hint="pass one of them")
     options = OpenOptions(storage_options=storage_options, timezone=timezone)

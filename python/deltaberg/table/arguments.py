@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
+from deltaberg.choices import IfExists
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import parse_timestamp
 from deltaberg.lossless_json import has_lone_surrogate
@@ -41,7 +42,6 @@ __all__ = [
 Instant = dt.datetime | dt.date | str
 #: The location map that a table derives by itself.
 AUTO = "auto"
-_IF_EXISTS = ("error", "ignore", "replace")
 #: More than three years; Python cannot wait for much longer.
 _MOST_SECONDS = 100_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -201,7 +201,7 @@ def checked_note(name: str, value: Any, hint: str) -> str | None:
     return value if value is None or (isinstance(value, str) and not value) else checked_text(name, value, hint)
 
 
-def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> str:
+def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> Any:
     """Refuse what is not one of some texts.
 
     Examples
@@ -217,8 +217,9 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
 
 def check_if_exists(value: object) -> None:
     """Refuse what does not say what becomes of a table that is there already."""
-    if not isinstance(value, str) or value not in _IF_EXISTS:
-        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {value!r:.200}")
+    known = get_args(IfExists)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidArgumentError(f"if_exists must be one of {', '.join(known)}, not {value!r:.200}")
 
 
 def checked_flag(name: str, value: Any) -> bool:

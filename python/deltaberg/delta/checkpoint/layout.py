@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from deltaberg.choices import CheckpointFormat, CheckpointNaming
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.names import checkpoint_name
@@ -16,8 +18,6 @@ __all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout"]
 
 #: How many file actions a sidecar holds by default: a row group of them.
 FILES_PER_SIDECAR = 1 << 17
-_NAMINGS = ("classic", "multipart", "uuid")
-_FORMATS = ("parquet", "json")
 _MOST_PARTS = 1_000_000
 
 
@@ -56,18 +56,19 @@ class CheckpointLayout:
     'parquet'
     """
 
-    spec: int = 1
-    naming: str = "classic"
-    format: str = "parquet"
+    spec: Literal[1, 2] = 1
+    naming: CheckpointNaming = "classic"
+    format: CheckpointFormat = "parquet"
     parts: int = 1
     files_per_sidecar: int | None = None
     embed: bool = False
 
     def __post_init__(self) -> None:
-        if type(self.spec) is not int or self.spec not in (1, 2):
-            raise InvalidArgumentError(f"spec must be 1 or 2, not {self.spec!r:.200}")
-        checked_choice("naming", self.naming, _NAMINGS, "leave it out for the classic name")
-        checked_choice("format", self.format, _FORMATS, "leave it out for Parquet")
+        spec: object = self.spec
+        if type(spec) is not int or spec not in (1, 2):
+            raise InvalidArgumentError(f"spec must be 1 or 2, not {spec!r:.200}")
+        checked_choice("naming", self.naming, get_args(CheckpointNaming), "leave it out for the classic name")
+        checked_choice("format", self.format, get_args(CheckpointFormat), "leave it out for Parquet")
         checked_flag("embed", self.embed)
         if self.spec == 1 and self.naming == "uuid":
             raise InvalidArgumentError(

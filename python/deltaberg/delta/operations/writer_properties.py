@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from deltaberg.choices import Codec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write import ParquetOptions, leaf_columns
@@ -77,9 +78,10 @@ def row_group_size(text: str) -> int | None:
     return size
 
 
-def _codec(text: str) -> str:
+def _codec(text: str) -> Codec:
+    """Return the codec with a name, which `ParquetOptions` checks."""
     name = text.strip().lower()
-    return _SPELLINGS.get(name, name)
+    return cast("Codec", _SPELLINGS.get(name, name))
 
 
 def _in_file(table: Snapshot, options: ParquetOptions) -> ParquetOptions:
@@ -87,7 +89,8 @@ def _in_file(table: Snapshot, options: ParquetOptions) -> ParquetOptions:
     codecs, chosen = options.compression, options.dictionary
     if isinstance(codecs, Mapping):
         named = {path: codec for name, codec in codecs.items() if name for path in _paths(table, name)}
-        options = replace(options, compression={"": options.main_codec, **named})
+        named[""] = options.main_codec
+        options = replace(options, compression=named)
     if isinstance(chosen, Sequence):
         options = replace(options, dictionary=[path for name in chosen for path in _paths(table, name)])
     return options

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
 from deltaberg.files.write.dictionaries import columns_without_dictionary, holds_negative_zero
 from deltaberg.files.write.footers import FooterFacts, footer_facts, parquet_leaves
@@ -25,8 +26,15 @@ from deltaberg.storage import OutputFile, Storage
 
 __all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
 
-#: The codecs of Parquet that every reader of tables knows, and the suffix that they give to names of files.
-CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "brotli": ".br", "none": ""}
+#: The suffixes that codecs give to names of files.
+CODECS: dict[Codec, str] = {
+    "snappy": ".snappy",
+    "zstd": ".zstd",
+    "gzip": ".gz",
+    "lz4": ".lz4",
+    "brotli": ".br",
+    "none": "",
+}
 _KNOWN = inspect.signature(pq.ParquetWriter.__init__).parameters
 #: pyarrow 16 stores decimals as bytes of a fixed length, which all readers know as well.
 _STORES_INTEGERS = "store_decimal_as_integer" in _KNOWN
@@ -68,7 +76,7 @@ class ParquetOptions:
         Bytes of a Bloom filter at most.
     """
 
-    compression: str | Mapping[str, str] = "snappy"
+    compression: Codec | Mapping[str, Codec] = "snappy"
     compression_level: int | None = None
     dictionary: bool | Sequence[str] | None = None
     row_group_size: int = 64 << 20
@@ -77,7 +85,7 @@ class ParquetOptions:
     dictionary_page_size: int | None = None
     write_batch_size: int | None = None
     page_rows: int | None = None
-    page_version: str = "1.0"
+    page_version: PageVersion = "1.0"
     bloom_filters: Mapping[str, float] = field(default_factory=dict)
     bloom_filter_size: int = 1 << 20
 
@@ -88,7 +96,7 @@ class ParquetOptions:
                 raise InvalidArgumentError(f"{codec!r:.200} is not a codec", hint=f"known are {', '.join(CODECS)}")
         _check_dictionary(self.dictionary)
         version: object = self.page_version
-        if not isinstance(version, str) or version not in ("1.0", "2.0"):
+        if not isinstance(version, str) or version not in get_args(PageVersion):
             raise InvalidArgumentError(f"page_version is {version!r:.200}", hint="pass 1.0 or 2.0 as text")
         hint = "pass a mapping of paths of columns to numbers between 0 and 1"
         for path, share in _by_path("bloom_filters", self.bloom_filters, hint).items():
@@ -143,7 +151,7 @@ class ParquetOptions:
         return {"bloom_filter_options": found} if found and "bloom_filter_options" in _KNOWN else {}
 
     @property
-    def main_codec(self) -> str:
+    def main_codec(self) -> Codec:
         """The codec of columns for which no other is named."""
         return self.compression if isinstance(self.compression, str) else self.compression.get("", "snappy")
 
@@ -242,16 +250,14 @@ class FileForm:
     def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form, for a file that begins with these stored rows."""
         options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
-        codec = self.options.compression
-        if not isinstance(codec, str):
-            codec = {path: codec.get(path, self.options.main_codec) for path in self._leaves}
+        named, codec = self.options.compression, self.options.main_codec
         if self.options.compression_level is not None:
             options["compression_level"] = self.options.compression_level
         return pq.ParquetWriter(
             sink,
             self.schema,
             version="2.6",
-            compression=codec,
+            compression=codec if isinstance(named, str) else {path: named.get(path, codec) for path in self._leaves},
             use_dictionary=self._dictionary(first, negative_zeros),
             store_schema=False,
             data_page_version=self.options.page_version,

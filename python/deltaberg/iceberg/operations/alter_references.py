@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
+from deltaberg.choices import IfExists
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.updates import Update
@@ -104,7 +105,7 @@ class ReferenceChanges:
         name: str,
         snapshot_id: int | None = None,
         *,
-        if_exists: str = "error",
+        if_exists: IfExists = "error",
         max_ref_age_ms: int | None = None,
         min_snapshots_to_keep: int | None = None,
         max_snapshot_age_ms: int | None = None,
@@ -140,7 +141,7 @@ class ReferenceChanges:
         name: str,
         snapshot_id: int | None = None,
         *,
-        if_exists: str = "error",
+        if_exists: IfExists = "error",
         max_ref_age_ms: int | None = None,
     ) -> Alteration:
         """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""

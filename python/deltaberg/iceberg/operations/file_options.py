@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write import FORMS, OrcOptions, ParquetOptions
 from deltaberg.iceberg.metadata.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
@@ -21,7 +22,8 @@ FORMAT = "write.format.default"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
 _PAGE_ROWS, _ROW_GROUP_ROWS = "write.parquet.page-row-limit", "write.parquet.row-group-limit"
 _PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
-_PAGE_VERSION, _PAGE_VERSIONS = "write.parquet.page-version", {"v1": "1.0", "v2": "2.0"}
+_PAGE_VERSION = "write.parquet.page-version"
+_PAGE_VERSIONS: dict[str, PageVersion] = {"v1": "1.0", "v2": "2.0"}
 _FILTER_SIZE = "write.parquet.bloom-filter-max-bytes"
 _STRIPE, _DEFAULT_STRIPE = "write.orc.stripe-size-bytes", 64 << 20
 _STRATEGY, _STRATEGIES = "write.orc.compression-strategy", ("speed", "compression")
@@ -29,7 +31,7 @@ _ORC_FILTERED, _ORC_POSITIVES = "write.orc.bloom.filter.columns", "write.orc.blo
 _DELETE_FORMAT, _DELETE_TARGET = "write.delete.format.default", "write.delete.target-file-size-bytes"
 _DEFAULT_DELETE_TARGET = 64 << 20
 #: The codecs of each format, by their names here; the first is the default of the format.
-_CODECS = {
+_CODECS: dict[str, tuple[Codec, ...]] = {
     "parquet": ("zstd", "gzip", "snappy", "lz4", "brotli", "none"),
     "orc": ("gzip", "zstd", "snappy", "lz4", "none"),
     "avro": ("gzip", "zstd", "snappy", "none"),
@@ -130,7 +132,7 @@ def file_options(metadata: TableMetadata, form: str, options: RowOptions) -> Par
     return _orc_options(properties, codec) if form == "orc" else ParquetOptions(codec, level)
 
 
-def _parquet_options(properties: Mapping[str, str], codec: str, level: int | None) -> ParquetOptions:
+def _parquet_options(properties: Mapping[str, str], codec: Codec, level: int | None) -> ParquetOptions:
     version = properties.get(_PAGE_VERSION, "v1").strip().lower()
     if version not in _PAGE_VERSIONS:
         raise _wrong(_PAGE_VERSION, version, "v1 or v2")
@@ -148,7 +150,7 @@ def _parquet_options(properties: Mapping[str, str], codec: str, level: int | Non
     )
 
 
-def _orc_options(properties: Mapping[str, str], codec: str) -> OrcOptions:
+def _orc_options(properties: Mapping[str, str], codec: Codec) -> OrcOptions:
     strategy = properties.get(_STRATEGY, _STRATEGIES[0]).strip().lower()
     if strategy not in _STRATEGIES:
         raise _wrong(_STRATEGY, strategy, " or ".join(_STRATEGIES))
@@ -184,7 +186,7 @@ def _share(properties: Mapping[str, str], name: str, default: str) -> float:
     return share
 
 
-def _codec(form: str, what: str, text: str) -> str:
+def _codec(form: str, what: str, text: str) -> Codec:
     """Return a codec of a format by its name here.
 
     Parameters
@@ -193,8 +195,9 @@ def _codec(form: str, what: str, text: str) -> str:
         What names the codec.
     """
     found = text.strip().lower()
-    codec = (_SPELLINGS | (_PARQUET_SPELLINGS if form == "parquet" else {})).get(found, found)
-    if codec not in _CODECS[form]:
+    named = (_SPELLINGS | (_PARQUET_SPELLINGS if form == "parquet" else {})).get(found, found)
+    codec = next((known for known in _CODECS[form] if known == named), None)
+    if codec is None:
         raise InvalidArgumentError(
             f"{what} is {text!r:.40}, which is not a codec of {_NAMES[form]} files",
             hint=f"{_NAMES[form]} files are written with {', '.join(_CODECS[form])}",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
+from deltaberg.choices import IfExists
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.expressions import format_instant
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -23,8 +24,6 @@ __all__ = [
     "rollback_target",
     "set_branch",
 ]
-
-_IF_EXISTS = ("error", "ignore", "replace")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Retention:
 
 
 def new_reference(
-    metadata: TableMetadata, name: str, kind: str, snapshot_id: int | None, retention: Retention, if_exists: str
+    metadata: TableMetadata, name: str, kind: str, snapshot_id: int | None, retention: Retention, if_exists: IfExists
 ) -> SetSnapshotRef | None:
     """Return the change that creates a branch or a tag, or puts one elsewhere; None if there is nothing to change.
 
@@ -78,7 +77,7 @@ def new_reference(
     VersionNotFoundError
         The table has no such snapshot.
     """
-    checked_choice("if_exists", if_exists, _IF_EXISTS, "leave it out to refuse a name that is taken")
+    checked_choice("if_exists", if_exists, get_args(IfExists), "leave it out to refuse a name that is taken")
     checked_text("the name of a reference", name, "pass a name such as audit")
     old = metadata.all_refs.get(name)
     if old is not None and (if_exists == "error" or old.type != kind):

@@ -7,13 +7,14 @@ crosses into the JVM. *Native*: Spark's own reader decodes the files, where it g
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from deltaberg.choices import Road
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.native import NativePlan, plan_native
 from deltaberg.spark.read.fused_frames import note_fused
@@ -27,13 +28,12 @@ from deltaberg.table.read.sharing import BoundScan, bound_scan, planning_pieces
 
 __all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]
 
-_ROADS = ("auto", "native", "arrow")
 _MARKED = st.StructType([st.StructField(MARK_COLUMN, st.BooleanType())])
 
 
-def scan_to_spark(scan: Scan, spark: object, road: str = "auto") -> DataFrame:
+def scan_to_spark(scan: Scan, spark: object, road: Road = "auto") -> DataFrame:
     """Return the rows of a scan as a DataFrame; `Scan.to_spark` says what ``road`` means."""
-    checked_choice("road", road, _ROADS, "leave it out to let the scan choose")
+    checked_choice("road", road, get_args(Road), "leave it out to let the scan choose")
     facts = _checked_session(scan, spark)
     bound = bound_scan(scan)
     pieces = None if road == "native" else planning_pieces(bound)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from pyspark.sql.types import (
     ArrayType,
@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from deltaberg.api import create_table
+from deltaberg.choices import IfExists
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.delta.table import DeltaTable as Table
@@ -205,7 +206,7 @@ class DeltaTableBuilder(Generic[_Opened]):
             cluster_by=list(self._cluster_by),
             properties=self._properties,
             description=self._comment,
-            if_exists=cast("Literal['error', 'ignore', 'replace']", self._if_exists.removeprefix("must ")),
+            if_exists=cast("IfExists", self._if_exists.removeprefix("must ")),
             storage_options=self._store,
         )
         return self._opened(self._location, self._store)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 
+from deltaberg.choices import Planning
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import instead, public
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
 __all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
-
-_PLANNING = ("auto", "driver", "executors")
 
 
 @public
@@ -44,7 +43,7 @@ class ScanOptions:
     memory: int = 0
     split_size: int = 0
     timezone: str = "UTC"
-    planning: str = "auto"
+    planning: Planning = "auto"
 
     def __post_init__(self) -> None:
         least = {"batch_size": (1, "a batch has at least one row")}
@@ -52,7 +51,7 @@ class ScanOptions:
             number = checked_number(name, getattr(self, name), *least.get(name, (0, "0 means the default")))
             object.__setattr__(self, name, number)
         zone_of(self.timezone)
-        checked_choice("planning", self.planning, _PLANNING, "leave it out to let the scan choose")
+        checked_choice("planning", self.planning, get_args(Planning), "leave it out to let the scan choose")
 
     @property
     def readers(self) -> int:
@@ -68,7 +67,7 @@ class ScanExecution(TypedDict, total=False):
     memory: int
     split_size: int
     timezone: str
-    planning: str
+    planning: Planning
 
 
 def processors() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.choices import Road
 from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import TRUE, Filter, as_filter, bind
 from deltaberg.files import ReadCounters
@@ -287,7 +288,7 @@ class Scan:
         """
         return self._extreme(column, largest=True)
 
-    def to_spark(self, spark: SparkSession, road: str = "auto") -> DataFrame:
+    def to_spark(self, spark: SparkSession, road: Road = "auto") -> DataFrame:
         """Return the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`).
 
         Parameters

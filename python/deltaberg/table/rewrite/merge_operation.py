@@ -6,10 +6,11 @@ import datetime as dt
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
+from deltaberg.choices import WhenMatched, WhenNotMatched
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
@@ -207,8 +208,8 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     InvalidArgumentError
         There are no keys, nothing is to be done, or an argument is not valid.
     """
-    checked_choice("when_matched", when_matched, ("update", "ignore"), "leave it out to update")
-    checked_choice("when_not_matched", when_not_matched, ("insert", "ignore"), "leave it out to insert")
+    checked_choice("when_matched", when_matched, get_args(WhenMatched), "leave it out to update")
+    checked_choice("when_not_matched", when_not_matched, get_args(WhenNotMatched), "leave it out to insert")
     if not isinstance(keys, Collection) or not keys:
         raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
     if (when_matched, when_not_matched) == ("ignore", "ignore"):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from deltaberg.choices import Strategy
 from deltaberg.table.arguments import checked_choice
 
 __all__ = ["COPY_ON_WRITE", "MERGE_ON_READ", "checked_strategy"]
 
 #: Rows are hidden, and their files stay; or their files are written anew without them.
-MERGE_ON_READ, COPY_ON_WRITE = "merge-on-read", "copy-on-write"
+MERGE_ON_READ: Strategy
+COPY_ON_WRITE: Strategy
+MERGE_ON_READ, COPY_ON_WRITE = get_args(Strategy)
 
 
 def checked_strategy(wanted: str | None) -> None:
@@ -19,4 +24,4 @@ def checked_strategy(wanted: str | None) -> None:
         There is no such strategy.
     """
     if wanted is not None:
-        checked_choice("strategy", wanted, (MERGE_ON_READ, COPY_ON_WRITE), "leave it out for the table's")
+        checked_choice("strategy", wanted, get_args(Strategy), "leave it out for the table's")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
+from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.files.write import CODECS
 from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.table.arguments import checked_flag, checked_number, zone_of
 
 __all__ = ["RowOptions", "naming_overwrite"]
-
-_SCHEMA_MODES = ("merge", "overwrite")
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class RowOptions:
     def __post_init__(self) -> None:
         if self.schema_mode is not None:
             mode: object = self.schema_mode
-            if not isinstance(mode, str) or mode not in _SCHEMA_MODES:
+            if not isinstance(mode, str) or mode not in get_args(SchemaMode):
                 raise InvalidArgumentError(
                     f"schema_mode must be merge or overwrite, not {mode!r:.200}",
                     hint="leave it out to refuse columns that the table lacks",
@@ -69,8 +67,9 @@ class RowOptions:
         if self.target_file_size is not None:
             size = checked_number("target_file_size", self.target_file_size, 1, "pass a number of bytes")
             object.__setattr__(self, "target_file_size", size)
-        if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
-            raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
+        if self.compression is not None and str(self.compression).lower() not in get_args(Compression):
+            known = ", ".join(get_args(Codec))
+            raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {known}")
 
 
 @contextmanager
