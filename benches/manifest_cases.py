@@ -25,7 +25,9 @@ _Writer = Callable[[Path, Path, bool], Callable[[], object]]
 
 
 def _source(root: Path) -> Any:
-    return warm()(root).scan().source
+    from deltaberg.table.read.scan import bound_scan
+
+    return bound_scan(warm()(root).scan()).source
 
 
 def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:

@@ -23,7 +23,8 @@ from deltaberg.files.read.delete_cache import KeptReads
 from deltaberg.schema import Field, Primitive
 from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import grouped_tasks
 from tests.support.effort import unhurried
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder

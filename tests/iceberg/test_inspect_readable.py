@@ -14,6 +14,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.iceberg.inspect.partitions import content_sums
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.table.read.scan import bound_scan
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
 _LONG, _DOUBLE = struct.Struct("<q").pack, struct.Struct("<d").pack
@@ -175,7 +176,9 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
         sums = {name: value for name, value in row.items() if name not in ("partition", "spec_id", "last_updated_at")}
         assert sums == {name: wanted[key][name] for name in sums}
         assert row["last_updated_at"].timestamp() * 1000 == times[row["last_updated_snapshot_id"]]
-    sums = {row["content"]: row for row in content_sums(cast(IcebergSource, table.scan().source)).to_pylist()}
+    sums = {
+        row["content"]: row for row in content_sums(cast(IcebergSource, bound_scan(table.scan()).source)).to_pylist()
+    }
     for content, prefix in enumerate(("", "position_delete_", "equality_delete_")):
         for name, total in (("files", "file_count"), ("rows", "record_count")):
             expected = sum(one[f"{prefix}{total}"] for one in wanted.values())

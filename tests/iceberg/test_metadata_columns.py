@@ -9,6 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError
+from deltaberg.table.read.scan import bound_scan
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import Road
 
@@ -32,7 +33,7 @@ def _table(tmp_path: Path, format: str = "parquet") -> tuple[IcebergBuilder, lis
 @pytest.mark.req("BEY-46")
 def test_reserved_ids(tmp_path: Path) -> None:
     builder, _ = _table(tmp_path)
-    source = open_table(builder.root, "iceberg").scan().source
+    source = bound_scan(open_table(builder.root, "iceberg").scan()).source
     assert {child.name: child.id for child in source.hidden} == {
         "_file": 2147483646,
         "_pos": 2147483645,
@@ -40,7 +41,7 @@ def test_reserved_ids(tmp_path: Path) -> None:
         "_spec_id": 2147483643,
         "_partition": 2147483642,
     }
-    changes = open_table(builder.root, "iceberg").changes(None).output
+    changes = bound_scan(open_table(builder.root, "iceberg").changes(None)).output
     assert {child.name: child.id for child in changes if child.name.startswith("_c") and child.id is not None} == {
         "_change_type": 2147483543,
         "_change_ordinal": 2147483542,

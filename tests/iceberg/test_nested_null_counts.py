@@ -31,7 +31,7 @@ def test_files_are_ruled_out(kind: str, format: str, tmp_path: Path) -> None:
         metrics = {} if nulls is None else {"null_value_counts": {2: nulls}}
         builder.commit(builder.data(rows, format=format, metrics=metrics))
     table = open_table(builder.root)
-    planned = {text: table.scan(filter=text).plan.files.num_rows for text in ("x IS NULL", "x IS NOT NULL")}
+    planned = {text: table.scan(filter=text).files().num_rows for text in ("x IS NULL", "x IS NOT NULL")}
     assert planned == {"x IS NULL": 3, "x IS NOT NULL": 3}
     assert table.scan(filter="x IS NULL").to_arrow().num_rows == 4
     assert table.scan(filter="x IS NOT NULL").to_arrow().num_rows == 4

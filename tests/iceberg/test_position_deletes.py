@@ -12,7 +12,8 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError, SpecViolationError
 from deltaberg.files import tasks_of
-from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import grouped_tasks
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder

@@ -13,6 +13,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.deletes.index import row_codes
+from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.entries import added, entry, latest_list, read_entries, rewrite_avro
 from tests.support.iceberg_builder import PATH_ID, IcebergBuilder, IcebergFile
 from tests.support.roads import Road, by_every_road
@@ -38,7 +39,7 @@ def test_added_entries_inherit(tmp_path: Path) -> None:
     found = [(row["sequence_number"], row["file_sequence_number"], row["snapshot_id"]) for row in read_entries(builder)]
     assert found == [(5, 5, 7), (3, 3, 44)]
     column = "row_commit_version"
-    files = open_table(builder.root).scan().plan.files
+    files = bound_scan(open_table(builder.root).scan()).plan.files
     assert files.column(column).to_pylist() == [5, 3]
 
 
@@ -121,7 +122,7 @@ def test_an_upgraded_table(tmp_path: Path, rewritten: bool) -> None:
     builder.write()
     table = open_table(builder.root, "iceberg")
     assert table.format_version == 2
-    assert table.scan().plan.files.column("row_commit_version").to_pylist() == [0, 0]
+    assert bound_scan(table.scan()).plan.files.column("row_commit_version").to_pylist() == [0, 0]
     assert _ids(builder.root) == [1, 2, 2, 3]
     before = list(builder._manifests[1001])
     if rewritten:

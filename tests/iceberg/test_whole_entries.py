@@ -21,6 +21,7 @@ from deltaberg.iceberg.manifests.manifests import read_manifest
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import FIELD_ID, Struct
+from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.entries import list_rows, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder
 
@@ -92,7 +93,7 @@ def _snapshots(conformance: Path) -> Iterator[IcebergSource]:
     for entry in index.values():
         if entry["format"] == "iceberg":
             table = open_table(conformance / entry["dir"], format="iceberg", location_map="auto")
-            source = table.scan().source
+            source = bound_scan(table.scan()).source
             assert isinstance(source, IcebergSource)
             for snapshot in table.snapshots:
                 yield source.at(snapshot)
@@ -157,7 +158,7 @@ def test_values_are_returned_as_they_are_stored(tmp_path: Path) -> None:
 
     rewrite_avro(path, record=upper)
     (row,) = list_rows(builder)
-    source = open_table(builder.root).scan().source
+    source = bound_scan(open_table(builder.root).scan()).source
     assert isinstance(source, IcebergSource)
     partition = partition_struct(source.reader.spec_of(row["partition_spec_id"]), source.reader.schemas)
     (stored,) = read_manifest(path.read_bytes(), row, partition, WHOLE_ENTRIES).to_pylist()

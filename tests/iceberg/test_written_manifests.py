@@ -27,6 +27,7 @@ from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct
+from deltaberg.table.read.scan import bound_scan
 
 _SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"d","required":false,"type":"date"}]}'
 _SPEC = PartitionSpec(3, (PartitionField((1,), 1000, "d", "identity"),))
@@ -61,7 +62,7 @@ def _snapshots(conformance: Path) -> Iterator[IcebergSource]:
     for entry in index.values():
         if entry["format"] == "iceberg":
             table = open_table(conformance / entry["dir"], format="iceberg", location_map="auto")
-            source = table.scan().source
+            source = bound_scan(table.scan()).source
             assert isinstance(source, IcebergSource)
             for snapshot in table.snapshots:
                 yield source.at(snapshot)

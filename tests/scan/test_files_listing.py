@@ -8,7 +8,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.schema import join_name, split_name
 from deltaberg.table.read.plan import split_files
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table.read.scan import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids
 
@@ -89,7 +89,7 @@ def test_an_explanation_has_the_numbers_of_the_text(described: DeltaBuilder) -> 
     assert (found.columns, found.constants) == (("id",), ("part",))
     assert (found.residual_files, found.deletion_vectors, found.deleted_rows, found.limit) == (2, 1, 1, None)
     sizes = scan.files()["file_size_in_bytes"].to_pylist()
-    tasks = split_files(scan.plan, 100, bound_scan(scan).constants)
+    tasks = split_files(bound_scan(scan).plan, 100, bound_scan(scan).constants)
     assert found.tasks == sum(-(-size // 100) for size in sizes) == tasks.num_rows
     assert f"  tasks:                 {found.tasks}\n" in str(found)
     assert scan.explain() == str(found)

@@ -17,7 +17,9 @@ from pyarrow import orc
 
 from deltaberg import Scan, open_table
 from deltaberg.table import FILE_NUMBER
-from deltaberg.table.read.sharing import BoundScan, bound_scan, planning_pieces, scan_of
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import planning_pieces
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
@@ -103,7 +105,7 @@ def _check_addresses(bound: BoundScan, found: pa.Table) -> None:
     number, position = (child.name for child in bound.address)
     assert found.schema.field(number).type == found.schema.field(position).type == pa.int64()
     numbers = bound.plan.files.column(FILE_NUMBER).to_pylist()
-    formats = scan_of(bound).files().select(["file_path", "file_format"]).to_pylist()
+    formats = Scan(bound).files().select(["file_path", "file_format"]).to_pylist()
     files = dict(zip(numbers, (_stored(*file.values()) for file in formats), strict=True))
     rows = found.to_pylist()
     assert len({(row[number], row[position]) for row in rows}) == len(rows)
@@ -119,7 +121,7 @@ def test_rows_are_where_their_addresses_say(format: str, road: Road, rng: random
         table = _TABLES[format](tmp_path / str(attempt), rng)
         for scan in _scans(table, rng, 3 if road.spark else 15):
             bound = bound_scan(scan).with_addresses()
-            found = road.table(scan_of(bound))
+            found = road.table(Scan(bound))
             _check_addresses(bound, found)
             if format == "delta":
                 road.assert_native()
@@ -133,18 +135,18 @@ def test_rows_are_where_their_addresses_say(format: str, road: Road, rng: random
 def test_addresses_that_are_asked_for_twice(format: str, rng: random.Random, tmp_path: Path) -> None:
     once = bound_scan(_TABLES[format](tmp_path / "t", rng).scan("v >= 2", ["id", "v"])).with_addresses()
     assert once.with_addresses() == once
-    assert scan_of(once.with_addresses()).to_arrow().equals(scan_of(once).to_arrow())
+    assert Scan(once.with_addresses()).to_arrow().equals(Scan(once).to_arrow())
     other = once.with_columns(["v", "id"]).with_addresses()
     assert other.output.names == ["v", "id", *(child.name for child in once.address or ())]
-    _check_addresses(other, scan_of(other).to_arrow())
+    _check_addresses(other, Scan(other).to_arrow())
 
 
 def test_by_the_fused_road(road: Road, rng: random.Random, tmp_path: Path) -> None:
     bound = bound_scan(_iceberg(tmp_path / "t", rng).scan("v >= 2", ["id", "v"])).with_addresses()
     schema = "id long, v long, _file_number long, _row_position long"
-    found = road.fused(scan_of(bound), lambda batches: batches, schema)
+    found = road.fused(Scan(bound), lambda batches: batches, schema)
     _check_addresses(bound, found)
-    assert found.num_rows == scan_of(bound).count() > 0
+    assert found.num_rows == Scan(bound).count() > 0
 
 
 def _file(scan: Any) -> set[str]:
@@ -158,12 +160,12 @@ def test_whole_files_that_a_filter_chose(format: str, road: Road, rng: random.Ra
     for condition in ("p = 1 AND v = 2", "id < 2050 AND p = 0"):
         chosen = bound_scan(table.scan(condition, limit=3))
         whole = chosen.with_addresses().without_filter()
-        assert _file(scan_of(whole)) == _file(scan_of(chosen))
-        found = road.table(scan_of(whole))
+        assert _file(Scan(whole)) == _file(Scan(chosen))
+        found = road.table(Scan(whole))
         _check_addresses(whole, found)
         everything = bound_scan(table.scan()).with_addresses()
         numbers = pa.array(chosen.plan.files.column(FILE_NUMBER).to_pylist(), pa.int64())
-        of_all = scan_of(everything).to_arrow()
+        of_all = Scan(everything).to_arrow()
         expected = of_all.filter(pa.compute.is_in(of_all.column("_file_number"), value_set=numbers))
         assert rows_of(found) == rows_of(expected)
 
@@ -182,10 +184,10 @@ def test_whole_files_lack_what_delete_files_beside_the_filter_delete(tmp_path: P
     table = open_table(builder.root)
     chosen = bound_scan(table.scan("id = 3", ["id", "v"]))
     assert not any(chosen.plan.files.column("delete_files").to_pylist())
-    assert scan_of(chosen.without_filter()).to_arrow().column("id").to_pylist() == [0, 2, 3, 4, 7]
+    assert Scan(chosen.without_filter()).to_arrow().column("id").to_pylist() == [0, 2, 3, 4, 7]
     addressed = chosen.with_addresses().without_filter()
-    _check_addresses(addressed, scan_of(addressed).to_arrow())
-    assert scan_of(chosen).to_arrow().column("id").to_pylist() == [3]
+    _check_addresses(addressed, Scan(addressed).to_arrow())
+    assert Scan(chosen).to_arrow().column("id").to_pylist() == [3]
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
@@ -202,7 +204,7 @@ def test_a_table_may_have_columns_of_these_names(format: str, road: Road, tmp_pa
     bound = bound_scan(open_table(tmp_path / "t").scan("_file_number = 1 AND __file_number = 3")).with_addresses()
     assert bound.address is not None
     assert [child.name for child in bound.address] == ["___file_number", "__row_position"]
-    found = road.rows(scan_of(bound))
+    found = road.rows(Scan(bound))
     assert found == [dict(zip(names, (1, 2, 3), strict=True)) | {"___file_number": 0, "__row_position": 1}]
 
 
@@ -215,7 +217,7 @@ def test_the_recorded_path_stays_as_it_is(tmp_path: Path) -> None:
     paths = ["a b%.parquet", str(outside), str(outside.with_name("c.parquet"))]
     adds = [builder.add(rows, path=path, log_path=log) for path, log in zip(paths, recorded, strict=True)]
     builder.create(rows.schema, *adds)
-    plan = open_table(builder.root).scan().plan
+    plan = bound_scan(open_table(builder.root).scan()).plan
     assert plan.files.column("path").to_pylist() == recorded
     located = plan.located.column("location").to_pylist()
     assert located == [str(builder.root / paths[0]), *paths[1:]]
@@ -223,7 +225,7 @@ def test_the_recorded_path_stays_as_it_is(tmp_path: Path) -> None:
     file: IcebergFile = iceberg.data([{"id": 1}])
     file.path = f"file://{file.path}"
     iceberg.commit(file)
-    plan = open_table(iceberg.root).scan().plan
+    plan = bound_scan(open_table(iceberg.root).scan()).plan
     assert plan.files.column("path").to_pylist() == [file.path]
     assert plan.located.column("location").to_pylist() == [file.path.removeprefix("file://")]
 
@@ -235,4 +237,4 @@ def test_such_scans_travel_with_their_plan(rng: random.Random, tmp_path: Path) -
     assert planning_pieces(chosen) is None
     whole = chosen.without_filter()
     back = pickle.loads(pickle.dumps(whole))
-    assert rows_of(scan_of(back).to_arrow()) == rows_of(scan_of(whole).to_arrow())
+    assert rows_of(Scan(back).to_arrow()) == rows_of(Scan(whole).to_arrow())

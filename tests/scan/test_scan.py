@@ -24,7 +24,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     TableNotFoundError,
 )
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table.read.scan import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of

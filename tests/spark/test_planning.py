@@ -17,7 +17,9 @@ from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
 from deltaberg.files import read_task, tasks_of
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.read import sharing
-from deltaberg.table.read.sharing import BoundScan, bound_scan, file_tasks, planning_pieces, scan_part, share_planning
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import file_tasks, planning_pieces, scan_part, share_planning
 from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
@@ -208,8 +210,8 @@ def test_a_pickled_scan_reads_everything(builder: DeltaBuilder) -> None:
     kept = pickle.loads(pickle.dumps(scan))
     assert sorted(kept.to_arrow().column("id").to_pylist()) == left
     assert kept.count() == len(left)
-    source: Any = scan.source
-    pieces = pa.concat_tables(source.divide(scan.plan.condition).slice(k, 2) for k in (0, 2, 4))
+    source: Any = bound_scan(scan).source
+    pieces = pa.concat_tables(source.divide(bound_scan(scan).plan.condition).slice(k, 2) for k in (0, 2, 4))
     assert sorted(_ids(scan_part(bound_scan(kept), pieces))) == left
 
 

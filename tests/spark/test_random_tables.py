@@ -16,6 +16,7 @@ import pytest
 
 from deltaberg import DeltaTable, Scan, open_table
 from deltaberg.spark.types import spark_schema
+from deltaberg.table.read.scan import bound_scan
 from tests.spark.doors import needs_native, unchanged
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
@@ -125,7 +126,7 @@ def test_every_road(builder: DeltaBuilder, spark: Any, rng: random.Random, mode:
         expected = rows_of(scan.to_arrow())
         assert rows_of(collect(scan.to_spark(spark, road="native"))) == expected, scan
         assert rows_of(collect(scan.to_spark(spark, road="arrow"))) == expected, scan
-        fused = scan.map_in_arrow(spark, unchanged, spark_schema(scan.output))
+        fused = scan.map_in_arrow(spark, unchanged, spark_schema(bound_scan(scan).output))
         assert rows_of(collect(fused)) == expected, scan
     assert table.scan(columns=[]).to_spark(spark, road="native").count() == table.scan().count() > 0
 
@@ -193,6 +194,6 @@ def test_every_road_of_iceberg(spark: Any, rng: random.Random, tmp_path: Path) -
         for scan in (table.scan(), table.scan("p = 1 OR id > 2500"), table.scan("p IS NULL", [*chosen, "_pos"])):
             expected = rows_of(scan.to_arrow())
             assert rows_of(road.table(scan)) == expected, scan
-            assert rows_of(road.fused(scan, unchanged, spark_schema(scan.output))) == expected, scan
+            assert rows_of(road.fused(scan, unchanged, spark_schema(bound_scan(scan).output))) == expected, scan
             native += pc.sum(native_plan(scan, spark, forced=True).files).as_py() or 0
     assert native > 0

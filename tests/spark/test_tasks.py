@@ -23,7 +23,8 @@ from deltaberg.schema import arrow_schema
 from deltaberg.spark.read.task_frames import partition_keys
 from deltaberg.spark.read.tasks import FusedTask, ReadTask
 from deltaberg.spark.types import spark_width
-from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import grouped_tasks
 from tests.spark.doors import needs_native
 from tests.spark.native_road import setting, shown_plan
 from tests.support.delta_builder import DeltaBuilder

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from deltaberg.spark.read.planning import PlannedTasks
 from deltaberg.spark.read.tasks import NUMBER_COLUMN
 from deltaberg.spark.write import row_tasks
-from deltaberg.table.read.sharing import BoundScan
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["Workers"]
 

@@ -19,7 +19,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.storage import open_store, parse_location
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table.read.scan import bound_scan
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road
@@ -150,8 +150,8 @@ def test_secrets_are_not_shown(s3: Bucket, odd: Path) -> None:
         repr(scan),
         scan.explain(),
         repr(bound_scan(scan).read_spec),
-        repr(scan.source),
-        str(scan.plan),
+        repr(bound_scan(scan).source),
+        str(bound_scan(scan).plan),
     ]
     assert not [text for text in shown if "secret-s3" in text]
 

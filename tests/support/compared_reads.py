@@ -15,14 +15,9 @@ import pytest
 from deltaberg import Scan
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files import tasks_of
-from deltaberg.table.read.sharing import (
-    BoundScan,
-    bound_scan,
-    file_tasks,
-    planning_pieces,
-    scan_part,
-    share_planning,
-)
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import file_tasks, planning_pieces, scan_part, share_planning
 from tests.support.roads import Road, collect, collect_in_tasks, same_rows
 
 __all__ = ["ComparedReads", "mark_first_proofs"]
@@ -140,7 +135,7 @@ def _lacks_types(scan: Scan) -> bool:
     from deltaberg.spark.types import spark_schema
 
     try:
-        spark_schema(scan.output)
+        spark_schema(bound_scan(scan).output)
     except UnsupportedFeatureError:
         return True
     return False

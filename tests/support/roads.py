@@ -14,7 +14,7 @@ import pytest
 
 from deltaberg import Scan
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table.read.scan import bound_scan
 
 if TYPE_CHECKING:
     from deltaberg.spark.native import NativePlan

@@ -23,6 +23,7 @@ from deltaberg.errors import (
     SchemaError,
 )
 from deltaberg.iceberg import IcebergTable
+from deltaberg.table.read.scan import bound_scan
 
 pytestmark = pytest.mark.one_backend
 
@@ -85,7 +86,7 @@ def test_files_are_added_where_they_are(tmp_path: Path, version: str) -> None:
     assert [dict(files[path]["lower_bounds"])[1] for path in (one, two)] == [b"\x01" + bytes(7), b"\x04" + bytes(7)]
     assert [len(files[path]["split_offsets"]) for path in (one, two)] == [2, 1]
     assert files[one]["split_offsets"][0] == 4
-    assert table.scan("id > 3").plan.files["path"].to_pylist() == [two]
+    assert bound_scan(table.scan("id > 3")).plan.files["path"].to_pylist() == [two]
     with pytest.raises(InvalidArgumentError, match=r"has the file .* already"):
         table.add_files([one])
     table.add_files([one], check_duplicate_files=False)

@@ -133,7 +133,7 @@ def test_files_of_other_formats_are_known_as_if_written_here(
     assert "schema.name-mapping.default" in other.properties
     got = open_table(tmp_path / "other", "iceberg", validate=True).scan()
     assert repr(got.to_arrow().to_pylist()) == repr(rows.to_pylist())
-    assert [other.scan(where).plan.files.num_rows for where in ("n > 1.5", "s > 'ä'", "d < '2026-01-01'")] == [0, 1, 0]
+    assert [other.scan(where).files().num_rows for where in ("n > 1.5", "s > 'ä'", "d < '2026-01-01'")] == [0, 1, 0]
     if form == "orc" and version == "1":
         wanted = ["id", "d", "g", "n", "s", "r", "k"]
         theirs = StaticTable.from_metadata(other.metadata_location).scan(selected_fields=tuple(wanted)).to_arrow()

@@ -152,7 +152,7 @@ def test_identity_and_wider_types(tmp_path: Path, version: str) -> None:
     got = table.scan().to_arrow().sort_by("id").to_pylist()
     assert [row["id"] for row in got] == [1, 3, 1 << 40]
     assert _as_pyiceberg_reads(table) == got
-    assert table.scan("id = 3").plan.files.num_rows == 1
+    assert table.scan("id = 3").files().num_rows == 1
     table.alter().identify_by().commit()
     assert not table.metadata.current_schema.identifier_field_ids
 

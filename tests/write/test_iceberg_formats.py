@@ -96,7 +96,7 @@ def test_files_have_the_format_of_the_table(tmp_path: Path, form: str, codec: st
     assert _shown(open_table(tmp_path / "t", "iceberg", validate=True).scan("l < 0").to_arrow()) == _shown(
         _rows().slice(1, 1)
     )
-    assert table.scan("id > 2").plan.files.num_rows == 1
+    assert table.scan("id > 2").files().num_rows == 1
     if form == "avro":
         for row in files:
             with open(row["file_path"], "rb") as file:

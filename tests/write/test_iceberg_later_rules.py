@@ -308,7 +308,7 @@ def test_dates_become_timestamps_where_partitions_stay(tmp_path: Path, unit: str
     bounds = {len(dict(row["lower_bounds"])[2]) for row in table.inspect("files").to_pylist()}
     assert bounds == {4, 8}
     scan = table.scan("d < '2020-06-01'")
-    assert (scan.plan.files.num_rows, scan.to_arrow().column("id").to_pylist()) == (1, [1])
+    assert (scan.files().num_rows, scan.to_arrow().column("id").to_pylist()) == (1, [1])
     assert table.scan("d >= '2020-01-01' AND d < '2020-01-02'").count() == 1
     for number, transform in enumerate(("d", "bucket(4, d)")):
         other = _new(tmp_path / str(number), _DATES, partition_by=transform)

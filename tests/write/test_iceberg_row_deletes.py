@@ -28,8 +28,8 @@ from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.transaction.conflict import isolation_level
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage import StoreSpec, parse_location
-from deltaberg.table import Scan, scan_options
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table import scan_options
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite import find_rows
 from tests.storage.conftest import Bucket
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
@@ -66,9 +66,9 @@ def _new(root: Path, version: str, properties: dict[str, str] | None = None, **m
 def _hide_in(transaction: Transaction, *ids: int, replaces: bool = False) -> HiddenRows:
     """Delete the rows with these ids in a part of a transaction."""
     with transaction.operation("delete"):
-        scan = Scan(transaction.source, options=scan_options(None, {}, "UTC"))
+        scan = BoundScan.of(transaction.source, options=scan_options(None, {}, "UTC"))
         wanted = pa.array(ids, pa.int64())
-        found = find_rows(bound_scan(scan), lambda batch: pc.is_in(batch.column(0), value_set=wanted), ["id"])
+        found = find_rows(scan, lambda batch: pc.is_in(batch.column(0), value_set=wanted), ["id"])
         return hide_rows(transaction, found.rows, replaces=replaces)
 
 

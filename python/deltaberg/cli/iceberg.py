@@ -24,9 +24,10 @@ def iceberg_facts(table: IcebergTable) -> dict[str, Any]:
     """Return the facts about a table in a form for programs."""
     from deltaberg import kernels
     from deltaberg.iceberg.inspect.partitions import content_sums
+    from deltaberg.table.read.scan import bound_scan
 
     metadata, snapshot, report = table.metadata, table.snapshot, kernels.report()
-    source = cast("IcebergSource", table.scan().source)
+    source = cast("IcebergSource", bound_scan(table.scan()).source)
     found = {row.pop("content"): row for row in content_sums(source).to_pylist()}
     sums = {name: found.get(content, {"files": 0, "rows": 0, "bytes": 0}) for content, name in _CONTENTS.items()}
     return {

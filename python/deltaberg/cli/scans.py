@@ -59,6 +59,7 @@ def files(
 def _types_of_files(scan: Scan) -> Struct:
     """Return the table types of the columns of `Scan.files` that describe table columns."""
     from deltaberg.schema import Field, Struct, join_name
+    from deltaberg.table.read.scan import bound_scan
 
     def leaves(within: Struct, above: tuple[str, ...] = ()) -> Iterator[Field]:
         for child in within:
@@ -68,8 +69,9 @@ def _types_of_files(scan: Scan) -> Struct:
             else:
                 yield Field(join_name(path), child.type)
 
-    bounds = Struct(tuple(leaves(scan.output)))
-    partition = scan.source.hidden.get("_partition")
+    bound = bound_scan(scan)
+    bounds = Struct(tuple(leaves(bound.output)))
+    partition = bound.source.hidden.get("_partition")
     known = () if partition is None else (Field("partition", partition.type),)
     return Struct((*known, Field("lower_bounds", bounds), Field("upper_bounds", bounds)))
 
@@ -166,12 +168,14 @@ def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, co
 def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:
     """Print the rows of a scan: all of them, or the first ones, and then a note if there are more."""
     from deltaberg.cli.values import json_rows
+    from deltaberg.table.read.scan import bound_scan
 
     batches = scan.to_batches()
     with progress("reading"):
         first = next(batches, None)
-    rest = (row for batch in batches for row in json_rows(batch, scan.output))
-    rows = (row for some in ([] if first is None else json_rows(first, scan.output), rest) for row in some)
+    columns = bound_scan(scan).output
+    rest = (row for batch in batches for row in json_rows(batch, columns))
+    rows = (row for some in ([] if first is None else json_rows(first, columns), rest) for row in some)
     printed = islice(rows, most)
     if as_json:
         for row in printed:

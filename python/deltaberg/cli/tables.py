@@ -44,8 +44,9 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     from deltaberg import kernels
+    from deltaberg.table.read.scan import bound_scan
 
-    live, plan = table.live_files, table.scan().plan
+    live, plan = table.live_files, bound_scan(table.scan()).plan
     counts = plan.row_counts()
     protocol, report, checkpoint = table.protocol, kernels.report(), table.base_checkpoint
     return {

@@ -22,7 +22,7 @@ from deltaberg.iceberg.catalogs.session import SessionSettings
 from deltaberg.iceberg.catalogs.vended import RestVendor, merged_options, read_vended, server_config
 from deltaberg.storage import StoreSpec, clients, parse_location, range_file, remote
 from deltaberg.storage.options import store_config
-from deltaberg.table.read.sharing import bound_scan
+from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.iceberg.catalogs.written import ids, write_orders
 from tests.support import moto_s3

@@ -26,7 +26,8 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
 from deltaberg.signatures import public
 from deltaberg.storage import PathResolver
-from deltaberg.table import Scan, checked_text, scan_options
+from deltaberg.table import checked_text, scan_options
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["RuleAlteration", "constraint_property", "one_step", "refuse_referenced"]
 
@@ -73,7 +74,7 @@ def _check_rows(table: Snapshot, name: str, text: str, timezone: str) -> None:
     check = constraint_check(read, name, text, timezone)
     source = SnapshotSource(table, log.store, PathResolver(log.root), timezone)
     names = [(name,) for name in read.names]
-    for batch in Scan(source, columns=names, options=scan_options(None, {}, timezone)).to_batches():
+    for batch in BoundScan.of(source, columns=names, options=scan_options(None, {}, timezone)).batches():
         check.apply(batch)
 
 

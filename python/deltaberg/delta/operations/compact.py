@@ -27,7 +27,7 @@ from deltaberg.expressions import TRUE, Filter, as_expression
 from deltaberg.files import METADATA
 from deltaberg.schema import Struct, arrow_schema, as_array, select_columns
 from deltaberg.storage import PathResolver
-from deltaberg.table import FILE_NUMBER, CommitResult, Scan, ScanOptions, scan_options
+from deltaberg.table import FILE_NUMBER, CommitResult, ScanOptions, scan_options
 from deltaberg.table.compact import (
     Compaction,
     CompactResult,
@@ -100,7 +100,7 @@ def _source(snapshot: Snapshot, timezone: str) -> SnapshotSource:
 def _candidates(snapshot: Snapshot, compaction: Compaction) -> list[PackedFile]:
     """Return the files in which rows can match, in the order in which they were written, with their partitions."""
     source = _source(snapshot, compaction.timezone)
-    plan = Scan(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
+    plan = BoundScan.of(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
     files = plan.files
     fields = snapshot.partition_fields
     partitions = partition_value_texts(source.partition_values(files), fields) if fields else None

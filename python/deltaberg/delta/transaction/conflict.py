@@ -30,7 +30,8 @@ from deltaberg.errors import (
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.schema import Struct
 from deltaberg.storage import PathResolver
-from deltaberg.table import Scan, scan_options
+from deltaberg.table import scan_options
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["Claims", "FilterRead", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
 
@@ -209,7 +210,7 @@ def files_of_filter(snapshot: Snapshot, read: FilterRead, timezone: str) -> list
     """
     log = snapshot.log
     source = SnapshotSource(snapshot, log.store, PathResolver(log.root), timezone)
-    scan = Scan(source, filter=read.condition, options=scan_options(None, {}, read.timezone))
+    scan = BoundScan.of(source, filter=read.condition, options=scan_options(None, {}, read.timezone))
     paths: list[str] = scan.plan.files.column("path").to_pylist()
     return paths
 

@@ -18,7 +18,7 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
-from deltaberg.table import FILE_NUMBER, CommitResult, Scan, scan_options
+from deltaberg.table import FILE_NUMBER, CommitResult, scan_options
 from deltaberg.table.compact import (
     Compaction,
     CompactResult,
@@ -30,6 +30,7 @@ from deltaberg.table.compact import (
     rows_of_bins,
     write_bins,
 )
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["compact_table"]
 
@@ -74,7 +75,7 @@ def _candidates(source: IcebergSource, compaction: Compaction) -> tuple[pa.Table
 
     Rows of files of different specs are not put together, since they may go to different partitions.
     """
-    plan = Scan(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
+    plan = BoundScan.of(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
     files = plan.files
     keys = partition_keys(source.partition_values(files), source.partition)
     specs = files.column(constant_column("_spec_id")).to_pylist()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from deltaberg.expressions import bound_paths
 from deltaberg.files import LAST_UPDATED, ROW_IDS, FileLayout, is_position, materialized_fields
 from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.table.read.sharing import BoundScan
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["computed_parts", "file_values", "stored_fields"]
 

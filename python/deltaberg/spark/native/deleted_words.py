@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from deltaberg.files import FileTask, RowSelection, tasks_of
-from deltaberg.table.read.sharing import BoundScan
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.workers import map_in_order
 
 __all__ = ["deleted_words", "is_kept"]

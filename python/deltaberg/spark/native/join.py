@@ -23,7 +23,7 @@ from deltaberg.spark.native.computed import computed_parts, file_values
 from deltaberg.spark.native.deleted_words import is_kept
 from deltaberg.spark.native.to_spark_filters import spark_condition
 from deltaberg.spark.types import physical_type, quoted_name, spark_schema, spark_type
-from deltaberg.table.read.sharing import BoundScan
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["NativeFiles", "native_frame"]
 

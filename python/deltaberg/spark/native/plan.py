@@ -27,7 +27,8 @@ from deltaberg.spark.native.verdicts import (
     why_not_the_scan,
 )
 from deltaberg.spark.session import SessionFacts
-from deltaberg.table.read.sharing import BoundScan, file_tasks
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.sharing import file_tasks
 
 __all__ = ["NativePlan", "plan_native"]
 

@@ -16,7 +16,7 @@ from deltaberg.spark.native.computed import computed_parts, stored_fields
 from deltaberg.spark.native.to_spark_filters import why_not_in_spark
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import spark_schema
-from deltaberg.table.read.sharing import BoundScan
+from deltaberg.table.read.bound import BoundScan
 
 __all__ = [
     "FEW_FILES",

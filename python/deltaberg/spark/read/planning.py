@@ -22,7 +22,8 @@ from deltaberg.spark.read.task_frames import (
 )
 from deltaberg.spark.read.tasks import SLOT_COLUMN, PlanTask, ReadTask
 from deltaberg.spark.session import SessionFacts
-from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks, share_planning
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks, share_planning
 
 __all__ = ["PlannedTasks", "plan_tasks", "planned_tasks"]
 

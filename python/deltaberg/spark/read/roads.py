@@ -24,7 +24,9 @@ from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan, checked_choice
-from deltaberg.table.read.sharing import BoundScan, bound_scan, planning_pieces
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import planning_pieces
 
 __all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]
 
@@ -34,8 +36,8 @@ _MARKED = st.StructType([st.StructField(MARK_COLUMN, st.BooleanType())])
 def scan_to_spark(scan: Scan, spark: object, road: Road = "auto") -> DataFrame:
     """Return the rows of a scan as a DataFrame; `Scan.to_spark` says what ``road`` means."""
     checked_choice("road", road, get_args(Road), "leave it out to let the scan choose")
-    facts = _checked_session(scan, spark)
     bound = bound_scan(scan)
+    facts = _checked_session(bound, spark)
     pieces = None if road == "native" else planning_pieces(bound)
     if road == "arrow" or pieces is not None:
         return _by_arrow(bound, facts, pieces)
@@ -44,7 +46,7 @@ def scan_to_spark(scan: Scan, spark: object, road: Road = "auto") -> DataFrame:
         raise InvalidArgumentError(
             f"Spark's own reader does not give exactly the rows of every file: {'; '.join(native.reasons)}",
             hint="pass road='auto', which reads such files by Arrow",
-            table=scan.source.table,
+            table=bound.source.table,
         )
     if native.frame is None:
         return _by_arrow(bound, facts, None)
@@ -52,13 +54,13 @@ def scan_to_spark(scan: Scan, spark: object, road: Road = "auto") -> DataFrame:
     if native.reasons:
         # The remaining files are planned already; executors would plan the whole table again.
         rows = rows.union(_by_arrow(bound.of_files(pc.invert(native.files)), facts, None))
-    return rows if scan.limit is None else rows.limit(scan.limit)
+    return rows if bound.limit is None else rows.limit(bound.limit)
 
 
 def explain_roads(scan: Scan, spark: object) -> str:
     """Return by which road `scan_to_spark` reads the files of a scan, and why, as text."""
-    facts = _checked_session(scan, spark)
     bound = bound_scan(scan)
+    facts = _checked_session(bound, spark)
     if planning_pieces(bound) is not None:
         return "arrow, planned on the executors"
     return _described(plan_native(bound, facts)) or "no file is read"
@@ -74,9 +76,9 @@ def scan_map_in_arrow(scan: Scan, spark: object, function: BatchFunction, schema
     """Run a function over the rows of a scan by the fused road; `Scan.map_in_arrow` describes the arguments."""
     if not callable(function):
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
-    facts = _checked_session(scan, spark)
-    wanted = output_schema(facts.session, schema)
     bound = bound_scan(scan)
+    facts = _checked_session(bound, spark)
+    wanted = output_schema(facts.session, schema)
     planned = plan_tasks(bound, facts, planning_pieces(bound), wanted)
     if planned is None:
         return facts.session.createDataFrame([], wanted)
@@ -97,7 +99,7 @@ def _by_arrow(scan: BoundScan, facts: SessionFacts, pieces: pa.Table | None) -> 
     return planned.tasks.mapInArrow(function, made)
 
 
-def _checked_session(scan: Scan, spark: object) -> SessionFacts:
+def _checked_session(scan: BoundScan, spark: object) -> SessionFacts:
     """Refuse an object that is not a session, and a table that executors cannot read."""
     facts = SessionFacts.of(spark)
     if parse_location(scan.source.table).scheme == "memory":

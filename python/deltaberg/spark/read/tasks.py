@@ -18,7 +18,8 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import ReadSpec, pack_tasks, read_task, task_schema, tasks_of, unpack_tasks
 from deltaberg.schema import Struct, arrow_schema
 from deltaberg.spark.arrays import fitted, for_spark
-from deltaberg.table.read.sharing import BoundScan, grouped_tasks, scan_part
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.sharing import grouped_tasks, scan_part
 
 __all__ = [
     "MARK_COLUMN",

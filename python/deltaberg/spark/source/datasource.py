@@ -27,7 +27,8 @@ from deltaberg.spark.source.options import ReadOptions, WriteOptions
 from deltaberg.spark.source.raised import briefly, briefly_yielded
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
-from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.sharing import grouped_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
@@ -64,7 +65,7 @@ class _TableSource(DataSource):
     @briefly
     def schema(self) -> StructType:
         """Return the columns to be read."""
-        return spark_schema(self._settings.scan().output)
+        return spark_schema(bound_scan(self._settings.scan()).output)
 
     @briefly
     def reader(self, schema: StructType) -> DataSourceReader:

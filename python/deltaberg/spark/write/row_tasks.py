@@ -19,7 +19,8 @@ from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, Match
 from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_files, delete_written
 from deltaberg.storage import parse_location
-from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
 from deltaberg.table.rewrite import (
     ChangedRows,
     DividedTest,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.expressions import TRUE, Bound, Filter, as_filter, bind, bound_paths
 from deltaberg.files import DELETED, FileLayout, ReadCounters, ReadSpec, constant_column, tasks_of
 from deltaberg.schema import ColumnName, Field, Primitive, Struct, select_columns
+from deltaberg.table.arguments import checked_limit
 from deltaberg.table.read.execute import read_in_order
 from deltaberg.table.read.options import ScanOptions
 from deltaberg.table.read.plan import Plan, make_plan, split_files
@@ -64,6 +66,36 @@ class BoundScan:
     options: ScanOptions
     given: Plan | None = None
     address: RowAddress | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: ScanSource,
+        *,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        options: ScanOptions | None = None,
+    ) -> BoundScan:
+        """Bind what callers of ``scan`` say to a source.
+
+        Raises
+        ------
+        InvalidArgumentError, ColumnNotFoundError, SchemaError
+            The filter, the columns or the limit are not valid, or do not fit the source.
+        """
+        if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
+            raise InvalidArgumentError(
+                f"columns must be a list of names, not {columns!r:.200}", hint="pass [name] for one column"
+            )
+        kept, chosen = checked_limit(limit), options or ScanOptions()
+        known = Struct((*source.schema, *source.hidden))
+        try:
+            condition = bind(as_filter(filter), known, chosen.timezone)
+            output = source.schema if columns is None else select_columns(known, columns)
+        except DeltabergError as error:
+            raise error.with_context(table=source.table) from None
+        return cls(source, condition, output, kept, chosen)
 
     def __getstate__(self) -> dict[str, Any]:
         # A plan is large, and can be made again where it is needed; one that was given cannot.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.choices import Road
-from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError, MissingDependencyError
-from deltaberg.expressions import TRUE, Filter, as_filter, bind
+from deltaberg.errors import ArgumentNameError, DeltabergError, MissingDependencyError
+from deltaberg.expressions import TRUE
 from deltaberg.files import ReadCounters
-from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
+from deltaberg.schema import ColumnName, arrow_schema, find_column
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_flag, checked_limit
+from deltaberg.table.arguments import checked_flag
 from deltaberg.table.read.bound import SPLIT, BoundScan
 from deltaberg.table.read.explain import Explanation, explain_plan
 from deltaberg.table.read.listing import list_files
@@ -23,14 +23,13 @@ from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.options import ScanOptions
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.read.source import ScanSource
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Scan", "ScanMetrics"]
+__all__ = ["Scan", "ScanMetrics", "bound_scan"]
 
 _INT32_MAX = (1 << 31) - 1
 
@@ -71,27 +70,8 @@ class Scan:
     [{'name': 'b'}, {'name': 'c'}]
     """
 
-    def __init__(
-        self,
-        source: ScanSource,
-        *,
-        filter: Filter | None = None,
-        columns: Sequence[ColumnName] | None = None,
-        limit: int | None = None,
-        options: ScanOptions | None = None,
-    ) -> None:
-        if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
-            raise InvalidArgumentError(
-                f"columns must be a list of names, not {columns!r:.200}", hint="pass [name] for one column"
-            )
-        kept, chosen = checked_limit(limit), options or ScanOptions()
-        known = Struct((*source.schema, *source.hidden))
-        try:
-            condition = bind(as_filter(filter), known, chosen.timezone)
-            output = source.schema if columns is None else select_columns(known, columns)
-        except DeltabergError as error:
-            raise error.with_context(table=source.table) from None
-        self._bound = BoundScan(source, condition, output, kept, chosen)
+    def __init__(self, bound: BoundScan) -> None:
+        self._bound = bound
         self._metrics: ScanMetrics | None = None
 
     def __repr__(self) -> str:
@@ -102,7 +82,7 @@ class Scan:
 
     def _repr_html_(self) -> str:
         """Return the columns and the filter, for notebooks. Nothing is read."""
-        facts = [f"scan of {self.source.table}", self.source.description]
+        facts = [f"scan of {self._bound.source.table}", self._bound.source.description]
         if self._bound.condition != TRUE:
             facts.append(f"where {self._bound.condition}")
         if self.limit is not None:
@@ -119,11 +99,6 @@ class Scan:
         return arrow_schema(self._bound.output)
 
     @property
-    def output(self) -> Struct:
-        """The wanted columns as table types."""
-        return self._bound.output
-
-    @property
     def options(self) -> ScanOptions:
         """How the scan is executed."""
         return self._bound.options
@@ -132,16 +107,6 @@ class Scan:
     def limit(self) -> int | None:
         """The most rows that are wanted; None for all."""
         return self._bound.limit
-
-    @property
-    def source(self) -> ScanSource:
-        """The source of the rows."""
-        return self._bound.source
-
-    @property
-    def plan(self) -> Plan:
-        """The files that must be read."""
-        return self._bound.plan
 
     @property
     def metrics(self) -> ScanMetrics | None:
@@ -172,7 +137,7 @@ class Scan:
         >>> table.scan(columns=["id"]).files(statistics=True)["upper_bounds"].to_pylist()
         [{'id': 3}]
         """
-        return list_files(self.plan, self.output if checked_flag("statistics", statistics) else None)
+        return list_files(self._bound.plan, self._bound.output if checked_flag("statistics", statistics) else None)
 
     def explanation(self, spark: SparkSession | None = None) -> Explanation:
         """Return what the scan reads and why, as an object; `explain` returns the same as text.
@@ -182,8 +147,9 @@ class Scan:
         >>> table.scan("id > 3").explanation().steps[-1]
         PruneStep(name='statistics', files=0, size=0)
         """
-        split_size = self.options.split_size or SPLIT
-        found = explain_plan(self.plan, self.output, self._bound.constants, self.limit, split_size)
+        bound = self._bound
+        split_size = bound.options.split_size or SPLIT
+        found = explain_plan(bound.plan, bound.output, bound.constants, bound.limit, split_size)
         if spark is None:
             return found
         from deltaberg.spark import explain_roads
@@ -257,8 +223,9 @@ class Scan:
 
     def count(self) -> int:
         """Count the rows, by metadata where that is exact."""
-        counts = self.plan.row_counts(self._bound.gives_deleted)
-        known = pc.and_(pc.invert(self.plan.filtered), pc.is_valid(counts))
+        plan = self._bound.plan
+        counts = plan.row_counts(self._bound.gives_deleted)
+        known = pc.and_(pc.invert(plan.filtered), pc.is_valid(counts))
         total: int = pc.sum(counts.filter(known)).as_py() or 0
         left = None if self.limit is None else max(self.limit - total, 0)
         if left != 0 and not pc.all(known, min_count=0).as_py():
@@ -338,6 +305,11 @@ class Scan:
         for batch in self._batches(rest):
             found.take_rows(batch)
         return found.value
+
+
+def bound_scan(scan: Scan) -> BoundScan:
+    """Return what a public scan keeps to itself: its source, its plan, and its columns as table types."""
+    return scan._bound  # noqa: SLF001 - the one place that looks behind a Scan
 
 
 def _metrics(plan: Plan, counters: ReadCounters) -> ScanMetrics:

@@ -1,7 +1,4 @@
-"""Divides a scan, and its planning, among the tasks of an engine such as Spark.
-
-`bound_scan` leads from the public `Scan` to what these functions work on, and `scan_of` leads back.
-"""
+"""Divides a scan, and its planning, among the tasks of an engine such as Spark."""
 
 from __future__ import annotations
 
@@ -17,17 +14,13 @@ from deltaberg.expressions import bound_paths
 from deltaberg.schema import typical_width
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import group_tasks, split_files, split_sizes
-from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import DividedSource
 
 __all__ = [
-    "BoundScan",
-    "bound_scan",
     "estimated_bytes",
     "file_tasks",
     "grouped_tasks",
     "planning_pieces",
-    "scan_of",
     "scan_part",
     "share_planning",
 ]
@@ -40,18 +33,6 @@ _MUCH_METADATA = 256 << 20
 _PLANNING_SHARES = 4
 #: More bytes than a file has.
 _WHOLE = 1 << 62
-
-
-def bound_scan(scan: Scan) -> BoundScan:
-    """Return the bound scan behind a public one."""
-    return scan._bound  # noqa: SLF001 - the one place that looks behind a Scan
-
-
-def scan_of(bound: BoundScan) -> Scan:
-    """Return the public scan of a bound one, which runs on every road."""
-    scan = Scan(bound.source, columns=[], options=bound.options)
-    scan._bound = bound  # noqa: SLF001 - as above
-    return scan
 
 
 def grouped_tasks(scan: BoundScan, parallelism: int) -> list[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.commit import CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.opening import OpenOptions
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.options import ScanExecution, ScanOptions, scan_options
 from deltaberg.table.read.scan import Scan
@@ -121,7 +122,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         execution: Mapping[str, Any],
     ) -> Scan:
         chosen = scan_options(options, execution, self._options.timezone)
-        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+        return Scan(BoundScan.of(source, filter=filter, columns=columns, limit=limit, options=chosen))
 
     @takes(RecordedArguments)
     def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction:
