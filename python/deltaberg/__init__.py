@@ -19,24 +19,43 @@ if TYPE_CHECKING:
     from deltaberg.convert import convert_to_delta
     from deltaberg.delta import CheckpointLayout, DeltaTable
     from deltaberg.errors import DeltabergError
-    from deltaberg.expressions import col
+    from deltaberg.expressions import Column, col
     from deltaberg.files.write import ParquetOptions
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs import load_catalog
-    from deltaberg.table import CommitPolicy, CommitResult, Scan, ScanOptions
-    from deltaberg.table.compact import CompactResult
+    from deltaberg.schema import Decimal, Field, Fixed, List, Map, Primitive, Struct
+    from deltaberg.table import CommitPolicy, CommitResult, PruneStep, Scan, ScanMetrics, ScanOptions
+    from deltaberg.table.compact import CompactedGroup, CompactResult
+    from deltaberg.table.read.explain import Explanation
+    from deltaberg.table.rewrite.clauses import MergeBuilder
+    from deltaberg.table.write import WriteProgress, WriteRoad
 
 __all__ = [
     "CheckpointLayout",
+    "Column",
     "CommitPolicy",
     "CommitResult",
     "CompactResult",
+    "CompactedGroup",
+    "Decimal",
     "DeltaTable",
     "DeltabergError",
+    "Explanation",
+    "Field",
+    "Fixed",
     "IcebergTable",
+    "List",
+    "Map",
+    "MergeBuilder",
     "ParquetOptions",
+    "Primitive",
+    "PruneStep",
     "Scan",
+    "ScanMetrics",
     "ScanOptions",
+    "Struct",
+    "WriteProgress",
+    "WriteRoad",
     "__version__",
     "col",
     "convert_to_delta",
@@ -50,15 +69,30 @@ __all__ = [
 # Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
 _HOMES = {
     "CheckpointLayout": "delta",
+    "Column": "expressions",
     "CommitPolicy": "table",
     "CommitResult": "table",
     "CompactResult": "table.compact",
+    "CompactedGroup": "table.compact",
+    "Decimal": "schema",
     "DeltaTable": "delta",
     "DeltabergError": "errors",
+    "Explanation": "table.read.explain",
+    "Field": "schema",
+    "Fixed": "schema",
     "IcebergTable": "iceberg",
+    "List": "schema",
+    "Map": "schema",
+    "MergeBuilder": "table.rewrite.clauses",
     "ParquetOptions": "files.write",
+    "Primitive": "schema",
+    "PruneStep": "table",
     "Scan": "table",
+    "ScanMetrics": "table",
     "ScanOptions": "table",
+    "Struct": "schema",
+    "WriteProgress": "table.write.progress",
+    "WriteRoad": "table.write.rows",
     "col": "expressions",
     "convert_to_delta": "convert",
     "create_table": "api",

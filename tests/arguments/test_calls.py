@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import CommitPolicy, open_table
+from deltaberg import CommitPolicy
 from deltaberg.errors import ArgumentNameError, InvalidArgumentError
 
 pytestmark = pytest.mark.one_backend
@@ -85,37 +84,6 @@ def _files(tmp_path: Path) -> list[str]:
     return sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("form", _FORMATS)
-@pytest.mark.parametrize(
-    "moment",
-    [1.5, math.nan, None, 2**70, pytest.param(10**5000, id="endless"), -1, True, "1700000000000", 253_402_300_800_000],
-)
-def test_a_clock_that_tells_no_time(tmp_path: Path, form: str, moment: Any) -> None:
-    """It is refused before anything is written: the history could not tell it."""
-    table = _table(tmp_path, form)
-    before = _files(tmp_path)
-    changes: list[Callable[[Any], Any]] = [
-        lambda to: to.append(_ROWS),
-        lambda to: to.delete("id = 1"),
-        lambda to: to.alter().set({"a": "b"}),
-    ]
-    for change in changes:
-        with (
-            pytest.raises(InvalidArgumentError, match=r"now of CommitPolicy gave .*no number of milliseconds"),
-            table.transaction(policy=CommitPolicy(now=lambda: moment)) as transaction,
-        ):
-            change(transaction)
-    assert _files(tmp_path) == before
-    assert len(open_table(table.location).history()) == len(table.history())
-
-
-def test_a_clock_of_another_library(tmp_path: Path) -> None:
-    table = _table(tmp_path, "delta")
-    with table.transaction(policy=CommitPolicy(now=lambda: np.int64(4_000_000_000_000))) as transaction:
-        transaction.append(_ROWS)
-    assert table.history(1)[0].info["timestamp"] == 4_000_000_000_000
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -126,8 +94,6 @@ def test_a_clock_of_another_library(tmp_path: Path) -> None:
         {"pause": -0.1},
         {"longest_pause": math.inf},
         {"timeout": "1"},
-        {"wait": 5},
-        {"now": 1_700_000_000_000},
     ],
 )
 def test_policies_that_are_none(words: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from deltaberg import CommitPolicy
 from deltaberg.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -18,7 +17,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.storage import PutOutcome, PutResult
-from deltaberg.table import Fate, commit_change
+from deltaberg.table import ClockedPolicy, Fate, commit_change
 
 pytestmark = pytest.mark.one_backend
 
@@ -62,7 +61,7 @@ def _next(script: list[Any]) -> Any:
 
 
 def _commit(change: _Change, retries: int = 2) -> int:
-    return commit_change(change, CommitPolicy(retries=retries, sends=3, wait=lambda _: None))
+    return commit_change(change, ClockedPolicy(retries=retries, sends=3, wait=lambda _: None))
 
 
 _FAILURES: list[Callable[[], DeltabergError]] = [

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable, find_commit
+from deltaberg import DeltaTable, find_commit
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
+from deltaberg.table import ClockedPolicy
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
@@ -40,7 +41,7 @@ class _Remote:
             table.transaction()
 
     def begin(self, table: DeltaTable, name: str, waits: Callable[[float], object] = lambda _: None) -> Transaction:
-        transaction = table.transaction(policy=CommitPolicy(wait=waits, sends=4))
+        transaction = table.transaction(policy=ClockedPolicy(wait=waits, sends=4))
         transaction.add_actions([LogAction("add", self.builder.add(None, path=name, stats={"numRecords": 1})["add"])])
         return transaction
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable, find_commit
+from deltaberg import DeltaTable, find_commit
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol
 from deltaberg.delta.log.directory import LogDirectory
@@ -24,6 +24,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage import PutResult, StoreSpec, parse_location
 from deltaberg.storage.local import LocalStorage
+from deltaberg.table import ClockedPolicy
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.rows import ID, ids, ids_of, live_files
 
@@ -327,7 +328,7 @@ def test_in_commit_timestamps_only_rise(builder: DeltaBuilder) -> None:
     builder.create(ID, protocol=builder.features(writer_only=["inCommitTimestamp"]), millis=1000)
     table = DeltaTable(builder.root)
     clock = iter([5000, 5000, 5000, 4000, 4000, 9000, 9000])
-    policy = CommitPolicy(now=lambda: next(clock, 9000))
+    policy = ClockedPolicy(now=lambda: next(clock, 9000))
     enabled = table.metadata.with_properties({"delta.enableInCommitTimestamps": "true"})
     steps: list[Callable[[Transaction], None]] = [
         lambda transaction: transaction.set_metadata(enabled),
@@ -409,7 +410,7 @@ def test_a_writer_that_slept(
 ) -> None:
     """Between listing and put the process is stopped for long: the put may succeed on a version that is dead."""
     clock = [1_000_000]
-    transaction = table.transaction(policy=CommitPolicy(now=lambda: clock[0]))
+    transaction = table.transaction(policy=ClockedPolicy(now=lambda: clock[0]))
     transaction.add_actions([_action(builder, 2, path="mine.parquet")])
     put = LocalStorage.put
 
@@ -444,12 +445,12 @@ def test_other_writers_that_are_always_faster(builder: DeltaBuilder, table: Delt
         waited.append(seconds)
         builder.commit(builder.add(ids(100 + len(waited))))
 
-    transaction = table.transaction(policy=CommitPolicy(retries=5, wait=lose))
+    transaction = table.transaction(policy=ClockedPolicy(retries=5, wait=lose))
     transaction.add_actions([_action(builder, 2)])
     builder.commit(builder.add(ids(100)))
     assert transaction.commit().version == 2
     assert waited == []
-    again = table.transaction(policy=CommitPolicy(retries=4, pause=0.01, longest_pause=0.05, wait=lose))
+    again = table.transaction(policy=ClockedPolicy(retries=4, pause=0.01, longest_pause=0.05, wait=lose))
     again.add_actions([_action(builder, 3)])
     policy_calls = len(waited)
     put = LocalStorage.put

@@ -34,7 +34,7 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_policy, commit_table, find_commit
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import PutOutcome, StoreSpec, parse_location
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 from tests.iceberg.faulty_store import FaultySpec, Reply
 
 pytestmark = pytest.mark.one_backend
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.one_backend
 _COLUMN = Field("id", Primitive("long"), id=1)
 _clock = count(1_800_000_000_000)
 #: No two commits have the same time.
-_POLICY = CommitPolicy(retries=4, wait=lambda _: None, now=lambda: next(_clock))
+_POLICY = ClockedPolicy(retries=4, wait=lambda _: None, now=lambda: next(_clock))
 
 
 class _Table:
@@ -65,7 +65,7 @@ class _Table:
         """Return what commits, by a store that follows a script."""
         return DirectoryCommitter(self.location, FaultySpec({}, None, list(script)))
 
-    def set(self, name: str, value: str = "1", policy: CommitPolicy = _POLICY) -> Committed:
+    def set(self, name: str, value: str = "1", policy: ClockedPolicy = _POLICY) -> Committed:
         """Set a property, as a competitor does."""
         return commit_table(self.committer(), lambda _: ([changes.SetProperties({name: value})], None), policy=policy)
 
@@ -74,7 +74,7 @@ class _Table:
         number: int,
         *script: Reply,
         meanwhile: Callable[[], object] = lambda: None,
-        policy: CommitPolicy = _POLICY,
+        policy: ClockedPolicy = _POLICY,
     ) -> Committed:
         """Add a snapshot; something else happens between the reading of the newest metadata and the put."""
 
@@ -169,7 +169,7 @@ def test_the_loser_of_a_race_commits_the_next_version(table: _Table) -> None:
 @pytest.mark.parametrize("adds", [True, False])
 def test_writers_in_the_same_millisecond_are_told_apart(table: _Table, adds: bool) -> None:
     """The file of another writer has the name and the time of ours, and so has the entry of the log."""
-    policy = CommitPolicy(wait=lambda _: None, now=lambda: 1_700_000_000_001)
+    policy = ClockedPolicy(wait=lambda _: None, now=lambda: 1_700_000_000_001)
 
     def others() -> None:
         for number in range(2):
@@ -278,7 +278,7 @@ def test_the_number_of_retries_follows_the_property(tmp_path: Path) -> None:
         return [changes.SetProperties({"mine": "1"})], None
 
     with pytest.raises(CommitConflictError, match="3 times in a row"):
-        commit_table(table.committer(), make, policy=CommitPolicy(retries=policy.retries, wait=lambda _: None))
+        commit_table(table.committer(), make, policy=ClockedPolicy(retries=policy.retries, wait=lambda _: None))
     assert len(tried) == 3
     with pytest.raises(InvalidArgumentError, match="must be a whole number"):
         commit_policy({"commit.retry.num-retries": "many"})
@@ -330,7 +330,7 @@ def test_a_file_in_a_gap_is_no_commit(tmp_path: Path, kept: str) -> None:
 
 def test_a_gap_and_two_commits_in_one_millisecond(tmp_path: Path) -> None:
     table = _Table(tmp_path / "t")
-    policy = CommitPolicy(wait=lambda _: None, now=lambda: 1_700_000_000_001)
+    policy = ClockedPolicy(wait=lambda _: None, now=lambda: 1_700_000_000_001)
 
     def others() -> None:
         for number in range(2):

@@ -199,7 +199,7 @@ def test_errors_of_a_scan_name_the_table(table: Any, wanted: dict[str, Any]) -> 
 
 def test_as_many_readers_as_this_process_may_use(table: Any) -> None:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert (ScanOptions().readers, ScanOptions(threads=3).readers) == (usable, 3)
+    assert [bound_scan(table.scan(threads=threads))._readers for threads in (0, 3)] == [usable, 3]
     assert sum(batch.num_rows for batch in table.scan().to_batches()) == 400
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable, create_table
+from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import FEATURES, active_features, supported_features
 from deltaberg.errors import CorruptLogError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table import ClockedPolicy
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field
 from tests.support.log_entries import named_actions
@@ -240,7 +241,7 @@ def test_the_clock_runs_backwards(tmp_path: Path) -> None:
     properties = table.properties
     assert properties["delta.inCommitTimestampEnablementVersion"] == "1"
     assert properties["delta.inCommitTimestampEnablementTimestamp"] == str(first["inCommitTimestamp"])
-    back = CommitPolicy(now=lambda: first["inCommitTimestamp"] - 10_000)
+    back = ClockedPolicy(now=lambda: first["inCommitTimestamp"] - 10_000)
     with table.transaction(policy=back) as transaction:
         transaction.set_transaction("app", 1)
     lines = (tmp_path / "t/_delta_log" / commit_name(2)).read_text("utf-8").splitlines()

@@ -14,6 +14,7 @@ from deltaberg import create_table, open_table, write_table
 from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.metadata import schema
+from deltaberg.iceberg.operations.alter import altered_metadata
 from deltaberg.schema import Field
 from tests.write.small_iceberg import as_pyiceberg_reads
 
@@ -86,7 +87,7 @@ def test_a_step_looks_at_no_column_that_stays(
 def test_metadata_has_the_steps_before_it(tmp_path: Path) -> None:
     table = _new(tmp_path / "t")
     change = table.alter().add("x", pa.int64()).rename("s", "t")
-    assert change.metadata.current_schema.struct.names == ["id", "t", "x"]
+    assert altered_metadata(change).current_schema.struct.names == ["id", "t", "x"]
     change.add("y", pa.int64()).partition_by("y").rename("y", "z").sort_by("z").identify_by().drop("x")
     with pytest.raises(SchemaError, match="the column z cannot be removed"):
         change.drop("t", "z")

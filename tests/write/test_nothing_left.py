@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import CommitPolicy, open_table, write_table
+from deltaberg import open_table, write_table
 from deltaberg.delta.transaction import change
 from deltaberg.delta.transaction import transaction as delta_transaction
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt, DirectoryCommitter
 from deltaberg.iceberg.transaction import production, table_commit
+from deltaberg.table import ClockedPolicy
 from tests.crash.targets import Target
 
 pytestmark = pytest.mark.one_backend
@@ -224,7 +225,7 @@ def test_commits_that_fail_before_they_are_sent(
                 with pytest.raises(error):
                     _VERBS[verb](opened)
             assert table.there == before, (name, verb)
-    policy = CommitPolicy(now=fail)
+    policy = ClockedPolicy(now=fail)
     with pytest.raises(error), open_table(table.root).transaction(policy=policy) as transaction:
         transaction.append(_NEW)
     assert table.there == before

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable
+from deltaberg import DeltaTable
+from deltaberg.table import ClockedPolicy
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 
@@ -55,7 +56,7 @@ def test_checkpoints_leave_expired_progress_out(builder_of_progress: DeltaBuilde
 def test_the_time_of_the_attempt_decides(tmp_path: Path, builder_of_progress: DeltaBuilder) -> None:
     table = DeltaTable(builder_of_progress.root)
     later = time.time_ns() // 1_000_000 + 30 * _DAY
-    with table.transaction(txn=("new", 5), policy=CommitPolicy(now=lambda: later)) as transaction:
+    with table.transaction(txn=("new", 5), policy=ClockedPolicy(now=lambda: later)) as transaction:
         transaction.append(ids(2))
     assert transaction.result is not None
     assert transaction.result.committed

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable, create_table
+from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
     CommitUnknownError,
     ConcurrentAppendError,
@@ -21,6 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
+from deltaberg.table import ClockedPolicy
 from tests.support.log_entries import actions_at
 from tests.support.rows import ids, ids_of
 
@@ -160,7 +161,7 @@ def test_files_stay_unless_the_commit_surely_failed(
             raise StorageError("denied")
         return PutResult(PutOutcome.UNKNOWN, StorageError("no answer"))
 
-    transaction = table.transaction(policy=CommitPolicy(sends=2, wait=lambda _: None))
+    transaction = table.transaction(policy=ClockedPolicy(sends=2, wait=lambda _: None))
     transaction.append(_rows(3))
     written = _data_files(tmp_path / "t")
     monkeypatch.setattr(LocalStorage, "put", put)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from deltaberg import CommitPolicy, DeltaTable, create_table
+from deltaberg import DeltaTable, create_table
+from deltaberg.table import ClockedPolicy
 from tests.support.delta_builder import commit_name
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -44,7 +45,7 @@ def test_the_first_time_is_later_than_the_file_before(tmp_path: Path) -> None:
     before = tmp_path / "t/_delta_log" / commit_name(0)
     millis = 2_000_000_000_000
     os.utime(before, (millis / 1000, millis / 1000))
-    with table.transaction(policy=CommitPolicy(now=lambda: millis - 3_600_000)) as tx:
+    with table.transaction(policy=ClockedPolicy(now=lambda: millis - 3_600_000)) as tx:
         tx.alter().set(_TIMES)
     (info,) = named_actions(tmp_path / "t", 1, "commitInfo")
     assert info["inCommitTimestamp"] == millis + 1

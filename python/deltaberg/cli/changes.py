@@ -126,7 +126,9 @@ def alter(
 
 def _delta_outcome(table: Any, alteration: Any) -> dict[str, Any]:
     """Return what a Delta table would be after changes."""
-    after = alteration.snapshot
+    from deltaberg.delta.operations.alter import altered_snapshot
+
+    after = altered_snapshot(alteration)
     return {
         "version": table.version,
         "columns": [f"{field.name} {field.type}" for field in after.schema],
@@ -137,7 +139,9 @@ def _delta_outcome(table: Any, alteration: Any) -> dict[str, Any]:
 
 def _iceberg_outcome(alteration: Any) -> dict[str, Any]:
     """Return what an Iceberg table would be after changes."""
-    after = alteration.metadata
+    from deltaberg.iceberg.operations.alter import altered_metadata
+
+    after = altered_metadata(alteration)
     return {
         "format_version": after.format_version,
         "columns": [f"{field.name} {field.type}" for field in after.current_schema.struct],

@@ -2,6 +2,53 @@
 
 from __future__ import annotations
 
-from deltaberg.iceberg.table import IcebergTable
+from typing import TYPE_CHECKING
 
-__all__ = ["IcebergTable"]
+from deltaberg.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from deltaberg.iceberg.catalogs import Catalog, SeveralTables
+    from deltaberg.iceberg.metadata.metadata import TableMetadata
+    from deltaberg.iceberg.metadata.refs import SnapshotRef
+    from deltaberg.iceberg.metadata.schema import Schema
+    from deltaberg.iceberg.metadata.snapshots import Snapshot
+    from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
+    from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
+    from deltaberg.iceberg.operations.alter import Alteration
+    from deltaberg.iceberg.table import IcebergTable
+    from deltaberg.iceberg.table_transaction import IcebergTransaction
+
+__all__ = [
+    "Alteration",
+    "Catalog",
+    "IcebergTable",
+    "IcebergTransaction",
+    "PartitionField",
+    "PartitionSpec",
+    "Schema",
+    "SeveralTables",
+    "Snapshot",
+    "SnapshotRef",
+    "SortField",
+    "SortOrder",
+    "TableMetadata",
+]
+
+_HOMES = {
+    "Alteration": "operations.alter",
+    "Catalog": "catalogs",
+    "IcebergTable": "table",
+    "PartitionField": "metadata.specs",
+    "PartitionSpec": "metadata.specs",
+    "Schema": "metadata.schema",
+    "SeveralTables": "catalogs",
+    "Snapshot": "metadata.snapshots",
+    "SnapshotRef": "metadata.refs",
+    "SortField": "metadata.sort_orders",
+    "SortOrder": "metadata.sort_orders",
+    "TableMetadata": "metadata.metadata",
+    "IcebergTransaction": "table_transaction",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)

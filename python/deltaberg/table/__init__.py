@@ -23,7 +23,15 @@ from deltaberg.table.arguments import (
     parse_instant,
     zone_of,
 )
-from deltaberg.table.commit import Change, CommitPolicy, CommitResult, Fate, checked_policy, commit_change
+from deltaberg.table.commit import (
+    Change,
+    ClockedPolicy,
+    CommitPolicy,
+    CommitResult,
+    Fate,
+    checked_policy,
+    commit_change,
+)
 from deltaberg.table.not_found import table_not_found
 from deltaberg.table.opening import OpenOptions
 from deltaberg.table.read.options import ScanOptions, processors, scan_options
@@ -41,6 +49,7 @@ __all__ = [
     "AUTO",
     "FILE_NUMBER",
     "Change",
+    "ClockedPolicy",
     "CommitPolicy",
     "CommitResult",
     "Fate",

@@ -18,19 +18,13 @@ from deltaberg.errors import (
     CommitConflictError,
     CommitUnknownError,
     DeltabergError,
-    InvalidArgumentError,
     StorageError,
 )
 from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
-from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds, integer_of
-from deltaberg.whole_numbers import bits_of_endless
+from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds
 
-__all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
-
-
-#: The last millisecond of the year 9999, beyond which no date of Python or Spark lies.
-_LAST_INSTANT = 253_402_300_799_999
+__all__ = ["Change", "ClockedPolicy", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
 
 
 class Fate(Enum):
@@ -91,10 +85,6 @@ class CommitPolicy:
         and a random part of it is waited.
     timeout
         Seconds after which no further attempt is made; None for no limit.
-    wait
-        What waits for a number of seconds.
-    now
-        What gives the time in milliseconds since 1970.
     """
 
     retries: int = 1000
@@ -102,8 +92,6 @@ class CommitPolicy:
     pause: float = 0.01
     longest_pause: float = 2.0
     timeout: float | None = None
-    wait: Callable[[float], object] = time.sleep
-    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def __post_init__(self) -> None:
         for name, least in (("retries", 0), ("sends", 1)):
@@ -112,31 +100,22 @@ class CommitPolicy:
             object.__setattr__(self, name, checked_seconds(name, getattr(self, name)))
         if self.timeout is not None:
             object.__setattr__(self, "timeout", checked_seconds("timeout", self.timeout))
-        for name in ("wait", "now"):
-            if not callable(getattr(self, name)):
-                raise InvalidArgumentError(
-                    f"{name} of CommitPolicy must be a function, not {getattr(self, name)!r:.200}",
-                    hint="leave it out for the clock of this machine",
-                )
 
-    def time(self) -> int:
-        """Return what `now` gives.
 
-        Raises
-        ------
-        InvalidArgumentError
-            It is not a time that the history of a table can tell.
-        """
-        given = self.now()
-        instant = integer_of(given)
-        if instant is None or not 0 <= instant <= _LAST_INSTANT:
-            bits = bits_of_endless([given])
-            shown = f"{given!r:.200}" if bits is None else f"a number of {bits} bits"
-            raise InvalidArgumentError(
-                f"now of CommitPolicy gave {shown}, which is no number of milliseconds from 1970 to 9999",
-                hint="give a whole number, as the clock of this machine does",
-            )
-        return instant
+@dataclass(frozen=True)
+class ClockedPolicy(CommitPolicy):
+    """A policy with its clocks.
+
+    Parameters
+    ----------
+    wait
+        What waits for a number of seconds.
+    now
+        What gives the time in milliseconds since 1970.
+    """
+
+    wait: Callable[[float], object] = time.sleep
+    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def back_off(self, attempt: int) -> None:
         """Wait after an attempt, which is counted from 0."""
@@ -250,12 +229,14 @@ def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count} files"
 
 
-def checked_policy(policy: CommitPolicy | None) -> CommitPolicy | None:
-    """Refuse what is neither a policy nor None."""
-    return None if policy is None else checked_kind("policy", policy, CommitPolicy, "pass CommitPolicy(retries=10)")
+def checked_policy(policy: CommitPolicy | None) -> ClockedPolicy | None:
+    """Refuse what is neither a policy nor None, and give a policy the clocks of this machine, unless it has others."""
+    if policy is None or isinstance(policy, ClockedPolicy):
+        return policy
+    return ClockedPolicy(**vars(checked_kind("policy", policy, CommitPolicy, "pass CommitPolicy(retries=10)")))
 
 
-def commit_change(change: Change, policy: CommitPolicy) -> int:
+def commit_change(change: Change, policy: ClockedPolicy) -> int:
     """Commit a change, and return how often it had to be prepared again.
 
     Raises
@@ -287,7 +268,7 @@ def commit_change(change: Change, policy: CommitPolicy) -> int:
     ) from refusal
 
 
-def _settled(change: Change, policy: CommitPolicy) -> tuple[Fate, DeltabergError | None]:
+def _settled(change: Change, policy: ClockedPolicy) -> tuple[Fate, DeltabergError | None]:
     """Send a prepared change until it is known to be ours or lost; return that, and the reason of a refusal."""
     cause: DeltabergError | None = None
     result: PutResult | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text
-from deltaberg.table.commit import CommitPolicy, checked_policy
+from deltaberg.table.commit import ClockedPolicy, CommitPolicy, checked_policy
 
 if TYPE_CHECKING:
     from deltaberg.table.write import Progress
@@ -67,6 +67,11 @@ class CommitOptions:
                 raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
             object.__setattr__(self, "properties", checked_properties(self.commit_properties))
             object.__setattr__(self, "commit_properties", None)
+
+    @property
+    def clocked(self) -> ClockedPolicy | None:
+        """The policy, with the clocks of this machine unless it has others."""
+        return checked_policy(self.policy)
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> CommitOptions:

@@ -28,7 +28,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.iceberg.catalogs import rest
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.memory_catalog import MemoryCatalog, Twist, as_http, reached
 from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
 from tests.support.rows import ids, ids_of
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.one_backend
 _COLUMNS = pa.schema({"id": pa.int64()})
 #: A commit is tried five times, without waiting.
 _QUICK = {f"commit.retry.{name}-wait-ms": "0" for name in ("min", "max")}
-_POLICY = CommitPolicy(retries=4, wait=lambda _: None)
+_POLICY = ClockedPolicy(retries=4, wait=lambda _: None)
 _REASON = "the disk is full"
 
 

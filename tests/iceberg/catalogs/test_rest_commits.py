@@ -24,7 +24,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_table, find_commit
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.rest_server import error_body, running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.iceberg.catalogs.written import FIRST
@@ -32,7 +32,7 @@ from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
 
-_POLICY = CommitPolicy(retries=4, wait=lambda _: None)
+_POLICY = ClockedPolicy(retries=4, wait=lambda _: None)
 _PATH = "/v1/namespaces/sales/tables/orders"
 
 
@@ -168,7 +168,7 @@ def test_a_late_request_and_a_change_without_a_snapshot(server: WritableServer, 
     table.append(ids(1))
     server.faults.append(fault)
     server.before.append(lambda: catalog.load_table("sales.days").alter().set({"owner": "ada"}).commit())
-    with table.transaction(policy=CommitPolicy(retries=retries, wait=lambda _: None)) as transaction:
+    with table.transaction(policy=ClockedPolicy(retries=retries, wait=lambda _: None)) as transaction:
         transaction.append(ids(2))
     assert (transaction.result.committed, transaction.result.retries) == (True, 0)
     table.alter().set({"a": "b"}).commit()

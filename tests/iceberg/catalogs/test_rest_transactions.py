@@ -18,7 +18,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedFeatureError,
 )
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.rest_server import running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.support.pages import run_blocks
@@ -26,7 +26,7 @@ from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
 
-_POLICY = CommitPolicy(retries=4, wait=lambda _: None)
+_POLICY = ClockedPolicy(retries=4, wait=lambda _: None)
 _PATH = "/v1/transactions/commit"
 
 

@@ -33,16 +33,16 @@ from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import StoreSpec
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql
 
 pytestmark = pytest.mark.one_backend
 
-_POLICY = CommitPolicy(retries=4, wait=lambda _: None)
+_POLICY = ClockedPolicy(retries=4, wait=lambda _: None)
 
 
 def _set(committer: Any, name: str, *, retries: int = 4) -> Committed:
-    policy = CommitPolicy(retries=retries, wait=lambda _: None)
+    policy = ClockedPolicy(retries=retries, wait=lambda _: None)
     return commit_table(committer, lambda _: ([changes.SetProperties({name: "1"})], None), policy=policy)
 
 

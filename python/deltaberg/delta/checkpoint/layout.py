@@ -14,7 +14,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_kind
 
-__all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout"]
+__all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout", "new_names"]
 
 #: How many file actions a sidecar holds by default: a row group of them.
 FILES_PER_SIDECAR = 1 << 17
@@ -98,14 +98,15 @@ class CheckpointLayout:
                 hint="pass spec=2 with it, which has sidecars",
             )
 
-    def names(self, version: int) -> list[str]:
-        """Return new names for the main file, or for the parts, of a checkpoint of a version."""
-        stem = checkpoint_name(version).removesuffix(".parquet")
-        if self.naming == "multipart":
-            return [f"{stem}.{part:010d}.{self.parts:010d}.parquet" for part in range(1, self.parts + 1)]
-        if self.naming == "uuid":
-            return [f"{stem}.{uuid.uuid4()}.{self.format}"]
-        return [checkpoint_name(version)]
+
+def new_names(layout: CheckpointLayout, version: int) -> list[str]:
+    """Return new names for the main file, or for the parts, of a checkpoint of a version."""
+    stem = checkpoint_name(version).removesuffix(".parquet")
+    if layout.naming == "multipart":
+        return [f"{stem}.{part:010d}.{layout.parts:010d}.parquet" for part in range(1, layout.parts + 1)]
+    if layout.naming == "uuid":
+        return [f"{stem}.{uuid.uuid4()}.{layout.format}"]
+    return [checkpoint_name(version)]
 
 
 def check_layout(layout: CheckpointLayout, protocol: Protocol) -> None:

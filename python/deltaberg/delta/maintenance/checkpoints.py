@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.actions.log_action import LogAction
-from deltaberg.delta.checkpoint.layout import FILES_PER_SIDECAR, CheckpointLayout, check_layout
+from deltaberg.delta.checkpoint.layout import FILES_PER_SIDECAR, CheckpointLayout, check_layout, new_names
 from deltaberg.delta.checkpoint.part_numbers import part_numbers
 from deltaberg.delta.checkpoint.unknown_members import with_unknown_members
 from deltaberg.delta.checkpoint.write import ActionFile, table_columns
@@ -152,7 +152,7 @@ class _Writer:
         self._log: LogDirectory = snapshot.log
         self._layout = layout
         self._content = CheckpointContent(snapshot, now)
-        self._names = layout.names(snapshot.version)
+        self._names = new_names(layout, snapshot.version)
         self._adds = self._removes = 0
 
     def write(self) -> _Written:

@@ -33,7 +33,7 @@ from deltaberg.schema.from_arrow import table_field
 from deltaberg.signatures import public
 from deltaberg.table import CommitResult, checked_note, checked_text, checked_type
 
-__all__ = ["Alteration"]
+__all__ = ["Alteration", "altered_snapshot"]
 
 
 @public
@@ -67,7 +67,7 @@ class Alteration(PropertyAlteration):
         return f"Alteration({self._steps})"
 
     @property
-    def snapshot(self) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         """The table as the changes leave it, as far as they go."""
         return self._transaction.snapshot
 
@@ -117,7 +117,7 @@ class Alteration(PropertyAlteration):
             )
         checked_type(last, type)
         checked_note("comment", comment, "leave it out if there is none")
-        table = self.snapshot
+        table = self._snapshot
         parent = nested_column(table.schema, tuple(above)) if above else ()
         siblings = table.schema if not parent else parent[-1].type
         if not isinstance(siblings, Struct):
@@ -154,9 +154,9 @@ class Alteration(PropertyAlteration):
             There is no such column, or there is one of the new name.
         """
         self._need_mapping("renamed")
-        path = nested_column(self.snapshot.schema, name)
-        siblings = fields_of(self.snapshot.schema, path[:-1])
-        refuse_referenced(self.snapshot, path, "renamed")
+        path = nested_column(self._snapshot.schema, name)
+        siblings = fields_of(self._snapshot.schema, path[:-1])
+        refuse_referenced(self._snapshot, path, "renamed")
         others = Struct(tuple(field for field in siblings if field is not path[-1]))
         _check_new_name(others, to)
         document = self._document()
@@ -168,9 +168,9 @@ class Alteration(PropertyAlteration):
         }
         members: dict[str, Any] = {}
         if len(path) == 1:
-            names = [field.name for field in self.snapshot.partition_fields]
+            names = [field.name for field in self._snapshot.partition_fields]
             members["partitionColumns"] = [to if known == path[0].name else known for known in names]
-        configuration = self.snapshot.metadata.configuration
+        configuration = self._snapshot.metadata.configuration
         properties = renamed_in_properties(configuration, [field.name for field in path], to)
         self._set_schema(document, None, members, properties)
 
@@ -186,7 +186,7 @@ class Alteration(PropertyAlteration):
             There is no such column, it is the last one, or the table is partitioned or clustered by it.
         """
         self._need_mapping("dropped")
-        table = self.snapshot
+        table = self._snapshot
         path = nested_column(table.schema, name)
         fields_of(table.schema, path[:-1])
         shown = join_name([field.name for field in path])
@@ -231,8 +231,8 @@ class Alteration(PropertyAlteration):
             Not exactly one of ``after``, ``before`` and ``first`` is given.
         """
         document = self._document()
-        path = [field.name for field in nested_column(self.snapshot.schema, name)]
-        move_field(document, self.snapshot.schema, name, after, before, first)
+        path = [field.name for field in nested_column(self._snapshot.schema, name)]
+        move_field(document, self._snapshot.schema, name, after, before, first)
         self._record(document, name)
         self._parameters["position"] = _position(document.fields(*path[:-1]), path[-1])
         self._set_schema(document, None)
@@ -248,7 +248,7 @@ class Alteration(PropertyAlteration):
         """
         checked_note("comment", text, "pass None to remove it")
         document = self._document()
-        set_comment(document, self.snapshot.schema, name, text)
+        set_comment(document, self._snapshot.schema, name, text)
         self._record(document, name)
         self._set_schema(document, None)
 
@@ -264,7 +264,7 @@ class Alteration(PropertyAlteration):
             It may be null already.
         """
         document = self._document()
-        allow_nulls(document, self.snapshot.schema, name)
+        allow_nulls(document, self._snapshot.schema, name)
         self._record(document, name)
         self._set_schema(document, None)
 
@@ -293,19 +293,19 @@ class Alteration(PropertyAlteration):
         ColumnNotFoundError
             There is no such column.
         """
-        if not WIDENING & self.snapshot.active_features:
+        if not WIDENING & self._snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
                 hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',
                 feature="typeWidening",
             )
-        schema = self.snapshot.schema
+        schema = self._snapshot.schema
         known = isinstance(name, str) and schema.get(name) is not None
-        refuse_referenced(self.snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
+        refuse_referenced(self._snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
         document = self._document()
         checked_type(name if isinstance(name, str) else join_name(name), type)
         wanted = table_field(pa.field("type", type), split_name(name)).type
-        self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
+        self._raise_protocol(widen_field(document, self._snapshot.schema, name, wanted))
         self._record(document, name)
         self._set_schema(document, None)
 
@@ -330,16 +330,16 @@ class Alteration(PropertyAlteration):
 
     def _record(self, document: SchemaDocument, name: ColumnName) -> None:
         """Let the history say what a column is after the change."""
-        self._parameters["column"] = recorded_column(document, nested_column(self.snapshot.schema, name))
+        self._parameters["column"] = recorded_column(document, nested_column(self._snapshot.schema, name))
 
     def _document(self) -> SchemaDocument:
-        return SchemaDocument(self.snapshot.metadata.schema_string or "")
+        return SchemaDocument(self._snapshot.metadata.schema_string or "")
 
     def _numbers(self) -> ColumnNumbers | None:
-        return ColumnNumbers.of(self.snapshot.mapping_mode, self.snapshot.metadata.configuration)
+        return ColumnNumbers.of(self._snapshot.mapping_mode, self._snapshot.metadata.configuration)
 
     def _need_mapping(self, what: str) -> None:
-        if self.snapshot.mapping_mode == "none":
+        if self._snapshot.mapping_mode == "none":
             raise UnsupportedFeatureError(
                 f"without column mapping no column can be {what} unless its files are rewritten",
                 hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
@@ -353,12 +353,17 @@ class Alteration(PropertyAlteration):
         members: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
+        metadata = self._snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
         if properties:
             metadata = metadata.with_properties(properties)
         if numbers is not None:
             metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
         self._transaction.set_metadata(metadata)
+
+
+def altered_snapshot(alteration: Alteration) -> Snapshot:
+    """Return the table as changes leave it that are not committed."""
+    return alteration._snapshot  # noqa: SLF001 - it is not for users, who see it when the changes are committed
 
 
 def _check_new_name(siblings: Struct, name: str) -> None:

@@ -59,7 +59,7 @@ class PropertyAlteration(RuleAlteration):
         members = {member: text or None for member, text in given.items() if text is not None}
         if not members:
             raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
-        self._transaction.set_metadata(self.snapshot.metadata.with_members(members))
+        self._transaction.set_metadata(self._snapshot.metadata.with_members(members))
 
     @one_step("SET TBLPROPERTIES")
     def set(self: _Alteration, properties: Mapping[str, Any]) -> None:  # noqa: PYI019 - the decorator binds it
@@ -87,7 +87,7 @@ class PropertyAlteration(RuleAlteration):
         for name, condition in check_constraints(recorded).items():
             self._add_constraint(name, condition)
             del recorded[f"delta.constraints.{name}"]
-        table = self.snapshot
+        table = self._snapshot
         before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode)
         if (before, after) not in {(before, before), ("none", "name")}:
             raise UnsupportedFeatureError(
@@ -106,7 +106,7 @@ class PropertyAlteration(RuleAlteration):
             map_fields(document.fields(), numbers)
             recorded[MAX_COLUMN_ID] = str(numbers.highest)
         if recorded:
-            metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json()})
+            metadata = self._snapshot.metadata.with_members({"schemaString": document.to_json()})
             self._transaction.set_metadata(metadata.with_properties(recorded))
 
     @one_step("UNSET TBLPROPERTIES")
@@ -122,18 +122,18 @@ class PropertyAlteration(RuleAlteration):
             raise InvalidArgumentError("no property is named", hint="pass the names of properties")
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
-        known = self.snapshot.metadata.configuration
+        known = self._snapshot.metadata.configuration
         missing = [name for name in names if name not in known]
         if missing:
             raise InvalidArgumentError(f"the table has no property {missing[0]}")
         internal = sorted(INTERNAL_PROPERTIES.intersection(names))
         if internal:
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
-        if MAPPING_MODE in names and self.snapshot.mapping_mode != "none":
+        if MAPPING_MODE in names and self._snapshot.mapping_mode != "none":
             raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
         self._parameters |= {"properties": json.dumps(names, ensure_ascii=False), "ifExists": "false"}
         removed = dict.fromkeys(names)
-        self._transaction.set_metadata(self.snapshot.metadata.with_properties(removed))
+        self._transaction.set_metadata(self._snapshot.metadata.with_properties(removed))
 
     @one_step("DROP FEATURE")
     def drop_feature(self: _Alteration, name: str) -> None:  # noqa: PYI019 - the decorator binds it
@@ -165,16 +165,16 @@ class PropertyAlteration(RuleAlteration):
         >>> sorted(table.features)
         ['appendOnly', 'invariants']
         """
-        check_droppable(self.snapshot, name)
+        check_droppable(self._snapshot, name)
         self._parameters |= {"featureName": name, "truncateHistory": "false"}
         if name == "rowTracking":
             take_row_ids(self._transaction)
-        if name == "clustering" and CLUSTERING_DOMAIN in self.snapshot.domains:
+        if name == "clustering" and CLUSTERING_DOMAIN in self._snapshot.domains:
             self._transaction.set_domain(CLUSTERING_DOMAIN, None, system=True)
-        left = sorted(set(_LEFT_PROPERTIES.get(name, ())) & self.snapshot.metadata.configuration.keys())
+        left = sorted(set(_LEFT_PROPERTIES.get(name, ())) & self._snapshot.metadata.configuration.keys())
         if left:
-            self._transaction.set_metadata(self.snapshot.metadata.with_properties(dict.fromkeys(left)))
-        self._transaction.set_protocol(lowered_protocol(name, self.snapshot.protocol), dropped=name)
+            self._transaction.set_metadata(self._snapshot.metadata.with_properties(dict.fromkeys(left)))
+        self._transaction.set_protocol(lowered_protocol(name, self._snapshot.protocol), dropped=name)
 
     @one_step("CLUSTER BY")
     def cluster_by(  # noqa: PYI019 - the decorator binds it
@@ -191,7 +191,7 @@ class PropertyAlteration(RuleAlteration):
         UnsupportedFeatureError
             A file has no statistics of a column.
         """
-        table = self.snapshot
+        table = self._snapshot
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
         paths = clustering_paths(table.schema, listed_names(names))
@@ -214,7 +214,7 @@ class PropertyAlteration(RuleAlteration):
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
 
     def _raise_protocol(self, features: AbstractSet[str]) -> None:
-        table = self.snapshot
+        table = self._snapshot
         protocol = raised_protocol(features, table.protocol)
         if protocol is not table.protocol:
             self._transaction.set_protocol(protocol)

@@ -161,7 +161,7 @@ class RuleAlteration:
     _added: set[str]
 
     @property
-    def snapshot(self) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         """The table as it is after the changes."""
         raise NotImplementedError
 
@@ -212,13 +212,13 @@ class RuleAlteration:
 
     def _add_constraint(self, name: str, condition: str) -> None:
         checked_text("the condition of a constraint", condition, "pass SQL text, such as id > 0")
-        table = self.snapshot
+        table = self._snapshot
         _refuse_taken(name, table.metadata.configuration)
         _check_rows(table, name, condition, self._transaction.timezone)
         # Rows that others add meanwhile were not checked.
         self._transaction.read()
         self._raise_protocol({"checkConstraints"})
-        metadata = self.snapshot.metadata.with_properties({constraint_property(name): condition})
+        metadata = self._snapshot.metadata.with_properties({constraint_property(name): condition})
         self._transaction.set_metadata(metadata)
 
     @one_step("DROP CONSTRAINT")
@@ -231,12 +231,12 @@ class RuleAlteration:
             There is none of this name.
         """
         checked_text("the name of a constraint", name, "name the constraint")
-        known = self.snapshot.metadata.configuration
+        known = self._snapshot.metadata.configuration
         wanted = [key for key in known if key.lower() == constraint_property(name)]
         if not wanted:
             raise InvalidArgumentError(f"the table has no constraint {name}")
         self._parameters |= {"name": name, "expr": known[wanted[0]], "existed": "true"}
-        self._transaction.set_metadata(self.snapshot.metadata.with_properties(dict.fromkeys(wanted)))
+        self._transaction.set_metadata(self._snapshot.metadata.with_properties(dict.fromkeys(wanted)))
 
     @one_step("CHANGE COLUMN")
     def set_default(self: _Alteration, name: ColumnName, value: str | None) -> None:  # noqa: PYI019 - the decorator binds it
@@ -256,7 +256,7 @@ class RuleAlteration:
         InvalidArgumentError
             The column is added by the same commit, or is a field of a struct.
         """
-        path = find_column(self.snapshot.schema, name)
+        path = find_column(self._snapshot.schema, name)
         shown = join_name([field.name for field in path])
         if len(path) > 1:
             raise InvalidArgumentError("only columns of the table have default values", column=shown)
@@ -272,7 +272,7 @@ class RuleAlteration:
             metadata.pop(CURRENT_DEFAULT, None)
         else:
             checked_text("a default value", value, "pass SQL text, such as 42 in quotes, or None to take it away")
-            default_value(self.snapshot.schema, path[0], value)
+            default_value(self._snapshot.schema, path[0], value)
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value
         self._parameters["column"] = recorded_column(document, path)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from deltaberg.choices import Codec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.files.write import ParquetOptions, leaf_columns
+from deltaberg.files.write import ParquetOptions, leaf_columns, main_codec
 from deltaberg.schema import find_column
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.whole_numbers import whole_number
@@ -89,7 +89,7 @@ def _in_file(table: Snapshot, options: ParquetOptions) -> ParquetOptions:
     codecs, chosen = options.compression, options.dictionary
     if isinstance(codecs, Mapping):
         named = {path: codec for name, codec in codecs.items() if name for path in _paths(table, name)}
-        named[""] = options.main_codec
+        named[""] = main_codec(options)
         options = replace(options, compression=named)
     if isinstance(chosen, Sequence):
         options = replace(options, dictionary=[path for name in chosen for path in _paths(table, name)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.table import CommitPolicy
+from deltaberg.table import ClockedPolicy
 
 __all__ = ["CommitWords"]
 
@@ -85,9 +85,9 @@ class CommitWords:
         return cls(custom, getattr(commit, "max_commit_retries", None), progress)
 
     @property
-    def policy(self) -> CommitPolicy | None:
+    def policy(self) -> ClockedPolicy | None:
         """How long the commit is tried; None for the default."""
-        return None if self.retries is None else CommitPolicy(retries=self.retries)
+        return None if self.retries is None else ClockedPolicy(retries=self.retries)
 
     def user_metadata(self, given: str | None) -> str | None:
         """Return the text that the history keeps: what the caller passes, else that of the properties."""

@@ -22,7 +22,7 @@ from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError
 from deltaberg.expressions import Filter
-from deltaberg.table import CommitPolicy, CommitResult, commit_change
+from deltaberg.table import ClockedPolicy, CommitResult, commit_change
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.transaction.operation import with_rows
 from deltaberg.table.write import WriteRoad
@@ -89,7 +89,7 @@ class Transaction(PendingChanges):
         words = CommitWords.of(options.commit_properties, options.post_commithook_properties, options.properties)
         self._custom = words.custom
         self._user_metadata = words.user_metadata(options.user_metadata)
-        self._policy = options.policy or words.policy or CommitPolicy()
+        self._policy = options.clocked or words.policy or ClockedPolicy()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
         #: How many operations changed rows.
@@ -112,7 +112,7 @@ class Transaction(PendingChanges):
             The table is created by the transaction, and has no protocol or no metadata yet.
         """
         if self._view is None:
-            attempt = Attempt(self._policy.time(), self.token)
+            attempt = Attempt(self._policy.now(), self.token)
             entry = build_entry(self._changes, self._base, self._provenance, attempt)
             self._view = version_made(self._log, self._base, entry)
         return self._view
@@ -122,7 +122,7 @@ class Transaction(PendingChanges):
         """Whether the progress that the transaction would record is recorded already, so that it has nothing to do."""
         if self._once is None or self._base is None:
             return False
-        return self._base.has_progress(*self._once, self._policy.time())
+        return self._base.has_progress(*self._once, self._policy.now())
 
     @property
     def is_empty(self) -> bool:
@@ -277,7 +277,7 @@ class Transaction(PendingChanges):
         )
         if len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics):
             made = replace(made, metrics={**changes.counted, **made.metrics})
-        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.time)
+        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
         changes, entry, state, after = self._changes, change.entry, change.state, change.after

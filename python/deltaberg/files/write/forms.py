@@ -14,7 +14,7 @@ from pyarrow import orc
 from deltaberg.errors import SchemaError
 from deltaberg.files.avro.encode import UUID, AvroBlocks
 from deltaberg.files.write.footers import FooterFacts
-from deltaberg.files.write.parquet import FileForm, ParquetOptions
+from deltaberg.files.write.parquet import FileForm, ParquetOptions, main_codec
 from deltaberg.schema import FIELD_ID
 
 __all__ = ["FORMS", "AvroForm", "OrcForm", "OrcOptions"]
@@ -65,7 +65,7 @@ class OrcForm(_OtherForm):
 
 class _OrcWriter:
     def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions) -> None:
-        codec, filters = options.main_codec, options.bloom_filters
+        codec, filters = main_codec(options), options.bloom_filters
         numbers = {name: number for number, name in enumerate(_orc_columns("", schema), start=1)}
         filtered = {numbers[name]: share for name, share in filters.items() if name in numbers}
         self._schema = schema
@@ -168,7 +168,9 @@ def _have_fractions(values: pa.Int64Array, whole: int) -> bool:
 
 
 def _unwritable(what: str) -> SchemaError:
-    return SchemaError(what, hint="set the property write.format.default to parquet: new files are Parquet then, beside those of ORC")
+    return SchemaError(
+        what, hint="set the property write.format.default to parquet: new files are Parquet then, beside those of ORC"
+    )
 
 
 class AvroForm(_OtherForm):
@@ -179,7 +181,7 @@ class AvroForm(_OtherForm):
     def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form."""
         schema = pa.schema([_avro_field(child) for child in self.schema])
-        return _AvroWriter(sink, schema, self.options.main_codec, self.options.compression_level)
+        return _AvroWriter(sink, schema, main_codec(self.options), self.options.compression_level)
 
 
 class _AvroWriter:

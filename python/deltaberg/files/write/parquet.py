@@ -24,7 +24,7 @@ from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_
 from deltaberg.signatures import public
 from deltaberg.storage import OutputFile, Storage
 
-__all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
+__all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns", "main_codec"]
 
 #: The suffixes that codecs give to names of files.
 CODECS: dict[Codec, str] = {
@@ -121,39 +121,40 @@ class ParquetOptions:
             if value is not None and not _is_count(value):
                 raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass a positive number, or None")
 
-    @property
-    def limits(self) -> dict[str, int]:
-        """The limits of pages that are chosen, by the names of pyarrow."""
-        chosen = {
-            "data_page_size": self.data_page_size,
-            "dictionary_pagesize_limit": self.dictionary_page_size,
-            "write_batch_size": self.write_batch_size,
-            **({"max_rows_per_page": self.page_rows} if "max_rows_per_page" in _KNOWN else {}),
-        }
-        return {name: value for name, value in chosen.items() if value is not None}
 
-    def filters(self, leaves: Mapping[str, str], rows: int) -> dict[str, Any]:
-        """Return what pyarrow is told of Bloom filters.
+def main_codec(options: ParquetOptions) -> Codec:
+    """Return the codec of columns for which no other is named."""
+    return options.compression if isinstance(options.compression, str) else options.compression.get("", "snappy")
 
-        Parameters
-        ----------
-        leaves
-            The physical types of the Parquet columns by their paths.
-        rows
-            The rows of the first row group: others have as many distinct values at most, approximately.
-        """
-        found = {}
-        for path, kind in leaves.items():
-            share = self.bloom_filters.get(path.replace(".list.element", ".element").replace(".key_value.", "."))
-            if share is not None and kind != "BOOLEAN":
-                most = -self.bloom_filter_size * math.log1p(-(share**0.125))
-                found[path] = {"ndv": max(min(rows, int(most)), 1), "fpp": share}
-        return {"bloom_filter_options": found} if found and "bloom_filter_options" in _KNOWN else {}
 
-    @property
-    def main_codec(self) -> Codec:
-        """The codec of columns for which no other is named."""
-        return self.compression if isinstance(self.compression, str) else self.compression.get("", "snappy")
+def _limits(options: ParquetOptions) -> dict[str, int]:
+    """Return the limits of pages that are chosen, by the names of pyarrow."""
+    chosen = {
+        "data_page_size": options.data_page_size,
+        "dictionary_pagesize_limit": options.dictionary_page_size,
+        "write_batch_size": options.write_batch_size,
+        **({"max_rows_per_page": options.page_rows} if "max_rows_per_page" in _KNOWN else {}),
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _filters(options: ParquetOptions, leaves: Mapping[str, str], rows: int) -> dict[str, Any]:
+    """Return what pyarrow is told of Bloom filters.
+
+    Parameters
+    ----------
+    leaves
+        The physical types of the Parquet columns by their paths.
+    rows
+        The rows of the first row group: others have as many distinct values at most, approximately.
+    """
+    found = {}
+    for path, kind in leaves.items():
+        share = options.bloom_filters.get(path.replace(".list.element", ".element").replace(".key_value.", "."))
+        if share is not None and kind != "BOOLEAN":
+            most = -options.bloom_filter_size * math.log1p(-(share**0.125))
+            found[path] = {"ndv": max(min(rows, int(most)), 1), "fpp": share}
+    return {"bloom_filter_options": found} if found and "bloom_filter_options" in _KNOWN else {}
 
 
 def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
@@ -250,7 +251,7 @@ class FileForm:
     def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form, for a file that begins with these stored rows."""
         options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
-        named, codec = self.options.compression, self.options.main_codec
+        named, codec = self.options.compression, main_codec(self.options)
         if self.options.compression_level is not None:
             options["compression_level"] = self.options.compression_level
         return pq.ParquetWriter(
@@ -261,8 +262,8 @@ class FileForm:
             use_dictionary=self._dictionary(first, negative_zeros),
             store_schema=False,
             data_page_version=self.options.page_version,
-            **self.options.limits,
-            **(self.options.filters(self._leaves, first.num_rows) if self.options.bloom_filters else {}),
+            **_limits(self.options),
+            **(_filters(self.options, self._leaves, first.num_rows) if self.options.bloom_filters else {}),
             **options,
         )
 

@@ -20,7 +20,7 @@ from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
-from deltaberg.table import CommitPolicy, CommitResult, Fate, commit_change
+from deltaberg.table import CommitPolicy, CommitResult, Fate, checked_policy, commit_change
 
 __all__ = ["CatalogTransaction"]
 
@@ -171,7 +171,7 @@ class CatalogTransaction:
     def __init__(self, catalog: _Catalog, path: str, policy: CommitPolicy | None = None) -> None:
         self._catalog = catalog
         self._path = path
-        self._policy = policy
+        self._policy = checked_policy(policy)
         self._members: dict[Levels, IcebergTransaction] = {}
         self._is_ended = False
         #: What the commit did, by the levels of the names of the tables; empty before it.
@@ -221,7 +221,7 @@ class CatalogTransaction:
         bases = [change.newest() for change in parts.values()]
         policy = self._policy or commit_policy(bases[0].metadata.properties)
         for change in parts.values():
-            change.now = policy.time
+            change.now = policy.now
         retries = commit_change(_Changes(self._catalog, self._path, parts), policy)
         seconds = time.monotonic() - started
         made = {}

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import WRITE_DEFAULT, default_json, given_column, with_default
 from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
@@ -42,7 +43,7 @@ from deltaberg.schema import (
 from deltaberg.signatures import public
 from deltaberg.table import checked_flag, checked_note, checked_properties, checked_text, checked_type
 
-__all__ = ["Alteration"]
+__all__ = ["Alteration", "altered_metadata"]
 
 _FORMAT_VERSION = "format-version"
 _Fields = tuple[Field, ...]
@@ -217,7 +218,7 @@ class Alteration(ReferenceChanges):
         def change() -> None:
             for name in names:
                 path = split_name(name)
-                dropped = dropped_column(self.metadata, path)
+                dropped = dropped_column(self._metadata, path)
                 if not dropped.column.nullable:
                     require_no_rows_without(self._transaction, dropped.column)
                 self._set(path[:-1], dropped.put_back)
@@ -437,3 +438,8 @@ class Alteration(ReferenceChanges):
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
         self._altered.set(with_fields(self._altered.struct, tuple(above), change))
+
+
+def altered_metadata(alteration: Alteration) -> TableMetadata:
+    """Return the metadata of a table as changes leave it that are not committed."""
+    return alteration._metadata  # noqa: SLF001 - it is not for users, who see it when the changes are committed

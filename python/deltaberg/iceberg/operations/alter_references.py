@@ -54,7 +54,7 @@ class ReferenceChanges:
         return f"{type(self).__name__}({self._steps})"
 
     @property
-    def metadata(self) -> TableMetadata:
+    def _metadata(self) -> TableMetadata:
         """The metadata of the table as the changes leave it."""
         self._altered.settle()
         return self._transaction.metadata
@@ -133,7 +133,7 @@ class ReferenceChanges:
         """
         kept = Retention(min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
         return self._reference(
-            "create branch", lambda: new_reference(self.metadata, name, "branch", snapshot_id, kept, if_exists)
+            "create branch", lambda: new_reference(self._metadata, name, "branch", snapshot_id, kept, if_exists)
         )
 
     def create_tag(
@@ -147,7 +147,7 @@ class ReferenceChanges:
         """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""
         kept = Retention(max_ref_age_ms=max_ref_age_ms)
         return self._reference(
-            "create tag", lambda: new_reference(self.metadata, name, "tag", snapshot_id, kept, if_exists)
+            "create tag", lambda: new_reference(self._metadata, name, "tag", snapshot_id, kept, if_exists)
         )
 
     def set_retention(
@@ -168,7 +168,7 @@ class ReferenceChanges:
             There is no such branch or tag, a number is not positive, or a tag is to keep snapshots.
         """
         kept = Retention(min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
-        return self._reference("set retention", lambda: retained_reference(self.metadata, name, kept))
+        return self._reference("set retention", lambda: retained_reference(self._metadata, name, kept))
 
     def rename_branch(self, name: str, to: str) -> Alteration:
         """Rename a branch.
@@ -178,7 +178,7 @@ class ReferenceChanges:
         InvalidArgumentError
             There is no such branch, it is ``main``, or the new name is taken.
         """
-        return self._reference("rename branch", lambda: renamed_branch(self.metadata, name, to))
+        return self._reference("rename branch", lambda: renamed_branch(self._metadata, name, to))
 
     def fast_forward(self, name: str, to: str) -> Alteration:
         """Move a branch forward to the snapshot of another branch, which was made from it.
@@ -192,15 +192,15 @@ class ReferenceChanges:
         CommitConflictError
             The branch has snapshots that the other one does not have.
         """
-        return self._reference("fast forward", lambda: moved_branch(self.metadata, name, to))
+        return self._reference("fast forward", lambda: moved_branch(self._metadata, name, to))
 
     def drop_branch(self, name: str) -> Alteration:
         """Drop a branch. Its snapshots stay until they expire."""
-        return self._reference("drop branch", lambda: dropped_reference(self.metadata, name, "branch"))
+        return self._reference("drop branch", lambda: dropped_reference(self._metadata, name, "branch"))
 
     def drop_tag(self, name: str) -> Alteration:
         """Drop a tag. Its snapshot stays until it expires."""
-        return self._reference("drop tag", lambda: dropped_reference(self.metadata, name, "tag"))
+        return self._reference("drop tag", lambda: dropped_reference(self._metadata, name, "tag"))
 
     def rollback_to_snapshot(self, snapshot_id: int) -> Alteration:
         """Roll the table back to one of the snapshots that led to its newest one.
@@ -218,7 +218,7 @@ class ReferenceChanges:
         """
         number = checked_number("snapshot_id", snapshot_id, 0, _NUMBER)
         return self._move(
-            "rollback", lambda: rollback_target(self.metadata, self._branch, snapshot_id=number).snapshot_id
+            "rollback", lambda: rollback_target(self._metadata, self._branch, snapshot_id=number).snapshot_id
         )
 
     def rollback_to_timestamp(self, timestamp: Instant) -> Alteration:
@@ -235,7 +235,7 @@ class ReferenceChanges:
             The table has no snapshot from before that time.
         """
         before = parse_instant(timestamp, zone_of(self._transaction.timezone))
-        return self._move("rollback", lambda: rollback_target(self.metadata, self._branch, before=before).snapshot_id)
+        return self._move("rollback", lambda: rollback_target(self._metadata, self._branch, before=before).snapshot_id)
 
     def set_current_snapshot(
         self,
@@ -265,7 +265,7 @@ class ReferenceChanges:
         def target() -> int:
             if ref is None:
                 return checked_number("snapshot_id", snapshot_id, 0, _NUMBER)
-            found = self.metadata.snapshot_of_ref(ref)
+            found = self._metadata.snapshot_of_ref(ref)
             if found is None:
                 raise InvalidArgumentError("the table has no snapshot yet")
             return found.snapshot_id
@@ -278,4 +278,4 @@ class ReferenceChanges:
 
     def _move(self, name: str, target: Callable[[], int]) -> Alteration:
         """Move the branch of the transaction."""
-        return self._reference(name, lambda: set_branch(self.metadata, self._branch, target()))
+        return self._reference(name, lambda: set_branch(self._metadata, self._branch, target()))

@@ -21,7 +21,7 @@ from deltaberg.iceberg.metadata.requirements import (
 )
 from deltaberg.iceberg.metadata.updates import Update
 from deltaberg.storage import PutResult
-from deltaberg.table import CommitPolicy, Fate, commit_change
+from deltaberg.table import ClockedPolicy, Fate, commit_change
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["Committed", "Make", "TableChange", "commit_policy", "commit_table", "find_commit"]
@@ -66,7 +66,7 @@ class Committed:
     warnings: tuple[str, ...]
 
 
-def commit_policy(properties: Mapping[str, str]) -> CommitPolicy:
+def commit_policy(properties: Mapping[str, str]) -> ClockedPolicy:
     """Return how long a commit to a table is tried.
 
     Raises
@@ -75,7 +75,7 @@ def commit_policy(properties: Mapping[str, str]) -> CommitPolicy:
         If a property is not a whole number.
     """
     first, longest = _number(properties, *_FIRST_WAIT) / 1000, _number(properties, *_LONGEST_WAIT) / 1000
-    return CommitPolicy(
+    return ClockedPolicy(
         retries=_number(properties, *_RETRIES),
         pause=first,
         longest_pause=max(first, longest),
@@ -96,7 +96,7 @@ def commit_table(
     *,
     snapshot_id: int | None = None,
     staged: LoadedTable | None = None,
-    policy: CommitPolicy | None = None,
+    policy: ClockedPolicy | None = None,
     known: LoadedTable | None = None,
 ) -> Committed:
     """Commit changes to a table, or create it.
@@ -142,7 +142,7 @@ class TableChange:
     staged: LoadedTable | None = None
     #: The metadata that the caller has, which may still be the newest.
     planned: LoadedTable | None = None
-    now: Callable[[], int] = field(default=CommitPolicy().time, init=False)
+    now: Callable[[], int] = field(default=ClockedPolicy().now, init=False)
     token: str = field(default="", init=False)
     is_committed: bool = field(default=False, init=False)
     #: Whether an attempt was sent that may be part of the table.
@@ -151,12 +151,12 @@ class TableChange:
     _attempt: Attempt | None = field(default=None, init=False)
     _traces: list[Trace] = field(default_factory=list, init=False)
 
-    def commit(self, policy: CommitPolicy | None = None) -> Committed:
+    def commit(self, policy: ClockedPolicy | None = None) -> Committed:
         """Commit the change; see `commit_table`."""
         started = time.monotonic()
         base = self.staged or self.newest()
         chosen = policy or commit_policy(base.metadata.properties)
-        self.now = chosen.time
+        self.now = chosen.now
         retries = commit_change(self, chosen)
         loaded, warnings = self.finish()
         return Committed(loaded, self.is_committed, self.token, retries, time.monotonic() - started, tuple(warnings))

@@ -40,7 +40,7 @@ from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, c
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
-from deltaberg.table import CommitPolicy, CommitResult
+from deltaberg.table import ClockedPolicy, CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.transaction import transaction as shared
 from deltaberg.table.transaction.operation import with_rows
@@ -113,7 +113,7 @@ class Transaction(shared.Transaction):
         self._target = SnapshotTarget.of(loaded.metadata, options.branch, options.properties or {})
         self._creates = creates
         self._committer = committer
-        self._policy = options.policy
+        self._policy = options.clocked
         self._committed = committed
         #: Properties of the table that are otherwise for rows that the transaction writes.
         self.write_properties: Mapping[str, str] = {}
@@ -401,7 +401,7 @@ class Transaction(shared.Transaction):
         return True
 
     @property
-    def _commit_policy(self) -> CommitPolicy:
+    def _commit_policy(self) -> ClockedPolicy:
         # A change of these properties may be what makes them valid.
         return self._policy or commit_policy(self.metadata.properties)
 

@@ -19,7 +19,15 @@ from pyspark.sql import types as st
 
 from deltaberg.errors import StorageError
 from deltaberg.files.read.footers import Footer, read_footers
-from deltaberg.files.write import FooterFacts, ParquetOptions, WrittenFile, leaf_columns, leaf_paths, written_rows
+from deltaberg.files.write import (
+    FooterFacts,
+    ParquetOptions,
+    WrittenFile,
+    leaf_columns,
+    leaf_paths,
+    main_codec,
+    written_rows,
+)
 from deltaberg.files.write.footers import parquet_leaves
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.columns import match_fields
@@ -111,7 +119,7 @@ def _has_own_places(spec: WriteSpec) -> bool:
 def _is_known(options: ParquetOptions) -> bool:
     plain = ParquetOptions()
     own = (one.name for one in fields(plain) if one.name not in _HONOURED)
-    return options.main_codec in _CODECS and (
+    return main_codec(options) in _CODECS and (
         isinstance(options.compression, str) and all(getattr(options, name) == getattr(plain, name) for name in own)
     )
 
@@ -314,7 +322,7 @@ def _options(spec: WriteSpec) -> dict[str, str]:
     own = spec.parquet
     pages = {"parquet.page.size": own.data_page_size, "parquet.dictionary.page.size": own.dictionary_page_size}
     return {
-        "compression": _CODECS[own.main_codec],
+        "compression": _CODECS[main_codec(own)],
         "parquet.block.size": str(min(own.row_group_size, _MOST_BYTES)),
         **{name: str(min(size, _MOST_BYTES)) for name, size in pages.items() if size is not None},
         # A reader that looks for 0.0 in a dictionary does not find -0.0.

@@ -15,7 +15,7 @@ from deltaberg.files import DELETED, FileLayout, ReadCounters, ReadSpec, constan
 from deltaberg.schema import ColumnName, Field, Primitive, Struct, select_columns
 from deltaberg.table.arguments import checked_limit
 from deltaberg.table.read.execute import read_in_order
-from deltaberg.table.read.options import ScanOptions
+from deltaberg.table.read.options import ScanOptions, processors
 from deltaberg.table.read.plan import Plan, make_plan, split_files
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
@@ -117,8 +117,13 @@ class BoundScan:
             layout=self.layout,
             residual=self.condition,
             batch_size=self.options.batch_size,
-            memory=self.options.memory // (2 * self.options.readers + 2),
+            memory=self.options.memory // (2 * self._readers + 2),
         )
+
+    @property
+    def _readers(self) -> int:
+        """How many files are read at a time."""
+        return self.options.threads or processors()
 
     @cached_property
     def layout(self) -> FileLayout:
@@ -188,9 +193,7 @@ class BoundScan:
         """
         options = self.options
         tasks = list(tasks_of(split_files(self.plan, options.split_size or SPLIT, self.constants)))
-        yield from read_in_order(
-            self.read_spec, tasks, options.readers, options.memory // 2, counters or ReadCounters()
-        )
+        yield from read_in_order(self.read_spec, tasks, self._readers, options.memory // 2, counters or ReadCounters())
 
     def with_columns(self, columns: Sequence[ColumnName]) -> BoundScan:
         """Return the scan of the same rows of the same files with other columns.

@@ -53,11 +53,6 @@ class ScanOptions:
         zone_of(self.timezone)
         checked_choice("planning", self.planning, get_args(Planning), "leave it out to let the scan choose")
 
-    @property
-    def readers(self) -> int:
-        """How many files are read at a time."""
-        return self.threads or processors()
-
 
 class ScanExecution(TypedDict, total=False):
     """The options of `ScanOptions`, for type checkers of callers that pass them by name."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.commit import CommitPolicy, CommitResult
+from deltaberg.table.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.rewrite import RowTasks
 from deltaberg.table.transaction.operation import Operation
@@ -48,7 +48,7 @@ class Transaction(ABC):
         self.token = ""
         #: What the commit did; None before it.
         self.result: CommitResult | None = None
-        self._now = (options.policy or CommitPolicy()).time
+        self._now = (options.clocked or ClockedPolicy()).now
         self._progress = None if options.progress is None else ProgressSum(options.progress)
         self._files = OwnFiles(store)
         #: The operations that succeeded, in their order.
@@ -100,8 +100,6 @@ class Transaction(ABC):
         self._check_open()
         if writes_files:
             self._check_ready()
-        # A clock that does not tell the time is refused before rows are written.
-        self._now()
         take_back, files, made = self._mark(), len(self._files), Operation(name, again=again)
         try:
             yield made

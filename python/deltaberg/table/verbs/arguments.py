@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.expressions import Filter, Value
     from deltaberg.schema import ColumnName
-    from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.table.commit import CommitPolicy
     from deltaberg.table.write import Progress
 

@@ -21,8 +21,8 @@ from deltaberg.table.verbs.arguments import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.schema import ColumnName
     from deltaberg.choices import WhenMatched, WhenNotMatched
+    from deltaberg.schema import ColumnName
     from deltaberg.table.rewrite import Condition, MergeBuilder
     from deltaberg.table.transaction.operations import Operations
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write import CODECS
+from deltaberg.files.write import CODECS, main_codec
 from deltaberg.schema import Field
 from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.spec import WriteSpec
@@ -66,7 +66,7 @@ def file_place(spec: WriteSpec, values: Sequence[tuple[Field, pa.Scalar]], numbe
 
 
 def _name(spec: WriteSpec, number: int) -> str:
-    return f"{spec.prefix}-{number:05d}-{uuid.uuid4()}.c000{CODECS[spec.parquet.main_codec]}.parquet"
+    return f"{spec.prefix}-{number:05d}-{uuid.uuid4()}.c000{CODECS[main_codec(spec.parquet)]}.parquet"
 
 
 def _directories(values: Sequence[tuple[Field, pa.Scalar]]) -> list[str] | None:
