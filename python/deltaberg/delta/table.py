@@ -15,7 +15,7 @@ from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
 from deltaberg.delta.features import check_known_writers, supported_features
-from deltaberg.delta.log.checkpoint_files import CheckpointInfo
+from deltaberg.delta.log.checkpoint_files import CheckpointInfo, checkpoint_info
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.scan.changes import ChangesSource, change_range
 from deltaberg.delta.scan.source import SnapshotSource, about_row_fields
@@ -272,7 +272,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
     @property
     def base_checkpoint(self) -> CheckpointInfo | None:
         """The checkpoint that the snapshot was read from; None if only the log was read."""
-        return CheckpointInfo.of(self._snapshot.checkpoint)
+        return checkpoint_info(self._snapshot.checkpoint)
 
     @property
     def is_append_only(self) -> bool:

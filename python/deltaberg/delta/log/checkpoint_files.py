@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deltaberg.delta.log.directory import LogEntry
 
-__all__ = ["CheckpointInfo", "complete_checkpoints"]
+__all__ = ["CheckpointInfo", "checkpoint_info", "complete_checkpoints"]
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class CheckpointInfo:
     files: tuple[str, ...]
     size: int
 
-    @classmethod
-    def of(cls, entries: tuple[LogEntry, ...]) -> CheckpointInfo | None:
-        """Describe the files of a checkpoint; None if there are none."""
-        if not entries:
-            return None
-        names = tuple(entry.file.name for entry in entries)
-        return cls(entries[0].version, entries[0].file.kind, names, sum(entry.meta.size for entry in entries))
+
+def checkpoint_info(entries: tuple[LogEntry, ...]) -> CheckpointInfo | None:
+    """Describe the files of a checkpoint; None if there are none."""
+    if not entries:
+        return None
+    names = tuple(entry.file.name for entry in entries)
+    return CheckpointInfo(entries[0].version, entries[0].file.kind, names, sum(entry.meta.size for entry in entries))
 
 
 def complete_checkpoints(
