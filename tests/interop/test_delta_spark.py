@@ -49,10 +49,6 @@ BY_ARROW = {
     r"|the column tstz is of type timestamp, but .* in the file",
     "widening": "the column .* is of type .*, but .* in the file",
 }
-# Whatever else is the matter with their files, Spark would read the texts of CHAR as they are stored.
-BY_ARROW.update(
-    {name: "Spark would not pad the texts of CHAR in the column ch" for name in TABLES if "ch" in TABLES[name].columns}
-)
 _FED = [name for name, table in TABLES.items() if table.changes is not None]
 _CODE = "from tests.interop.write_delta_tables import write\nwrite(spark, folder, name, every)"
 _READ = "from tests.interop.write_delta_tables import read\nread(spark, place, zone)"

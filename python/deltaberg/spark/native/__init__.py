@@ -5,7 +5,8 @@ is private to it:
 
 - `verdicts`, `footers` and `to_spark_filters` decide: by the plan, by the footer of each file, and by the filter;
 - `opening` has Spark open files, and finds out which stores it can open;
-- `join`, `file_keys`, `deleted_words` and `computed` add to the rows of a file what the table format says of it.
+- `join`, `file_keys`, `deleted_words`, `paddings` and `computed` add to the rows of a file what the table format says
+  of it.
 """
 
 from __future__ import annotations

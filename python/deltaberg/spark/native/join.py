@@ -21,6 +21,7 @@ from deltaberg.schema import Field, List, Primitive, Struct
 from deltaberg.spark.arrays import for_spark
 from deltaberg.spark.native.computed import computed_parts, file_values
 from deltaberg.spark.native.deleted_words import is_kept
+from deltaberg.spark.native.paddings import padded
 from deltaberg.spark.native.to_spark_filters import spark_condition
 from deltaberg.spark.types import physical_type, quoted_name, spark_schema, spark_type
 from deltaberg.table.read.bound import BoundScan
@@ -111,8 +112,8 @@ class _Columns:
             inner = kind.get(child.name) if isinstance(kind, Struct) else None
             if inner is None:
                 raise SchemaError(f"{field.name} has no field {child.name}")
-            found, kind = found.getField(inner.physical_name), inner.type
-        return found
+            found, kind, field = found.getField(inner.physical_name), inner.type, inner
+        return padded(found, field)
 
     def known(self, value: Column, kind: st.DataType) -> Column:
         """Return a value from the side of the join that knows the files; it fails where the file of a row is unknown.

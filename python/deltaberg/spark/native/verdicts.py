@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions import bound_paths
 from deltaberg.files import DELETED, ROW_IDS, ROW_VERSIONS, constant_column
-from deltaberg.schema import Field, arrow_type, has_padded_texts
+from deltaberg.schema import Field, arrow_type
 from deltaberg.schema.projection import leaf_count
 from deltaberg.spark.native.computed import computed_parts, stored_fields
+from deltaberg.spark.native.paddings import has_padded_keys
 from deltaberg.spark.native.to_spark_filters import why_not_in_spark
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import spark_schema
@@ -93,9 +94,9 @@ def why_not_the_scan(scan: BoundScan, facts: SessionFacts) -> str | None:
     why = why_not_by_name(fields)
     if why is not None:
         return why
-    padded = next((field.name for field in fields if has_padded_texts(field)), None)
+    padded = next((field.name for field in fields if has_padded_keys(field)), None)
     if padded is not None:
-        return f"Spark would not pad the texts of CHAR in the column {padded}"
+        return f"Spark cannot pad the keys of maps in the column {padded}, which are texts of CHAR"
     try:
         spark_schema(scan.read_spec.constants)
     except DeltabergError as error:

@@ -1,0 +1,38 @@
+"""Texts of CHAR(n), which Spark's reader returns as files store them, and ours pads with spaces."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from deltaberg.schema import Field, List, Map, Struct, TextLength, has_padded_texts, inner_types
+
+__all__ = ["has_padded_keys", "padded", "padded_texts"]
+
+
+def has_padded_keys(field: Field) -> bool:
+    """Return whether keys of maps are padded. Spark refuses those that become equal, and our reader returns them."""
+    return any(isinstance(kind, Map) and has_padded_texts(kind.key) for kind in inner_types(field.type))
+
+
+def padded(found: Column, field: Field) -> Column:
+    """Return the values of a field as our reader pads them, given those that Spark reads."""
+    if not has_padded_texts(field):
+        return found
+    kind = field.type
+    if isinstance(kind, Struct):
+        children = (padded(found.getField(child.physical_name), child).alias(child.physical_name) for child in kind)
+        return sf.when(found.isNotNull(), sf.struct(*children))
+    if isinstance(kind, List):
+        return sf.transform(found, lambda one: padded(one, kind.element))
+    if isinstance(kind, Map):
+        return sf.transform_values(found, lambda _, value: padded(value, kind.value))
+    return padded_texts(found, field.length)
+
+
+def padded_texts(found: Column, length: TextLength | None) -> Column:
+    """Return texts with the spaces that their column adds to those that are shorter."""
+    if length is None or not length.is_padded:
+        return found
+    is_short = sf.char_length(found) < length.characters
+    return sf.when(is_short, sf.rpad(found, length.characters, " ")).otherwise(found)
