@@ -47,7 +47,7 @@ def test_texts_at_any_depth(builder: DeltaBuilder, spark: Any) -> None:
         _field("p", "string", "char(2)"),
     ]
     numbers = range(len(_TEXTS))
-    inner = [
+    inner: list[Any] = [
         None if number == 3 else {"a": text, "l": None if number == 4 else [{"x": text}, None], "m": None, "v": text}
         for number, text in enumerate(_TEXTS)
     ]

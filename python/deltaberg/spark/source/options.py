@@ -83,7 +83,8 @@ class SourceOptions:
             if not is_store_option(name):
                 near = difflib.get_close_matches(name.lower(), known, n=1)
                 guess = f"did you mean {known[near[0]]}?" if near else f"the options are {', '.join(known.values())}"
-                hint = self.others.get(name.lower(), guess)
+                others = {_letters(other): hint for other, hint in self.others.items()}
+                hint = others.get(_letters(name), guess)
                 raise InvalidArgumentError(f'format("{self.format}") has no option {name}', hint=hint)
 
     @property
@@ -210,3 +211,8 @@ def _json_names(text: str) -> list[ColumnName]:
     if not names:
         raise InvalidArgumentError("the option columns names no column", hint="Spark cannot count rows without columns")
     return [tuple(map(str, name)) if isinstance(name, list) else str(name) for name in names]
+
+
+def _letters(name: str) -> str:
+    """Return what names of options have in common that only hyphens, underscores and capitals tell apart."""
+    return name.lower().replace("-", "").replace("_", "")
