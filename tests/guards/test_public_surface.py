@@ -16,8 +16,6 @@ from tests.guards.surface import RECORDED, Entry, entries, members, surface
 pytestmark = pytest.mark.one_backend
 
 _ENTRIES = {entry.name: entry for entry in entries()}
-#: Classes on which what is internal still hangs: of these, the page lists what is for users.
-_UNFINISHED = {"deltaberg.delta.TableTransaction", "deltaberg.iceberg.TableTransaction"}
 
 
 def test_the_surface_is_the_recorded_one() -> None:
@@ -53,10 +51,4 @@ def test_the_page_lists_the_members_of_a_class(entry: Entry) -> None:
         assert entry.members is None
         return
     listed, there = set(entry.members or ()), set(members(found))
-    assert listed == (listed & there if entry.name in _UNFINISHED else there), f"docs/api.md: members of {entry.name}"
-
-
-def test_classes_that_are_finished_leave_the_list() -> None:
-    """It may not stay longer than there is a reason for it."""
-    for name in _UNFINISHED:
-        assert set(_ENTRIES[name].members or ()) < set(members(_object(name)))  # type: ignore[arg-type]
+    assert listed == there, f"docs/api.md: members of {entry.name}"
