@@ -22,7 +22,9 @@ from deltaberg.errors import (
     UnsupportedExpressionError,
 )
 from deltaberg.expressions import as_filter, bind, bind_condition, bind_value
+from deltaberg.expressions.values import by_row
 from deltaberg.expressions.values.functions import FUNCTIONS
+from deltaberg.expressions.values.functions import text as functions_of_text
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
 
 pytestmark = pytest.mark.one_backend
@@ -133,6 +135,23 @@ def test_rows_fail_whose_text_would_be_too_long(text: str) -> None:
     assert "row" in caught.value.context
     # Only rows that count fail.
     assert _evaluated(f"CASE WHEN t = 'b' THEN {text} END", _TEXTS) == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hex(t)", "base64(t)", "upper(t)", "translate(t, 'b', 'é')", "concat(t, t)", "t || t", "concat_ws('-', t, t)"],
+)
+def test_every_function_that_makes_longer_texts_has_that_limit(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it is a character less than what a text becomes."""
+    batch = pa.record_batch({"t": ["ŉb" * (30 if "base64" not in text else 21), None, "a"] * 2})
+    whole = _evaluated(text, batch)
+    assert len(whole[0]) >= 60
+    for module in (by_row, functions_of_text):
+        monkeypatch.setattr(module, "MOST_OF_ONE", 50 if "translate" in text else len(whole[0]) - 1)
+    with pytest.raises(EvaluationError, match="a text is longer than 256 MiB") as caught:
+        _evaluated(text, batch)
+    assert "row" in caught.value.context
+    assert _evaluated(f"CASE WHEN t = 'a' THEN {text} END", batch) == [None, None, whole[2]] * 2
 
 
 def test_results_are_refused_that_no_array_holds() -> None:

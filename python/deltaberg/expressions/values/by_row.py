@@ -11,7 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.values.nodes import MOST_BYTES, Datum, Outcome, failed_where, too_large
+from deltaberg.expressions.values.nodes import (
+    MOST_BYTES,
+    MOST_OF_ONE,
+    TOO_LONG,
+    Datum,
+    Outcome,
+    failed_where,
+    too_large,
+)
 
 __all__ = ["each_distinct", "each_row"]
 
@@ -22,7 +30,10 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
     Parameters
     ----------
     function
-        Returns what pyarrow converts to the type. For a row that fails it raises ArithmeticError or ValueError.
+        Returns what pyarrow converts to the type. For a row that fails it raises ArithmeticError or ValueError. A row
+        whose text would be too long fails, too.
+    message
+        Why a row fails; empty for a function that can only make texts that are too long.
     """
     rows = next(len(value) for value in values if isinstance(value, pa.Array))
     columns = [[value.as_py()] * rows if isinstance(value, pa.Scalar) else value.to_pylist() for value in values]
@@ -37,7 +48,9 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
             except (ArithmeticError, ValueError):
                 wrong = True
             if isinstance(result, (str, bytes)):
-                size += len(result)
+                if len(result) > MOST_OF_ONE:
+                    result, wrong = None, True
+                size += len(result or "")
                 if size > MOST_BYTES:
                     raise too_large()
         results.append(result)
@@ -49,7 +62,7 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
         results = [result if fits else None for result, fits in zip(results, fitting, strict=True)]
         failed = [wrong or not fits for wrong, fits in zip(failed, fitting, strict=True)]
         found = pa.array(results, kind)
-    return failed_where(found, pa.array(failed, pa.bool_()), message)
+    return failed_where(found, pa.array(failed, pa.bool_()), message or TOO_LONG)
 
 
 def _fits(result: Any, kind: pa.DataType) -> bool:
@@ -67,4 +80,4 @@ def each_distinct(function: Callable[[Any], Any], kind: pa.DataType, message: st
     results = found.values.take(coded.indices)
     if not found.failures:
         return Outcome(results)
-    return failed_where(results, pc.take(found.failures[0].rows, coded.indices), message)
+    return failed_where(results, pc.take(found.failures[0].rows, coded.indices), found.failures[0].message)

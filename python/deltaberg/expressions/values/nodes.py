@@ -20,6 +20,7 @@ from deltaberg.schema import DataType, Field, arrow_type
 __all__ = [
     "MOST_BYTES",
     "MOST_OF_ONE",
+    "TOO_LONG",
     "CallNode",
     "ColumnNode",
     "Datum",
@@ -42,6 +43,8 @@ __all__ = [
 #: The most bytes of the texts of an Arrow array, and of one text that a function makes.
 MOST_BYTES = (1 << 31) - 2
 MOST_OF_ONE = 1 << 28
+#: Why a text fails that would take more memory than one text may.
+TOO_LONG = "a text is longer than 256 MiB"
 
 #: The values of the rows: one each, or the same for all.
 Datum: TypeAlias = "pa.Array | pa.Scalar"

@@ -15,6 +15,7 @@ from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, INTEGER, STRING
 from deltaberg.expressions.values.nodes import (
     MOST_BYTES,
     MOST_OF_ONE,
+    TOO_LONG,
     CallNode,
     Datum,
     Kernel,
@@ -30,8 +31,6 @@ __all__ = ["TEXT", "growing", "is_ascii", "lowered"]
 
 _TEXT_TYPE = pa.string()
 _MOST = (1 << 31) - 1
-#: Why a text fails that would take more memory than one text may.
-TOO_LONG = "a text is longer than 256 MiB"
 
 
 def is_ascii(values: Datum) -> bool:
@@ -120,9 +119,16 @@ def _is_text(node: Node) -> bool:
     return node.type in (STRING, BINARY) or (not hasattr(node.type, "element") and not hasattr(node.type, "fields"))
 
 
-def _joined(*values: Datum) -> pa.Array:
+def _joined(*values: Datum) -> Datum | Outcome:
     between = pa.scalar("" if pa.types.is_string(values[0].type) else b"", values[0].type)
-    return pc.binary_join_element_wise(*values, between, null_handling="emit_null")
+    return _short(pc.binary_join_element_wise(*values, between, null_handling="emit_null"))
+
+
+def _short(texts: Datum) -> Datum | Outcome:
+    """Return texts, of which those that are too long fail. An array that is shorter than one such text has none."""
+    if isinstance(texts, pa.Scalar) or texts.nbytes <= MOST_OF_ONE:
+        return texts
+    return failed_where(texts, pc.greater(pc.binary_length(texts), MOST_OF_ONE), TOO_LONG)
 
 
 def _concat_ws(context: Context, nodes: Sequence[Node]) -> Node:
@@ -130,13 +136,13 @@ def _concat_ws(context: Context, nodes: Sequence[Node]) -> Node:
         raise UnsupportedExpressionError("concat_ws of arrays cannot be evaluated")
     arguments = tuple(context.convert(node, STRING, "concat_ws") for node in nodes)
 
-    def join(separator: Datum, *values: Datum) -> pa.Array:
+    def join(separator: Datum, *values: Datum) -> Datum | Outcome:
         if not values:
             return pc.if_else(pc.is_valid(separator), "", separator)
         rows = next(len(value) for value in (separator, *values) if isinstance(value, pa.Array))
         # Without any value Arrow leaves the row out.
         first = pc.if_else(pc.is_null(pc.coalesce(*(spread(value, rows) for value in values))), "", values[0])
-        return pc.binary_join_element_wise(first, *values[1:], separator, null_handling="skip")
+        return _short(pc.binary_join_element_wise(first, *values[1:], separator, null_handling="skip"))
 
     return CallNode(STRING, "concat_ws", arguments, join, eager=True)
 
