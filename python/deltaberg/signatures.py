@@ -40,6 +40,10 @@ def takes(kind: type) -> Callable[[_Made], _Made]:
     return mark
 
 
+#: The types of what may be a long number, or hold one, as callers mostly write them.
+_are_plain = frozenset({int, list, tuple, dict}).isdisjoint
+
+
 def public(made: _Made) -> _Made:
     """Let a function, or the public methods that a class defines, take other libraries' words for their arguments.
 
@@ -89,12 +93,16 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
             for name in needed:
                 if name not in named and name not in own[: len(args)]:
                     raise ArgumentNameError(f"{shown}() needs the argument {name}", hint=hint_of_needed(shown, name))
-        _check_numbers(shown, (*args, *named.values()))
+        # Few calls are given a number or a list, and every call pays for what is looked at.
+        if not (_are_plain(map(type, args)) and (not named or _are_plain(map(type, named.values())))):
+            _check_numbers(shown, (*args, *named.values()))
         try:
             return function(*args, **named)
-        except TypeError as error:
+        except (TypeError, ValueError, OverflowError) as error:
             signature = inspect.signature(function)
             if isinstance(error, ArgumentNameError) or _fits(signature, args, named):
+                # A class of others may be a number, too, or hold one.
+                _check_numbers(shown, (*args, *named.values()))
                 raise
         if not words.keys().isdisjoint(named):
             named = _in_our_words(shown, own[: len(args)], named, words, known)
