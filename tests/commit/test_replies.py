@@ -83,6 +83,7 @@ _FAULTS = {
     "the request is sent twice": Fault(conditional_put, forwards=2),
     "the request is sent twice, and the answer is lost": Fault(conditional_put, forwards=2, answer="none"),
     "the request is lost, and 503 comes": Fault(conditional_put, forwards=0, answer=503),
+    "the request is lost, and 200 comes": Fault(conditional_put, forwards=0, answer=200),
     **{f"{status} hides a success": Fault(conditional_put, answer=status) for status in (408, 409, 412, 500, 503, 504)},
 }
 
@@ -216,6 +217,14 @@ def test_nobody_knows(remote: _Remote, s3_proxy: FaultyProxy) -> None:
     assert found is not None
     assert found.version == 1
     assert remote.history().added["mine.parquet"] == 1
+
+
+def test_a_store_that_keeps_nothing_is_not_believed(remote: _Remote, s3_proxy: FaultyProxy) -> None:
+    s3_proxy.faults.append(Fault(conditional_put, times=1000, forwards=0, answer=200))
+    with pytest.raises(CommitUnknownError, match="the store does not show what it says it has"):
+        remote.begin(remote.ours, "mine.parquet").commit("WRITE")
+    assert s3_proxy.faults[0].times == 996
+    assert remote.ours.refresh().version == 0
 
 
 def test_surely_nothing_was_sent(remote: _Remote, s3_proxy: FaultyProxy) -> None:

@@ -152,6 +152,14 @@ class LogChange:
     def confirm(self) -> Fate:
         """Return whether a log entry that was written is part of the history.
 
+        A gateway can say that it has written what it has not, so that the entry is read back from a store of objects.
+        It is the last object of a commit: what kept it has kept the data files before it, too.
+        """
+        return self._in_history() if self.log.root.scheme == "file" else self.look()
+
+    def _in_history(self) -> Fate:
+        """Return whether a log entry that is there is part of the history.
+
         If others committed and cleaned up between our listing and our put, the put went into a hole. That takes
         long, so only a put that took long is looked at again.
         """
@@ -173,9 +181,7 @@ class LogChange:
         fate = look_for_entry(self.log, entry.version, entry.data)
         if fate is Fate.HIDDEN:
             return self._look_in_newest()
-        if fate is Fate.OURS:
-            return self.confirm()
-        return fate
+        return self._in_history() if fate is Fate.OURS else fate
 
     def _look_in_newest(self) -> Fate:
         """Return what became of the change where its version was cleaned up: the newest version may hold its files."""
