@@ -17,6 +17,7 @@ from deltaberg.expressions import TRUE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.storage import PathResolver, parse_location
 from deltaberg.table import FILE_NUMBER
+from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.entries import list_rows, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def _source(root: Path, **options: Any) -> IcebergSource:
-    source = open_table(root, format="iceberg", **options).scan().source
+    source = bound_scan(open_table(root, format="iceberg", **options).scan()).source
     assert isinstance(source, IcebergSource)
     return source
 

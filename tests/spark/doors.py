@@ -15,6 +15,7 @@ import pytest
 import deltaberg
 import deltaberg.spark
 from deltaberg.spark.types import spark_schema
+from deltaberg.table.read.scan import bound_scan
 from tests.support.roads import Road, collect
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def read(door: str, spark: Any, location: Any, columns: list[str] | None = None,
     scan = deltaberg.open_table(location, **options).scan(columns=columns)
     if door == "to_spark":
         return Road("spark", spark).table(scan)
-    return collect(scan.map_in_arrow(spark, unchanged, spark_schema(scan.output)))
+    return collect(scan.map_in_arrow(spark, unchanged, spark_schema(bound_scan(scan).output)))
 
 
 def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -55,7 +55,7 @@ def open_table(
 @overload
 def open_table(
     location: str | os.PathLike[str],
-    format: Format | None = ...,
+    format: None = ...,
     *,
     version: int | None = ...,
     snapshot_id: int | None = ...,

@@ -1,0 +1,72 @@
+"""Calls with texts and arguments that are wrong, each on a line that both type checkers must refuse. They never run.
+
+A comment switches off the error that a line must have; mypy and pyright report comments that switch off nothing. So
+each line fails, with the error that it names, as long as neither finds anything here.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from deltaberg import (
+    CheckpointLayout,
+    CommitPolicy,
+    DeltaTable,
+    IcebergTable,
+    ParquetOptions,
+    ScanOptions,
+    convert_to_delta,
+    create_table,
+    open_table,
+    write_table,
+)
+from deltaberg.iceberg import Catalog
+
+_ROWS = pa.table({"id": [1]})
+_SCHEMA = {"id": pa.int64()}
+
+
+def opening() -> None:
+    open_table("t", format="Iceberg")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    open_table("t", "delta", ref="main")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    open_table("t", "iceberg", version=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    DeltaTable("t", version="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    IcebergTable("t", branch="main")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def making() -> None:
+    write_table("t", _ROWS, mode="apend")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    write_table("t", _ROWS, mode="append", schema_mode="mrge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    create_table("t", _SCHEMA, if_exists="replce")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    create_table("t", _SCHEMA, format="Delta")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    convert_to_delta("t", mode="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    convert_to_delta("t", partition_strategy="hiv")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def choosing() -> None:
+    ParquetOptions(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ParquetOptions(page_version="3.0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CheckpointLayout(naming="v2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CheckpointLayout(spec=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CheckpointLayout(spec=2, naming="uuid", format="avro")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CommitPolicy(retries="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    CommitPolicy(wait=print)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    ScanOptions(planning="drivers")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def scanning(delta: DeltaTable, iceberg: IcebergTable, spark: SparkSession) -> None:
+    delta.scan(planning="drivers")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.scan(threads="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.scan(thread=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    delta.scan(columns=[1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    iceberg.scan().to_spark(spark, road="fast")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.scan().plan  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
+    iceberg.changes(None, derived=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def altering(iceberg: IcebergTable, catalog: Catalog) -> None:
+    iceberg.alter().create_branch("b", if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.alter().create_tag("v", if_exists="skip")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    catalog.load_table("db.t", version=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    catalog.transaction(policy=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
