@@ -11,6 +11,9 @@ import deltaberg
 import deltaberg.choices
 import deltaberg.delta
 import deltaberg.iceberg
+from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
+from deltaberg.iceberg.catalogs.rest import RestCatalog
+from deltaberg.iceberg.catalogs.sql import SqlCatalog
 from tests.guards.surface import RECORDED, Entry, entries, members, surface
 
 pytestmark = pytest.mark.one_backend
@@ -52,3 +55,10 @@ def test_the_page_lists_the_members_of_a_class(entry: Entry) -> None:
         return
     listed, there = set(entry.members or ()), set(members(found))
     assert listed == there, f"docs/api.md: members of {entry.name}"
+
+
+@pytest.mark.parametrize("kind", [FilesystemCatalog, SqlCatalog, RestCatalog])
+def test_catalogs_have_the_members_of_every_catalog(kind: type) -> None:
+    # What commits need of a server (`RestDoor`).
+    further = {"ask_for_table", "session", "store_of", "table_path", "takes_keys"} if kind is RestCatalog else set()
+    assert set(members(kind)) - set(members(deltaberg.iceberg.Catalog)) == further

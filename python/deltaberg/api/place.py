@@ -80,11 +80,11 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
 
 
 def _place_in_catalog(target: Any, format: str | None, catalog: Catalog) -> WritePlace:
-    from deltaberg.iceberg.catalogs.base import NamedCatalog
+    from deltaberg.iceberg.catalogs.base import NamedCatalog, default_location, table_pointer
 
     if not isinstance(catalog, NamedCatalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
         raise InvalidArgumentError(
             "catalog is a catalog of Iceberg tables, and target the name of one of them",
             hint="pass what load_catalog returns, and a name such as 'sales.orders'",
         )
-    return WritePlace(catalog.default_location(target), catalog.table_pointer(target))
+    return WritePlace(default_location(catalog, target), table_pointer(catalog, target))

@@ -19,6 +19,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from deltaberg.iceberg.catalogs.base import table_pointer
 from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
@@ -53,7 +54,7 @@ def catalog(server: WritableServer) -> Any:
 
 
 def _commit(catalog: Any, updates: Any, snapshot_id: int | None = None) -> Committed:
-    committer = catalog.table_pointer("sales.orders").committer()
+    committer = table_pointer(catalog, "sales.orders").committer()
     make = updates if callable(updates) else lambda _: (updates, None)
     return commit_table(committer, make, snapshot_id=snapshot_id, policy=_POLICY)
 
@@ -90,7 +91,7 @@ def test_a_table_is_created_in_stages(server: WritableServer, peer: Any) -> None
 @pytest.mark.parametrize("fault", ["lost", "cut", "never", "busy", "doubled"])
 def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
-    committer = catalog.table_pointer("sales.orders").committer()
+    committer = table_pointer(catalog, "sales.orders").committer()
     server.faults.append(fault)
     from deltaberg.iceberg.catalogs.given import given_schema
     from deltaberg.iceberg.metadata.new_table import new_metadata
@@ -214,7 +215,7 @@ def test_nobody_knows(server: WritableServer, catalog: Any, peer: Any) -> None:
     server.faults += ["never"] * 6
     with pytest.raises(CommitUnknownError) as caught:
         _commit(catalog, _adding(7), 7)
-    committer = catalog.table_pointer("sales.orders").committer()
+    committer = table_pointer(catalog, "sales.orders").committer()
     assert find_commit(committer, caught.value.context["token"]) is None
     server.faults.append("lost")
     assert _commit(catalog, _adding(7), 7).committed

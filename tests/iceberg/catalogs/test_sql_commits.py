@@ -25,6 +25,7 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.catalogs.base import table_pointer
 from deltaberg.iceberg.catalogs.outcome import UnsettledError
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.metadata import updates as changes
@@ -64,7 +65,7 @@ def test_pyiceberg_and_we_commit_in_turns(sqlite: str, tmp_path: Path, typed: bo
     theirs = peer.load_table("sales.orders")
     assert theirs.schema().column_names == FIRST.schema.names
     theirs.append(FIRST)
-    committer = catalog.table_pointer("sales.orders").committer()
+    committer = table_pointer(catalog, "sales.orders").committer()
     assert _set(committer, "ours").retries == 0
     theirs.refresh().append(SECOND)
     assert theirs.properties["ours"] == "1"
@@ -209,7 +210,7 @@ def test_catalogs_of_directories(tmp_path: Path) -> None:
     catalog: Any = deltaberg.load_catalog("local", type="hadoop", warehouse=str(tmp_path))
     table = catalog.create_table("sales.orders", FIRST.schema)
     assert table.metadata_location == str(tmp_path / "sales" / "orders" / "metadata" / "v1.metadata.json")
-    _set(catalog.table_pointer("sales.orders").committer(), "a")
+    _set(table_pointer(catalog, "sales.orders").committer(), "a")
     assert catalog.load_table("sales.orders").properties == {"a": "1"}
     refused_calls: list[Callable[[], Any]] = [
         lambda: catalog.drop_table("sales.orders"),

@@ -39,6 +39,8 @@ __all__ = [
     "LocatedPointer",
     "NamedCatalog",
     "checked_changes",
+    "default_location",
+    "table_pointer",
 ]
 
 
@@ -286,20 +288,8 @@ class NamedCatalog(ABC):
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
-    def table_pointer(self, identifier: Identifier) -> TablePointer:
-        """Return a pointer to a table, which need not exist yet."""
-        return self._pointer(identifier_levels(identifier), None)
-
-    def default_location(self, identifier: Identifier) -> str:
-        """Return where a new table goes whose location nobody chose; empty if the catalog chooses it.
-
-        Raises
-        ------
-        NamespaceNotFoundError
-            If there is no such namespace.
-        InvalidArgumentError
-            If the catalog has no place for new tables.
-        """
+    def _default_location(self, identifier: Identifier) -> str:
+        """Return what `default_location` does."""
         raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be created")
 
     def create_table(
@@ -354,7 +344,7 @@ class NamedCatalog(ABC):
                 now_ms=time.time_ns() // 1_000_000,
             )
             check_new_settings(metadata_of_json(dict(raw)))
-            committer = self.table_pointer(levels).committer()
+            committer = self._pointer(levels, None).committer()
             return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
@@ -370,7 +360,7 @@ class NamedCatalog(ABC):
     def _location(self, levels: Levels, given: str | None) -> str:
         """Return where a new table goes."""
         if given is None:
-            return self.default_location(levels)
+            return self._default_location(levels)
         return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
     def drop_table(self, identifier: Identifier) -> None:
@@ -410,6 +400,24 @@ class NamedCatalog(ABC):
     def _refused(self, message: str) -> UnsupportedFeatureError:
         """Return the error of what this kind of catalog cannot do."""
         return UnsupportedFeatureError(message, hint=self._refusal, catalog=self.name)
+
+
+def table_pointer(catalog: NamedCatalog, identifier: Identifier) -> TablePointer:
+    """Return a pointer to a table of a catalog, which need not exist yet."""
+    return catalog._pointer(identifier_levels(identifier), None)  # noqa: SLF001 - users of catalogs see no pointers
+
+
+def default_location(catalog: NamedCatalog, identifier: Identifier) -> str:
+    """Return where a new table of a catalog goes whose location nobody chose; empty if the catalog chooses it.
+
+    Raises
+    ------
+    NamespaceNotFoundError
+        If there is no such namespace.
+    InvalidArgumentError
+        If the catalog has no place for new tables.
+    """
+    return catalog._default_location(identifier)  # noqa: SLF001 - as above
 
 
 def checked_changes(

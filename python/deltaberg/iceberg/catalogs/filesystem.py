@@ -57,7 +57,7 @@ class FilesystemCatalog(NamedCatalog):
         # The table is in this directory now, whatever location it records.
         return FilePointer(self._directory(levels), self._store)
 
-    def default_location(self, identifier: Identifier) -> str:
+    def _default_location(self, identifier: Identifier) -> str:
         """Return the directory of a table, which its name stands for."""
         return str(self._directory(identifier_levels(identifier)))
 

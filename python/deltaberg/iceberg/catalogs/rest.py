@@ -143,7 +143,7 @@ class RestCatalog(NamedCatalog):
         except TableNotFoundError:
             return None
 
-    def default_location(self, identifier: Identifier) -> str:
+    def _default_location(self, identifier: Identifier) -> str:
         """Return an empty text: the server chooses where a table goes."""
         identifier_levels(identifier)
         return ""

@@ -106,7 +106,7 @@ class SqlCatalog(NamedCatalog):
             partial(self._metadata_location, levels), partial(self._swap, levels), self._store, location_map
         )
 
-    def default_location(self, identifier: Identifier) -> str:
+    def _default_location(self, identifier: Identifier) -> str:
         """Return the directory of a new table: in that of its namespace, or else in the warehouse."""
         levels = identifier_levels(identifier)
         above = self.load_namespace_properties(levels[:-1]).get("location")
