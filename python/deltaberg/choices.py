@@ -13,6 +13,7 @@ __all__ = [
     "Format",
     "IfExists",
     "Isolation",
+    "MetadataTable",
     "Mode",
     "PageVersion",
     "PartitionStrategy",
@@ -53,5 +54,20 @@ Planning = Literal["auto", "driver", "executors"]
 Road = Literal["auto", "native", "arrow"]
 #: How the names of directories show partition values.
 PartitionStrategy = Literal["hive", "directory"]
+#: The names and the formats of checkpoints.
 CheckpointNaming = Literal["classic", "multipart", "uuid"]
 CheckpointFormat = Literal["parquet", "json"]
+#: What `IcebergTable.inspect` returns.
+MetadataTable = Literal[
+    "snapshots",
+    "history",
+    "refs",
+    "metadata_log_entries",
+    "manifests",
+    "all_manifests",
+    "files",
+    "data_files",
+    "delete_files",
+    "entries",
+    "partitions",
+]

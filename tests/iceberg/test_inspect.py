@@ -97,7 +97,7 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="there is no metadata table 'file'"):
-        open_table(_builder(tmp_path / "t").root, "iceberg").inspect("file")
+        open_table(_builder(tmp_path / "t").root, "iceberg").inspect("file")  # type: ignore[arg-type]
 
 
 def test_foreign_tables_have_all_of_them(conformance: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
+from deltaberg.choices import MetadataTable
 from deltaberg.iceberg.inspect.partitions import content_sums
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.read.scan import bound_scan
@@ -39,7 +40,7 @@ def _fields() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["files", "data_files", "entries"])
-def test_metrics_have_the_types_of_their_columns(tmp_path: Path, name: str) -> None:
+def test_metrics_have_the_types_of_their_columns(tmp_path: Path, name: MetadataTable) -> None:
     builder = IcebergBuilder(tmp_path / "t", _fields())
     metrics: dict[str, dict[int, Any]] = {
         "value_counts": {1: 2, 11: 2},

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from deltaberg.choices import MetadataTable
 from deltaberg.errors import DeltabergError
 from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.starts import COLUMNS, STARTS
@@ -34,7 +35,7 @@ _OPERATIONS = {
 #: What hides rows, which tables of version 1 cannot.
 _HIDE = ("by vectors", "by delete files", "by keys", "twice")
 _AT_ONCE = 4
-_METADATA = ("files", "manifests", "snapshots", "entries", "refs", "metadata_log_entries")
+_METADATA: tuple[MetadataTable, ...] = ("files", "manifests", "snapshots", "entries", "refs", "metadata_log_entries")
 
 
 @dataclass

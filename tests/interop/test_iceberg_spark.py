@@ -107,10 +107,8 @@ def test_the_tables_hold_what_they_are_for(written: Written) -> None:
     for name, table in TABLES.items():
         opened = open_table(_location(written, name), "iceberg")
         assert opened.format_version == (3 if name == "upgraded" else table.version)
-        for content, found in (("data_files", files), ("delete_files", deletes)):
-            found |= {
-                (opened.format_version, kind.lower()) for kind in opened.inspect(content)["file_format"].to_pylist()
-            }
+        for listed, found in ((opened.inspect("data_files"), files), (opened.inspect("delete_files"), deletes)):
+            found |= {(opened.format_version, kind.lower()) for kind in listed["file_format"].to_pylist()}
     kinds = ("parquet", "avro", "orc")
     assert files == {(version, kind) for version in (1, 2, 3) for kind in kinds}
     assert deletes == {(2, kind) for kind in kinds} | {(3, "puffin")}

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import IcebergTable, open_table
+from deltaberg.choices import MetadataTable
 from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.judge import Judge
 
@@ -72,7 +73,7 @@ def table(judge: Judge, written: Path) -> IcebergTable:
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
-def test_metadata_tables_of_spark(written: Path, table: IcebergTable, name: str) -> None:
+def test_metadata_tables_of_spark(written: Path, table: IcebergTable, name: MetadataTable) -> None:
     with pa.memory_map(str(written / f"{name}.arrow")) as source:
         wanted = pa.ipc.open_file(source).read_all()
     found = table.inspect(name)

@@ -26,6 +26,7 @@ from pyiceberg.types import (
 )
 
 from deltaberg import IcebergTable, create_table, open_table
+from deltaberg.choices import MetadataTable
 
 pytestmark = pytest.mark.one_backend
 
@@ -101,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["files", "data_files"])
-def test_files(peer: Any, name: str) -> None:
+def test_files(peer: Any, name: MetadataTable) -> None:
     found = _ours(peer).inspect(name)
     _same(found, getattr(peer.inspect, name)(), "file_path")
     bounds = found["readable_metrics"].combine_chunks().field("tstz").field("lower_bound")
@@ -135,7 +136,7 @@ def _without_empty(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["manifests", "all_manifests"])
-def test_manifests(peer: Any, name: str) -> None:
+def test_manifests(peer: Any, name: MetadataTable) -> None:
     _same(_ours(peer).inspect(name), getattr(peer.inspect, name)(), "path")
 
 
@@ -145,7 +146,7 @@ def test_partitions(peer: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["metadata_log_entries", "history", "snapshots", "refs"])
-def test_what_the_metadata_file_says(peer: Any, name: str) -> None:
+def test_what_the_metadata_file_says(peer: Any, name: MetadataTable) -> None:
     keys = {"metadata_log_entries": "timestamp", "history": "made_current_at", "refs": "name"}
     found, wanted = _ours(peer).inspect(name), getattr(peer.inspect, name)()
     if name == "refs":
@@ -166,8 +167,15 @@ def test_tables_that_we_write(tmp_path: Path) -> None:
     table.append(pa.table({"id": [5, 6], "s": ["z", "y"]}))
     table.delete("id = 3")
     peer = StaticTable.from_metadata(table.metadata_location)
-    keys = {"data_files": "file_path", "delete_files": "file_path", "manifests": "path", "partitions": "partition"}
-    for name, key in {**keys, "history": "snapshot_id", "snapshots": "snapshot_id"}.items():
+    keys: dict[MetadataTable, str] = {
+        "data_files": "file_path",
+        "delete_files": "file_path",
+        "manifests": "path",
+        "partitions": "partition",
+        "history": "snapshot_id",
+        "snapshots": "snapshot_id",
+    }
+    for name, key in keys.items():
         found, wanted = table.inspect(name), getattr(peer.inspect, name)()
         shown = [column for column in wanted.column_names if column not in ("operation", "readable_metrics")]
         _same(found.select(shown), wanted.select(shown), key)

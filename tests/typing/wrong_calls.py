@@ -62,6 +62,7 @@ def scanning(delta: DeltaTable, iceberg: IcebergTable, spark: SparkSession) -> N
     delta.scan(columns=[1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     iceberg.scan().to_spark(spark, road="fast")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.scan().plan  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
+    iceberg.inspect("file")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.changes(None, derived=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from deltaberg.choices import MetadataTable
 from deltaberg.cli.options import scan_options, table_command
 from deltaberg.cli.output import print_facts, print_json, print_table, progress
 from deltaberg.whole_numbers import whole_number
@@ -189,7 +190,7 @@ def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:
 
 @table_command
 @click.argument("name")
-def metadata(table: DeltaTable | IcebergTable, as_json: bool, name: str) -> None:
+def metadata(table: DeltaTable | IcebergTable, as_json: bool, name: MetadataTable) -> None:
     """Print a metadata table of an Iceberg table, such as snapshots, manifests or partitions."""
     from deltaberg import IcebergTable as Iceberg
     from deltaberg.cli.values import json_rows

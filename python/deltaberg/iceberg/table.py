@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltaberg.choices import MetadataTable
 from deltaberg.errors import CorruptMetadataError, DeltabergError, VersionNotFoundError
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
@@ -237,7 +238,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         self._is_newest = True
         return self
 
-    def inspect(self, name: str) -> pa.Table:
+    def inspect(self, name: MetadataTable) -> pa.Table:
         """Return a metadata table of the snapshot that is open.
 
         Parameters

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import pyarrow as pa
 
+from deltaberg.choices import MetadataTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.inspect.files import entries_table, files_table
 from deltaberg.iceberg.inspect.history import history_table, metadata_log_table, refs_table, snapshots_table
@@ -17,7 +19,7 @@ from deltaberg.table import checked_text
 
 __all__ = ["METADATA_TABLES", "inspect_table"]
 
-_TABLES: dict[str, Callable[[IcebergSource], pa.Table]] = {
+_TABLES: dict[MetadataTable, Callable[[IcebergSource], pa.Table]] = {
     "snapshots": snapshots_table,
     "history": history_table,
     "refs": refs_table,
@@ -31,10 +33,10 @@ _TABLES: dict[str, Callable[[IcebergSource], pa.Table]] = {
     "partitions": partitions_table,
 }
 #: The names of the metadata tables.
-METADATA_TABLES = tuple(_TABLES)
+METADATA_TABLES: tuple[MetadataTable, ...] = get_args(MetadataTable)
 
 
-def inspect_table(source: IcebergSource, name: str) -> pa.Table:
+def inspect_table(source: IcebergSource, name: MetadataTable) -> pa.Table:
     """Return a metadata table.
 
     Raises
@@ -43,7 +45,8 @@ def inspect_table(source: IcebergSource, name: str) -> pa.Table:
         If there is no metadata table of this name.
     """
     known = f"the metadata tables are {', '.join(METADATA_TABLES)}"
-    make = _TABLES.get(checked_text("the name of a metadata table", name, known))
+    checked_text("the name of a metadata table", name, known)
+    make = _TABLES.get(name)
     if make is None:
         raise InvalidArgumentError(f"there is no metadata table {name!r:.200}", hint=known, table=source.table)
     return make(source)
