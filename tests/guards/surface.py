@@ -109,6 +109,7 @@ def _keys(function: Callable[..., Any], annotation: str) -> list[str]:
     """Return the names of the arguments that a TypedDict stands for; no name, if the annotation is none of it."""
     match = _UNPACKED.fullmatch(annotation)
     if match is None:
+        assert "Unpack" not in annotation, f"{annotation} of {function.__qualname__} is not the name of a TypedDict"
         return []
     module = sys.modules[inspect.unwrap(function).__module__]
     known = vars(module).get(match[1]) or _for_types(module)[match[1]]
