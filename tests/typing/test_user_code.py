@@ -8,8 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from deltaberg.choices import Codec, Compression, Isolation, MetadataTable
+from deltaberg.delta.transaction.isolation import IsolationLevel
+from deltaberg.files.write import CODECS
+from deltaberg.iceberg.inspect import tables as inspected
 
 pytestmark = pytest.mark.one_backend
 
@@ -43,3 +49,11 @@ def test_users_import_what_is_public(path: Path) -> None:
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [one.name for one in node.names] if isinstance(node, ast.Import) else []
         assert all(_PUBLIC.fullmatch(name) for name in modules if name.startswith("deltaberg")), modules
+
+
+def test_types_have_the_choices_of_the_code() -> None:
+    """Those that the code has by other means than the types."""
+    assert get_args(Isolation) == tuple(level.value for level in IsolationLevel)
+    assert get_args(Codec) == tuple(CODECS)
+    assert get_args(Compression) == (*CODECS, "uncompressed")
+    assert get_args(MetadataTable) == tuple(inspected._TABLES)
