@@ -22,6 +22,7 @@ from deltaberg.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.rows import ids, ids_of, live_files
@@ -218,7 +219,7 @@ def _misses_removal(own: str, winner: str) -> type[CommitConflictError] | None:
 @pytest.mark.parametrize("own", _OWN)
 def test_every_cell(house: _House, own: str, winner: str, level: str) -> None:
     builder = house.builder
-    transaction = house.table.transaction(isolation=level)
+    transaction = begin(house.table, isolation=level)
     _OWN[own](house, transaction)
     builder.commit(*_WINNERS[winner](house))
     before = sorted(path.name for path in builder.log.iterdir())
@@ -241,7 +242,7 @@ def test_every_cell(house: _House, own: str, winner: str, level: str) -> None:
 
 def test_every_winner_is_checked_in_turn(house: _House) -> None:
     """A conflict with the second of three commits is found, and named."""
-    transaction = house.table.transaction()
+    transaction = begin(house.table)
     _remove_a(house, transaction)
     house.builder.commit(house.add("a"))
     house.builder.commit(_remove(house, "a"), info={"operation": "DELETE"})
@@ -256,7 +257,7 @@ def test_the_level_is_the_tables(builder: DeltaBuilder) -> None:
     builder.create(ids(1).schema, builder.add(ids(1)), configuration={"delta.isolationLevel": "WriteSerializable"})
     table = DeltaTable(builder.root)
     for expected, arguments in (("WriteSerializable", {}), ("Serializable", {"isolation": "serializable"})):
-        transaction = table.transaction(**arguments)  # type: ignore[arg-type]
+        transaction = begin(table, **arguments)
         transaction.read()
         transaction.add_actions([LogAction("add", builder.add(ids(2))["add"])])
         builder.version = table.version
@@ -273,7 +274,7 @@ def test_the_level_is_the_tables(builder: DeltaBuilder) -> None:
 def test_the_highest_row_id_of_others_is_no_conflict(house: _House, name: str) -> None:
     """Every commit of new rows raises it, and a later one goes on from there; other domains of the protocol collide."""
     texts = [json.dumps({"rowIdHighWaterMark": number, "clusteringColumns": []}) for number in (5, 9)]
-    transaction = house.table.transaction()
+    transaction = begin(house.table)
     transaction.set_domain(name, texts[0], system=True)
     house.builder.commit({"domainMetadata": {"domain": name, "configuration": texts[1], "removed": False}})
     if name == "delta.rowTracking":
@@ -285,7 +286,7 @@ def test_the_highest_row_id_of_others_is_no_conflict(house: _House, name: str) -
 
 def test_what_changes_no_data_gets_snapshot_isolation(house: _House) -> None:
     """As in the reference, compaction does not mind appends, but it minds that its files are removed."""
-    transaction = house.table.transaction()
+    transaction = begin(house.table)
     transaction.read()
     transaction.remove_files(house.rows(transaction, "a"), data_change=False)
     transaction.add_actions([LogAction("add", {**house.add("a")["add"], "dataChange": False})])
@@ -314,13 +315,13 @@ def test_a_new_constraint_holds_whatever_level_the_table_asks_for(tmp_path: Path
 @pytest.mark.req("DL-ACT-25")
 def test_the_same_progress_is_recorded_once(house: _House) -> None:
     """Two writers of one batch: the second finds it recorded, and commits nothing."""
-    first, second = (house.table.transaction(txn=("app", 7)) for _ in range(2))
+    first, second = (begin(house.table, txn=("app", 7)) for _ in range(2))
     for transaction in (first, second):
         house.own(transaction)
     assert first.commit().committed
     result = second.commit()
     assert (result.committed, result.version) == (False, 1)
-    later = house.table.transaction(txn=("app", 6))
+    later = begin(house.table, txn=("app", 6))
     assert later.is_done
     house.own(later)
     assert not later.commit().committed

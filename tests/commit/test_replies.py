@@ -15,6 +15,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
 from deltaberg.table import ClockedPolicy
 from tests.storage.conftest import Bucket
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
 from tests.support.rows import ids
@@ -41,7 +42,7 @@ class _Remote:
             table.transaction()
 
     def begin(self, table: DeltaTable, name: str, waits: Callable[[float], object] = lambda _: None) -> Transaction:
-        transaction = table.transaction(policy=ClockedPolicy(wait=waits, sends=4))
+        transaction = begin(table, policy=ClockedPolicy(wait=waits, sends=4))
         transaction.add_actions([LogAction("add", self.builder.add(None, path=name, stats={"numRecords": 1})["add"])])
         return transaction
 

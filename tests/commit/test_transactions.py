@@ -25,6 +25,7 @@ from deltaberg.errors import (
 from deltaberg.storage import PutResult, StoreSpec, parse_location
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table import ClockedPolicy
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.rows import ID, ids, ids_of, live_files
 
@@ -69,7 +70,7 @@ def table(builder: DeltaBuilder) -> DeltaTable:
 @pytest.mark.req("DL-GEN-04", "DL-LOG-02")
 @pytest.mark.req("DL-LOG-01", "DL-FILE-05", half="writer")
 def test_several_changes_become_one_version(builder: DeltaBuilder, table: DeltaTable) -> None:
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_actions([_action(builder, 2), _action(builder, 3)])
         transaction.set_metadata(table.metadata.with_members({"description": "one\ntwo"}))
         transaction.set_transaction("app", 5)
@@ -97,20 +98,21 @@ def test_an_exception_never_commits(builder: DeltaBuilder, table: DeltaTable) ->
         pass
 
     def fail() -> None:
-        with table.transaction() as transaction:
+        with begin(table) as transaction:
             transaction.add_actions([_action(builder, 2)])
             raise _OurError
 
     with pytest.raises(_OurError):
         fail()
-    with table.transaction() as transaction:
+    with table.transaction() as unused:
         pass
-    assert transaction.result is None
+    assert unused.result is not None
+    assert (unused.result.committed, unused.result.version) == (False, 0)
     assert DeltaTable(builder.root).version == 0
 
 
 def test_later_changes_see_earlier_ones(builder: DeltaBuilder, table: DeltaTable) -> None:
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_actions([_action(builder, 2)])
         live = transaction.snapshot.live.table
         assert len(live) == 2
@@ -132,7 +134,7 @@ def test_a_removal_repeats_what_was_added(builder: DeltaBuilder) -> None:
     builder.create(ID, add, protocol=builder.features("deletionVectors", writer_only=["rowTracking", "domainMetadata"]))
     table = DeltaTable(builder.root)
     other = builder.vector([1])
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
         transaction.add_actions([LogAction("add", {**add["add"], "deletionVector": other})])
     (remove,) = [action["remove"] for action in _entry(builder, 1) if "remove" in action]
@@ -144,7 +146,7 @@ def test_a_removal_repeats_what_was_added(builder: DeltaBuilder) -> None:
 
 @pytest.mark.req("DL-LOG-09", "DL-ACT-23", "DL-ACT-07", "DL-ACT-10", "DL-PART-11", half="writer")
 def test_what_one_entry_must_not_hold(builder: DeltaBuilder, table: DeltaTable) -> None:
-    transaction = table.transaction()
+    transaction = begin(table)
     added = _action(builder, 2, path="f.parquet")
     transaction.add_actions([added])
     with pytest.raises(InvalidArgumentError, match="adds a file only once"):
@@ -174,9 +176,9 @@ def test_what_one_entry_must_not_hold(builder: DeltaBuilder, table: DeltaTable) 
 @pytest.mark.req("DL-DOM-05", "DL-DOM-06", "DL-DOM-07", "DL-DOM-02")
 def test_domains(builder: DeltaBuilder, table: DeltaTable) -> None:
     for configuration in ("A", "B"):
-        with table.transaction() as transaction:
+        with begin(table) as transaction:
             transaction.set_domain("com.example.x", configuration)
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.set_domain("com.example.x", None)
     (removal,) = [action["domainMetadata"] for action in _entry(builder, 3) if "domainMetadata" in action]
     assert removal == {"domain": "com.example.x", "configuration": "B", "removed": True}
@@ -186,10 +188,10 @@ def test_domains(builder: DeltaBuilder, table: DeltaTable) -> None:
             table.transaction().set_domain(name, "x")
     plain = DeltaBuilder(builder.root.parent / "plain")
     plain.create(ID)
-    transaction = DeltaTable(plain.root).transaction()
-    transaction.set_domain("com.example.x", "A")
+    lacking = DeltaTable(plain.root).transaction()
+    lacking.set_domain("com.example.x", "A")
     with pytest.raises(InvalidArgumentError, match="needs the table feature domainMetadata"):
-        transaction.commit()
+        lacking.commit()
 
 
 @pytest.mark.req("DL-FEAT-15", "DL-FEAT-20")
@@ -205,8 +207,8 @@ def test_the_protocol_only_rises(builder: DeltaBuilder, table: DeltaTable) -> No
     ]
     for protocol, error in refused:
         with pytest.raises(error):
-            table.transaction().set_protocol(protocol)
-    with table.transaction() as transaction:
+            begin(table).set_protocol(protocol)
+    with begin(table) as transaction:
         transaction.set_protocol(Protocol(3, 7, ("deletionVectors",), ("domainMetadata", "deletionVectors")))
     assert DeltaTable(builder.root).features == {"domainMetadata", "deletionVectors"}
 
@@ -234,19 +236,19 @@ def test_features_that_are_not_written(tmp_path: Path) -> None:
 def test_a_table_that_only_grows(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)), configuration={"delta.appendOnly": "true"})
     table = DeltaTable(builder.root)
-    transaction = table.transaction()
+    transaction = begin(table)
     transaction.remove_files(transaction.snapshot.live.table)
     with pytest.raises(ConstraintViolationError, match="only grows"):
         transaction.commit()
     assert DeltaTable(builder.root).version == 0
     # Rows that only move are still there.
-    with table.transaction() as moving:
+    with begin(table) as moving:
         moving.remove_files(moving.snapshot.live.table, data_change=False)
         moving.add_actions([_action(builder, 1).with_members({"dataChange": False})])
     assert ids_of(table) == [1]
-    with table.transaction() as changing:
+    with begin(table) as changing:
         changing.set_metadata(table.metadata.with_properties({"delta.appendOnly": None}))
-    with table.transaction() as removing:
+    with begin(table) as removing:
         removing.remove_files(removing.snapshot.live.table)
     assert ids_of(table) == []
 
@@ -282,9 +284,9 @@ def test_fresh_row_ids(builder: DeltaBuilder) -> None:
     protocol = builder.features(writer_only=["rowTracking", "domainMetadata"])
     builder.create(ID, protocol=protocol)
     table = DeltaTable(builder.root)
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_files(_written("a", rows=100))
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         for name, rows in (("b", 10), ("c", 5), ("d", 1)):
             transaction.add_files(_written(name, rows=rows))
     adds = [action["add"] for action in _entry(builder, 2) if "add" in action]
@@ -300,10 +302,10 @@ def test_fresh_row_ids(builder: DeltaBuilder) -> None:
         "removed": False,
     }
     assert _entry(builder, 2)[0]["commitInfo"]["tags"] == {"delta.rowTracking.preserved": "true"}
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
     assert not [action for action in _entry(builder, 3) if "domainMetadata" in action]
-    transaction = table.transaction()
+    transaction = begin(table)
     transaction.add_actions([_action(builder, 2).with_members({"stats": None})])
     with pytest.raises(InvalidArgumentError, match="number of its rows"):
         transaction.commit()
@@ -313,7 +315,7 @@ def test_fresh_row_ids(builder: DeltaBuilder) -> None:
 def test_row_ids_are_given_again_on_a_retry(builder: DeltaBuilder) -> None:
     builder.create(ID, protocol=builder.features(writer_only=["rowTracking", "domainMetadata"]))
     tables = [DeltaTable(builder.root) for _ in range(2)]
-    transactions = [table.transaction() for table in tables]
+    transactions = [begin(table) for table in tables]
     for name, transaction in zip("ab", transactions, strict=True):
         transaction.add_files(_written(name, rows=10))
     results = [transaction.commit() for transaction in transactions]
@@ -336,7 +338,7 @@ def test_in_commit_timestamps_only_rise(builder: DeltaBuilder) -> None:
         lambda transaction: transaction.add_files(_written("b")),
     ]
     for step in steps:
-        with table.transaction(policy=policy) as transaction:
+        with begin(table, policy=policy) as transaction:
             step(transaction)
     infos = [_entry(builder, version)[0]["commitInfo"] for version in (1, 2, 3)]
     times = [info["inCommitTimestamp"] for info in infos]
@@ -351,11 +353,11 @@ def test_in_commit_timestamps_only_rise(builder: DeltaBuilder) -> None:
 
 
 def test_what_the_history_says(builder: DeltaBuilder, table: DeltaTable) -> None:
-    transaction = table.transaction()
+    transaction = begin(table, user_metadata="nightly")
     transaction.read()
     transaction.add_files(_written("a", "b", rows=4))
     transaction.remove_files(table._snapshot.live.table)
-    result = transaction.commit("WRITE", {"mode": "Overwrite"}, metrics={"numThings": 3}, user_metadata="nightly")
+    result = transaction.commit("WRITE", {"mode": "Overwrite"}, metrics={"numThings": 3})
     info = dict(_entry(builder, 1)[0]["commitInfo"])
     assert abs(info.pop("timestamp") - table.timestamp.timestamp() * 1000) < 10_000
     assert info.pop("engineInfo").startswith("deltaberg/")
@@ -388,7 +390,7 @@ def test_tables_that_are_not_written_to(builder: DeltaBuilder, table: DeltaTable
 @pytest.mark.req("DL-LOG-06")
 def test_a_hole_that_clean_up_left_is_not_filled(builder: DeltaBuilder, table: DeltaTable) -> None:
     """The version after the one that was read is free again, but it is not the next one."""
-    transaction = table.transaction()
+    transaction = begin(table)
     transaction.add_actions([_action(builder, 2)])
     for number in range(3, 7):
         builder.commit(builder.add(ids(number)))
@@ -399,7 +401,7 @@ def test_a_hole_that_clean_up_left_is_not_filled(builder: DeltaBuilder, table: D
     with pytest.raises(CommitConflictError, match="were cleaned up meanwhile"):
         transaction.commit()
     assert sorted(path.name for path in builder.log.iterdir()) == before
-    with table.refresh().transaction() as again:
+    with begin(table.refresh()) as again:
         again.add_actions([_action(builder, 2)])
     assert ids_of(DeltaTable(builder.root)) == [1, 2, 3, 4, 5, 6]
 
@@ -410,7 +412,7 @@ def test_a_writer_that_slept(
 ) -> None:
     """Between listing and put the process is stopped for long: the put may succeed on a version that is dead."""
     clock = [1_000_000]
-    transaction = table.transaction(policy=ClockedPolicy(now=lambda: clock[0]))
+    transaction = begin(table, policy=ClockedPolicy(now=lambda: clock[0]))
     transaction.add_actions([_action(builder, 2, path="mine.parquet")])
     put = LocalStorage.put
 
@@ -445,12 +447,12 @@ def test_other_writers_that_are_always_faster(builder: DeltaBuilder, table: Delt
         waited.append(seconds)
         builder.commit(builder.add(ids(100 + len(waited))))
 
-    transaction = table.transaction(policy=ClockedPolicy(retries=5, wait=lose))
+    transaction = begin(table, policy=ClockedPolicy(retries=5, wait=lose))
     transaction.add_actions([_action(builder, 2)])
     builder.commit(builder.add(ids(100)))
     assert transaction.commit().version == 2
     assert waited == []
-    again = table.transaction(policy=ClockedPolicy(retries=4, pause=0.01, longest_pause=0.05, wait=lose))
+    again = begin(table, policy=ClockedPolicy(retries=4, pause=0.01, longest_pause=0.05, wait=lose))
     again.add_actions([_action(builder, 3)])
     policy_calls = len(waited)
     put = LocalStorage.put
@@ -475,6 +477,6 @@ def test_a_store_that_overwrites_is_refused(
     with pytest.raises(UnsupportedFeatureError, match="two writers would lose commits") as caught:
         table.transaction()
     assert "unsafe_single_writer=True" in (caught.value.hint or "")
-    with table.transaction(unsafe_single_writer=True) as transaction:
+    with begin(table, unsafe_single_writer=True) as transaction:
         transaction.add_actions([_action(builder, 2)])
     assert ids_of(table) == [1, 2]

@@ -13,6 +13,7 @@ from deltaberg.errors import StorageError
 from deltaberg.storage import PutResult
 from deltaberg.storage.local import LocalStorage
 from tests.commit.test_transactions import _written
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids
 
@@ -37,7 +38,7 @@ def table(builder: DeltaBuilder) -> DeltaTable:
 @pytest.mark.req("BEY-10", half="writer")
 def test_they_are_carried_on(builder: DeltaBuilder, table: DeltaTable) -> None:
     for step in range(3):
-        with table.transaction() as transaction:
+        with begin(table) as transaction:
             transaction.add_files(_written(f"new-{step}"))
             if step == 1:
                 transaction.remove_files(transaction.snapshot.live.table.filter([False, True, False, False]))
@@ -57,7 +58,7 @@ def test_they_are_carried_on(builder: DeltaBuilder, table: DeltaTable) -> None:
 
 def test_another_writer_without_one_ends_them(builder: DeltaBuilder, table: DeltaTable) -> None:
     builder.commit(builder.add(ids(1)))
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_files(_written("new"))
     assert _checksum(builder, 2) is None
 
@@ -79,7 +80,7 @@ def test_numbers_of_others_are_not_believed(builder: DeltaBuilder, table: DeltaT
     builder.commit(builder.add(ids(1)))
     (builder.log / f"{1:020d}.crc").write_text(lie)
     for step in range(2):
-        with table.transaction() as transaction:
+        with begin(table) as transaction:
             transaction.add_files(_written(f"new-{step}"))
         assert transaction.result is not None
         assert transaction.result.warnings == ()
@@ -98,19 +99,19 @@ def test_no_checkpoint_is_read_for_them(builder: DeltaBuilder, table: DeltaTable
     opened = DeltaTable(builder.root)
     if is_read:
         assert len(opened.live_files) == 2
-    with opened.transaction() as transaction:
+    with begin(opened) as transaction:
         transaction.add_files(_written("new"))
     assert (_checksum(builder, 1) is not None) == is_read
 
 
 def test_files_that_may_be_there_already_prove_nothing(builder: DeltaBuilder, table: DeltaTable) -> None:
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_actions([LogAction("add", {**builder.commits[0][2]["add"], "dataChange": False})])
     assert _checksum(builder, 1) is None
 
 
 def test_a_vector_leaves_the_counts_of_vectors_open(builder: DeltaBuilder, table: DeltaTable) -> None:
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         live = transaction.snapshot.live.table
         transaction.remove_files(live.slice(0, 1))
         path = live.column("path")[0].as_py()
@@ -133,7 +134,7 @@ def test_one_that_cannot_be_written_is_a_warning(
         return put(self, path, data, if_absent=if_absent)
 
     monkeypatch.setattr(LocalStorage, "put", full)
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         transaction.add_files(_written("new"))
     assert transaction.result is not None
     assert transaction.result.version == table.version == 1

@@ -11,6 +11,7 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.errors import InvalidArgumentError
+from tests.support.below_verbs import engine_of
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.one_backend
 
 def _add(**members: Any) -> Callable[[Any], object]:
     plain = {"path": "a", "partitionValues": {}, "size": 5, "modificationTime": 7, "dataChange": True}
-    return lambda tx: tx.add_actions([LogAction("add", {**plain, **members})])
+    return lambda tx: engine_of(tx).add_actions([LogAction("add", {**plain, **members})])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from tests.interop.judged import few, same
+from tests.support.below_verbs import begin
 from tests.support.judge import Judge
 from tests.support.rows import ids, ids_of
 
@@ -39,13 +40,13 @@ def _commits(root: Path, properties: dict[str, str]) -> DeltaTable:
     assert isinstance(table, DeltaTable)
     for number in range(4):
         table.append(ids(10 * number, 10 * number + 1))
-    with table.transaction(txn=("app", 7)) as transaction:
+    with begin(table, txn=("app", 7)) as transaction:
         live = transaction.snapshot.live.table
         transaction.remove_files(live.slice(0, 1))
         transaction.set_metadata(transaction.snapshot.metadata.with_members({"description": "as\nours"}))
         if "domainMetadata" in table.features:
             transaction.set_domain("com.example", "ours")
-    with table.transaction() as transaction:
+    with begin(table) as transaction:
         # As an operation does that only moves rows, or changes the statistics of files.
         moved = recorded_adds(transaction.snapshot.live, pa.array([0], pa.int64()))
         transaction.add_actions([add.with_members({"dataChange": False}) for add in moved])

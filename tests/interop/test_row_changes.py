@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
+from deltaberg.table.choices import Strategy
 from tests.interop.judged import few, same
 from tests.support.judge import Judge
 
@@ -28,7 +29,9 @@ def _rows(start: int, stop: int) -> pa.Table:
     return pa.table(columns, _SCHEMA)
 
 
-def _change(path: Path, properties: dict[str, str], strategy: str | None, *, partitioned: bool = True) -> DeltaTable:
+def _change(
+    path: Path, properties: dict[str, str], strategy: Strategy | None, *, partitioned: bool = True
+) -> DeltaTable:
     """Delete and update rows of a table in each way: no row of a file, some, all, and again in the same file."""
     table = create_table(path, _SCHEMA, partition_by="p" if partitioned else None, properties=properties)
     for start in range(0, 60, 20):
@@ -63,7 +66,7 @@ _WAYS = pytest.mark.parametrize(("properties", "strategy"), _NAMED_WAYS.values()
 
 
 @_WAYS
-def test_rows_as_polars_reads_them(tmp_path: Path, properties: dict[str, str], strategy: str | None) -> None:
+def test_rows_as_polars_reads_them(tmp_path: Path, properties: dict[str, str], strategy: Strategy | None) -> None:
     if _MAPPED.items() <= properties.items():
         properties = {name: value for name, value in properties.items() if name not in _MAPPED}
     table = _change(tmp_path / "t", properties, strategy)
@@ -88,7 +91,7 @@ def test_changes_as_deltalake_reads_them(tmp_path: Path, way: dict[str, str]) ->
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
 def test_rows_as_delta_spark_reads_them(
-    tmp_path: Path, judge: Judge, properties: dict[str, str], strategy: str | None
+    tmp_path: Path, judge: Judge, properties: dict[str, str], strategy: Strategy | None
 ) -> None:
     path = tmp_path / "t"
     table = _change(path, properties, strategy)
@@ -121,7 +124,7 @@ def test_rows_as_delta_spark_reads_them(
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
 def test_delta_spark_goes_on(
-    tmp_path: Path, judge: Judge, properties: dict[str, str], strategy: str | None, seed: int
+    tmp_path: Path, judge: Judge, properties: dict[str, str], strategy: Strategy | None, seed: int
 ) -> None:
     """Both delete and update in turns, in the same files, and delta-spark merges."""
     path = tmp_path / "t"

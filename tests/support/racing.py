@@ -8,7 +8,10 @@ from typing import Any
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.operations.operations import IcebergOperations
+from deltaberg.iceberg.table_transaction import IcebergTransaction
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.table.commit_options import CommitOptions
 
 __all__ = ["Racing", "racing"]
 
@@ -36,6 +39,7 @@ class Racing:
         return self._inner.attempt(proposal)
 
 
-def racing(table: Any, race: Callable[[], object], **options: Any) -> TableTransaction:
+def racing(table: Any, race: Callable[[], object], **options: Any) -> IcebergTransaction:
     """Return a transaction of a table, between whose first attempt and its commit somebody else acts."""
-    return TableTransaction(table._loaded, Racing(table._pointer.committer(), race), **options)
+    committer = Racing(table._pointer.committer(), race)
+    return IcebergTransaction(IcebergOperations(Transaction(table._loaded, committer, CommitOptions(**options))))
