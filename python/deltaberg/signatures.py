@@ -108,7 +108,7 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
             named = _in_our_words(shown, own[: len(args)], named, words, known)
             if _fits(signature, args, named):
                 return function(*args, **named)
-        raise _refusal(signature, shown, args, named)
+        raise _refusal(signature, shown, args, named, sorted(known.difference(own)))
 
     return called
 
@@ -155,8 +155,16 @@ def _fits(signature: inspect.Signature, args: Sequence[Any], named: dict[str, An
     return True
 
 
-def _refusal(signature: inspect.Signature, shown: str, args: Sequence[Any], named: dict[str, Any]) -> ArgumentNameError:
-    """Return the error of a call that does not fit the signature of a function."""
+def _refusal(
+    signature: inspect.Signature, shown: str, args: Sequence[Any], named: dict[str, Any], more: Sequence[str]
+) -> ArgumentNameError:
+    """Return the error of a call that does not fit the signature of a function.
+
+    Parameters
+    ----------
+    more
+        The names that the function takes besides those of the signature.
+    """
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
     names = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
@@ -169,7 +177,8 @@ def _refusal(signature: inspect.Signature, shown: str, args: Sequence[Any], name
     if twice:
         return ArgumentNameError(f"{shown}() was given the argument {twice[0]} twice", hint="pass it once")
     if count > len(places):
-        hint = f"pass others by their names: {', '.join(names[len(places) :])}" if names[len(places) :] else None
+        others = [*names[len(places) :], *more]
+        hint = f"pass others by their names: {', '.join(others)}" if others else None
         taken = f"{len(places)} argument{'' if len(places) == 1 else 's'}"
         return ArgumentNameError(f"{shown}() takes {taken} without a name, but {count} were given", hint=hint)
     missing = next(one for one in parameters[max(count, 0) :] if one.default is one.empty and one.name not in named)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +19,6 @@ from deltaberg.delta.operations.alter import Alteration as DeltaAlteration
 from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
 from deltaberg.iceberg.catalogs.sql import SqlCatalog
 from deltaberg.iceberg.operations.alter import Alteration as IcebergAlteration
-from deltaberg.table.read.options import ScanExecution
 from deltaberg.table.rewrite.clauses import MergeBuilder
 
 __all__ = ["DOORS", "NOWHERE", "Door", "Opened", "argument_names"]
@@ -68,7 +66,7 @@ def argument_names(function: Callable[..., Any]) -> list[str]:
     names = []
     for one in inspect.signature(function).parameters.values():
         if one.kind is one.VAR_KEYWORD:
-            names += list(typing.get_type_hints(ScanExecution)) if "ScanExecution" in str(one.annotation) else []
+            names += sorted(getattr(function, "__takes__", ()))
         elif one.name != "self":
             names.append(f"*{one.name}" if one.kind is one.VAR_POSITIONAL else one.name)
     return names

@@ -129,9 +129,7 @@ def test_arguments_that_there_are_not(tmp_path: Path, group: str) -> None:
         opened = door.open(tmp_path)
         with pytest.raises(InvalidArgumentError, match=NOWHERE) as caught:
             opened.call(**door.arguments(opened), **{NOWHERE: 1})
-        if not name.endswith((" scan", " changes", " appends")):
-            # The options of scans are read by name.
-            assert isinstance(caught.value, ArgumentNameError), name
-            verb = opened.function.__name__.replace("__init__", name.split()[-1])
-            assert caught.value.message.startswith(f"{verb}() has "), name
+        assert isinstance(caught.value, ArgumentNameError), name
+        verb = opened.function.__name__.replace("__init__", name.split()[-1])
+        assert caught.value.message.startswith(f"{verb}() has "), name
         assert caught.value.hint, name

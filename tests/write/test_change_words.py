@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, ParquetOptions, create_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.one_backend
 
@@ -68,8 +68,12 @@ def test_how_files_are_written(tmp_path: Path, name: str, in_transaction: bool) 
         (lambda table: table.update(new_values={"x": "a"}), "no argument new_values", "quoted twice"),
         (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
         (lambda table: table.merge(_ROWS, _ON, streamed_exec=False), "no argument streamed_exec", "memory="),
-        (lambda table: table.merge(_ROWS, _ON, commit_properties=1), "no argument commit_properties", "txn="),
-        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_properties", "txn="),
+        (
+            lambda table: table.merge(_ROWS, _ON, commit_properties=1).when_matched_delete().execute(),
+            "commit_properties is of the type int",
+            "txn",
+        ),
+        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "commit_properties is of the type int", "txn"),
     ],
 )
 def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], object], message: str, hint: str) -> None:
@@ -85,21 +89,26 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
     [
         (lambda table: table.delete(), r"delete\(\) needs the argument where", "where=None to delete all rows"),
         (lambda table: table.upsert(_ROWS, "id", join_cols=["id"]), "join_cols and keys are the same", "one of them"),
-        (lambda table: table.update({"x": "'a'"}, user_metadata="a"), "no argument user_metadata", "properties="),
+        (
+            lambda table: table.update({"x": "'a'"}, user_metadata="a"),
+            "user_metadata applies only to Delta",
+            "properties=",
+        ),
         (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
         (
             lambda table: table.overwrite(_ROWS, overwrite_filter="id = 1"),
             "no argument overwrite_filter",
             "check=False",
         ),
-        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_prop", "properties="),
+        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "commit_properties applies only", "properties="),
+        (lambda table: table.append(_ROWS, txn=("a", 1)), "txn applies only to Delta tables", "properties="),
     ],
 )
 def test_words_of_others_for_iceberg_tables(
     tmp_path: Path, change: Callable[[Any], object], message: str, hint: str
 ) -> None:
     table = create_table(tmp_path / "t", _ROWS.schema, format="iceberg")
-    with pytest.raises(InvalidArgumentError, match=message) as caught:
+    with pytest.raises((InvalidArgumentError, UnsupportedFeatureError), match=message) as caught:
         change(table)
     assert hint in (caught.value.hint or "")
     assert not table.refresh().snapshots

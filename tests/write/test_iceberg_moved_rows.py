@@ -20,6 +20,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.operations.compact import compact_table
+from deltaberg.iceberg.table_transaction import pending_of
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.compact import Compaction, Packing
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
@@ -197,7 +198,7 @@ def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind:
 
         def begin() -> Transaction:
             builder.commit(*delete(other, 0, 6))
-            return late
+            return pending_of(late)
 
         def refresh() -> None:
             outcomes.append(table.refresh())
@@ -221,13 +222,13 @@ def test_keys_that_others_delete_everywhere_do_not_move(tmp_path: Path, spec_id:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "long"}, specs=[spec, ()])
     files = [builder.data([{"id": number, "p": 1}], partition={"p": 1}) for number in (1, 2)]
     builder.commit(*files)
-    table = open_table(builder.root, "iceberg")
+    table: IcebergTable = open_table(builder.root, "iceberg")
     late = table.transaction()
 
     def begin() -> Transaction:
         place: dict[str, Any] = {"spec_id": 1} if spec_id else {"partition": {"p": 2}}
         builder.commit(builder.equality_deletes([1], [{"id": 1}], **place))
-        return late
+        return pending_of(late)
 
     done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
     assert [type(found) for found in done.conflicts] == ([ConcurrentDeleteReadError] if conflicts else [])
@@ -266,13 +267,13 @@ def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     first, second = builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}])
     builder.commit(first, second)
-    table = open_table(builder.root, "iceberg")
+    table: IcebergTable = open_table(builder.root, "iceberg")
     late = table.transaction()
 
     def begin() -> Transaction:
         more = {"referenced_data_file": first.path} if kind == "one file" else {}
         builder.commit(builder.position_deletes([(first, 0)], **more))
-        return late
+        return pending_of(late)
 
     done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
     assert [type(found) for found in done.conflicts] == [ConcurrentDeleteReadError]

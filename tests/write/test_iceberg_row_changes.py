@@ -20,7 +20,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
 )
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.table_transaction import IcebergTransaction
 from tests.support.iceberg_builder import IcebergBuilder
 
 #: Each format version with each of its ways to change rows.
@@ -226,8 +226,8 @@ def test_rows_that_others_add_meanwhile(tmp_path: Path, name: str) -> None:
     table = _new(tmp_path, "2")
     table.append(_rows(*range(5)))
 
-    def late() -> TableTransaction:
-        transaction: TableTransaction = open_table(tmp_path / "t", "iceberg").transaction()
+    def late() -> IcebergTransaction:
+        transaction: IcebergTransaction = open_table(tmp_path / "t", "iceberg").transaction()
         _CHANGES[name](transaction)
         return transaction
 

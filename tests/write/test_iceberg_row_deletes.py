@@ -25,8 +25,8 @@ from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.operations import hidden_rows
 from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
+from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
 from deltaberg.iceberg.transaction.conflict import isolation_level
-from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table import scan_options
 from deltaberg.table.read.bound import BoundScan
@@ -63,8 +63,9 @@ def _new(root: Path, version: str, properties: dict[str, str] | None = None, **m
     return table
 
 
-def _hide_in(transaction: Transaction, *ids: int, replaces: bool = False) -> HiddenRows:
+def _hide_in(public: IcebergTransaction, *ids: int, replaces: bool = False) -> HiddenRows:
     """Delete the rows with these ids in a part of a transaction."""
+    transaction = pending_of(public)
     with transaction.operation("delete"):
         scan = BoundScan.of(transaction.source, options=scan_options(None, {}, "UTC"))
         wanted = pa.array(ids, pa.int64())
@@ -296,8 +297,8 @@ def test_which_delete_files_others_need(tmp_path: Path, seed: int) -> None:
         assert found == {path for path, files in named.items() if not files <= have_vectors}
 
 
-def _broken(transaction: Transaction) -> None:
-    with transaction.operation("broken"):
+def _broken(transaction: IcebergTransaction) -> None:
+    with pending_of(transaction).operation("broken"):
         _hide_in(transaction, 7)
         raise ZeroDivisionError
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
+from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -146,7 +147,7 @@ def test_what_never_changes(tmp_path: Path) -> None:
     for change in (_identity(2, 1), _identity(1, 2), _identity(1, 1, explicit=True)):
         columns = [{**field("id", "long"), "metadata": change}, field("name", "string")]
         text = json.dumps({"type": "struct", "fields": columns})
-        with pytest.raises(InvalidArgumentError, match="never change"), table.transaction() as transaction:
+        with pytest.raises(InvalidArgumentError, match="never change"), pending_of(table.transaction()) as transaction:
             transaction.set_metadata(table.metadata.with_members({"schemaString": text}))
     assert DeltaTable(tmp_path / "t").version == 0
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
+from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import (
     CommitUnknownError,
     ConcurrentAppendError,
@@ -125,15 +126,16 @@ def test_an_abort_by_hand(tmp_path: Path, table: DeltaTable) -> None:
 def test_an_operation_that_fails_has_changed_nothing(tmp_path: Path, table: DeltaTable) -> None:
     with table.transaction() as transaction:
         transaction.append(_rows(3))
-        before = transaction.snapshot
+        before = pending_of(transaction).snapshot
         files = _data_files(tmp_path / "t")
         wrong = pa.table({"id": ["seven"], "p": ["a"], "new": [1]})
         with pytest.raises(SchemaError):
             transaction.append(wrong, schema_mode="merge")
         with pytest.raises(SchemaError):
             transaction.overwrite(wrong)
-        assert transaction.snapshot.schema == before.schema
-        assert transaction.snapshot.live.table == before.live.table
+        after = pending_of(transaction).snapshot
+        assert after.schema == before.schema
+        assert after.live.table == before.live.table
         assert _data_files(tmp_path / "t") == files
     assert (ids_of(table), table.schema.names) == ([1, 2, 3], ["id", "p"])
     assert sorted(name for action in actions_at(tmp_path / "t", 2) for name in action) == ["add", "commitInfo"]
@@ -246,7 +248,7 @@ def test_a_filter_that_means_something_else_before(tmp_path: Path, table: DeltaT
 
 @pytest.mark.parametrize("strategy", ["merge-on-read", "copy-on-write"])
 @pytest.mark.req("DL-ACT-22", "DL-ACT-23", half="writer")
-def test_rows_are_deleted_twice(tmp_path: Path, strategy: str) -> None:
+def test_rows_are_deleted_twice(tmp_path: Path, strategy: Any) -> None:
     """Each path is added and removed at most once, and rows that the transaction has added can be deleted."""
     table = create_table(tmp_path / "t", ids().schema, properties={"delta.enableDeletionVectors": "true"})
     table.append(ids(*range(10)))

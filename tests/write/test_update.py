@@ -169,7 +169,7 @@ def test_ids_stay_unique(tmp_path: Path, way: dict[str, str], seed: int) -> None
         kind = generator.choice(["append", "update", "move", "delete", "compact"])
         low = generator.randrange(max(following, 1))
         high = low + generator.randrange(1, 30)
-        strategy = generator.choice([None, "copy-on-write"])
+        strategy: Any = generator.choice([None, "copy-on-write"])
         if kind == "append" or not model:
             rows = _rows(*range(following, following + 20))
             following += 20

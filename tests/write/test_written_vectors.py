@@ -14,6 +14,7 @@ from deltaberg import DeltaTable, kernels
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.written_vectors import VectorWriter
+from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.kernels.results import DELETION_VECTOR
@@ -120,7 +121,7 @@ def test_what_must_not_be_written(builder: DeltaBuilder) -> None:
     members = {**builder.add(ids(*range(10)), stats="full", path="other.parquet")["add"], "deletionVector": vector}
 
     def add(**changed: Any) -> None:
-        with table.transaction() as transaction:
+        with pending_of(table.transaction()) as transaction:
             transaction.add_actions([LogAction("add", members).with_members(changed)])
 
     with pytest.raises(InvalidArgumentError, match="needs statistics with the number of its rows"):

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from deltaberg.iceberg.operations.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
-    from deltaberg.iceberg.transaction.transaction import Transaction
     from deltaberg.table.compact import Compaction, CompactResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
@@ -369,7 +368,10 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         """
         from deltaberg.iceberg.operations.cherry_pick import staged_snapshot
 
-        return self._pick(staged_snapshot(self.metadata, wap_id), {"branch": MAIN, **commit})
+        branch = commit.get("branch")
+        return self._pick(
+            staged_snapshot(self.metadata, wap_id), {**commit, "branch": MAIN if branch is None else branch}
+        )
 
     @takes(CommitArguments)
     def cherrypick_snapshot(self, snapshot_id: int, **commit: Unpack[CommitArguments]) -> CommitResult:
@@ -414,27 +416,24 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
         from deltaberg.iceberg.operations.cherry_pick import about_pick, pick_snapshot
+        from deltaberg.iceberg.table_transaction import pending_of
 
-        options = CommitOptions.of({**commit, "properties": about_pick(picked)})
-        return pick_snapshot(lambda: self._engine(options), lambda: self.refresh().metadata, picked)
-
-    def _engine(self, options: CommitOptions) -> Transaction:
-        from deltaberg.iceberg.transaction.transaction import Transaction
-
-        committer = self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
-        return Transaction(
-            self._loaded,
-            committer,
-            replace(options, branch=options.branch or self._options.ref),
-            timezone=self._options.timezone,
-            committed=lambda loaded: self._set(loaded, None, None),
-        )
+        said: Any = {**commit, "properties": about_pick(picked)}
+        return pick_snapshot(lambda: pending_of(self.transaction(**said)), lambda: self.refresh().metadata, picked)
 
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
         from deltaberg.iceberg.operations.operations import IcebergOperations
         from deltaberg.iceberg.table_transaction import IcebergTransaction
+        from deltaberg.iceberg.transaction.transaction import Transaction
 
-        return IcebergTransaction(IcebergOperations(self._engine(options)))
+        made = Transaction(
+            self._loaded,
+            self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer),
+            replace(options, branch=options.branch or self._options.ref),
+            timezone=self._options.timezone,
+            committed=lambda loaded: self._set(loaded, None, None),
+        )
+        return IcebergTransaction(IcebergOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
         from deltaberg.iceberg.operations.compact import compact_table

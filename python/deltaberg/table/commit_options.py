@@ -82,7 +82,8 @@ class CommitOptions:
     def refuse_in_transaction(cls, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments about a commit of an operation whose transaction commits it."""
         for one in fields(cls):
-            if arguments.get(one.name) not in (None, False):
+            given = arguments.get(one.name)
+            if given is not None and given is not False:
                 raise InvalidArgumentError(
                     f"{one.name} is about the commit, which is that of the whole transaction",
                     hint=f"pass {one.name}= to transaction() of the table",

@@ -22,7 +22,7 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
 from deltaberg.table import CommitResult
 
-__all__ = ["about_pick", "cherry_pick", "follows", "staged_snapshot"]
+__all__ = ["about_pick", "cherry_pick", "pick_snapshot", "staged_snapshot"]
 
 #: What an entry inherits from the manifest list that it is committed with.
 _INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number", "first_row_id")
@@ -69,8 +69,8 @@ def pick_snapshot(
         return _commit(transaction, picked)
     except CommitConflictError:
         branch = transaction.branch
-        was_next = follows(picked, transaction.planned_metadata, branch)
-        if not was_next or follows(picked, newest(), branch):
+        was_next = _follows(picked, transaction.planned_metadata, branch)
+        if not was_next or _follows(picked, newest(), branch):
             raise
     # The branch has moved meanwhile, so that the snapshot is no longer the next one.
     return _commit(begin(), picked)
@@ -88,7 +88,7 @@ def about_pick(picked: Snapshot) -> dict[str, str]:
     return {SOURCE: str(picked.snapshot_id), **({PUBLISHED: wap_id} if wap_id else {})}
 
 
-def follows(picked: Snapshot, metadata: TableMetadata, branch: str) -> bool:
+def _follows(picked: Snapshot, metadata: TableMetadata, branch: str) -> bool:
     """Return whether a snapshot follows on the newest one of a branch, so that the branch can move to it."""
     current = metadata.snapshot_of_ref(branch)
     return picked.parent_snapshot_id == (None if current is None else current.snapshot_id)
@@ -105,7 +105,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
     with transaction.operation("cherry-pick") as made:
         _check_new(transaction.metadata, transaction.branch, picked)
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
-        if follows(picked, transaction.metadata, transaction.branch):
+        if _follows(picked, transaction.metadata, transaction.branch):
             moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)
             transaction.change_metadata(*([moved] if moved else []))
             return

@@ -14,7 +14,6 @@ import pyarrow as pa
 from deltaberg.errors import CommitConflictError, ObjectNotFoundError
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.create import NewTable, check_partitioning
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -41,7 +40,7 @@ class WriteRequest:
     partition_by
         The partitioning of a new table.
     branch
-        The branch that gets the rows.
+        The branch that gets the rows; by default the main one.
     summary
         What the summary of the snapshot says in addition.
     write_properties
@@ -52,7 +51,7 @@ class WriteRequest:
     options: RowOptions
     dynamic: bool = False
     partition_by: tuple[str, ...] | None = None
-    branch: str = MAIN
+    branch: str | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     write_properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.table import OpenOptions
@@ -101,7 +100,7 @@ class IcebergWriteOptions(WriteOptions):
             rows,
             dynamic=self._chosen("overwrite-mode", ("static", "dynamic")) == "dynamic",
             partition_by=self._partition_by(),
-            branch=self._options.get("branch", MAIN),
+            branch=self._options.get("branch"),
             summary=self._summary,
             write_properties=self._properties(),
         )
