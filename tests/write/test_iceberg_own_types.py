@@ -153,7 +153,7 @@ def test_texts_are_written_to_columns_of_uuids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [None, "merge"])
-def test_a_source_has_these_types_only_where_the_table_has_them(tmp_path: Path, mode: str | None) -> None:
+def test_a_source_has_these_types_only_where_the_table_has_them(tmp_path: Path, mode: Any) -> None:
     """Frames of pandas have nanoseconds, of which functions can compute nothing."""
     table = _new(tmp_path, x=Primitive("timestamp_ntz"), b=Primitive("binary"), text=Primitive("string"))
     at = pa.array([1_700_000_000_123_456_000], pa.int64()).cast(_NANOS)

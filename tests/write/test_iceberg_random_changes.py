@@ -74,44 +74,44 @@ class _Changes:
         self.rows = getattr(self, f"_{verb}")(table, some, strategy)
         return f"{verb} {strategy} {some}"
 
-    def _append(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _append(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         new = self._new(self._random.randrange(1, 12))
         table.append(_rows(new, "n"))
         return self.rows | dict.fromkeys(new, "n")
 
-    def _delete(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _delete(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         table.delete(_named(some), strategy=strategy)
         return self._without(some)
 
-    def _update(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _update(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         table.update({"note": "concat(note, 'u')"}, _named(some), strategy=strategy)
         return self.rows | {number: self.rows[number] + "u" for number in some}
 
-    def _keys(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _keys(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         table.delete_by_keys(_rows(some, "other"), self._random.choice([["id"], ["id", "kind"]]))
         return self._without(some)
 
-    def _compact(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _compact(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         table.compact(max_deleted=self._random.choice([0.0, 0.9]))
         return self.rows
 
-    def _upsert(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _upsert(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         new = [*some, *self._new(1)]
         table.upsert(_rows(new, "s"), "id", strategy=strategy)
         return self.rows | dict.fromkeys(new, "s")
 
-    def _layout(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _layout(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         choose = self._random.choice
         version, granularity = choose([str(table.format_version), "3"]), choose(["file", "partition"])
         layout = table.alter().partition_by(*choose(_LAYOUTS))
         layout.set({"format-version": version, "write.delete.granularity": granularity}).commit()
         return self.rows
 
-    def _whole(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _whole(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         table.delete("kind = 'a'", strategy=strategy)
         return self._without([number for number in self.rows if _kind(number) == "a"])
 
-    def _transaction(self, table: IcebergTable, some: list[int], strategy: str) -> dict[int, str]:
+    def _transaction(self, table: IcebergTable, some: list[int], strategy: Any) -> dict[int, str]:
         (new,) = self._new(1)
         with table.transaction() as transaction:
             transaction.append(_rows([new], "t"))

@@ -352,8 +352,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     table.append(_rows(1, 2))
     with pytest.raises(InvalidArgumentError, match="format version 1 has no delete files"):
         table.delete("id = 1", strategy="merge-on-read")
+    wrong: Any = "merge"
     with pytest.raises(InvalidArgumentError, match="strategy must be"):
-        table.delete("id = 1", strategy="merge")
+        table.delete("id = 1", strategy=wrong)
     with pytest.raises(ConstraintViolationError, match="must not be null"):
         table.update({"id": "NULL"}, "id = 1")
     with pytest.raises(InvalidArgumentError, match="no identifier fields"):
