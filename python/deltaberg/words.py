@@ -34,7 +34,11 @@ DELTALAKE: dict[str, dict[str, str]] = {
         ),
         "error_on_type_mismatch": _STRICT,
     },
-    "compact": {"max_concurrent_tasks": "max_concurrent", "partition_filters": Refused("pass where=")},
+    "compact": {
+        "max_concurrent_tasks": "max_concurrent",
+        "partition_filters": Refused("pass where="),
+        "txn": Refused("leave it out: it is about one commit, and each group of files has its own"),
+    },
 }
 PYICEBERG: dict[str, dict[str, str]] = {
     "scan": {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES},

@@ -10,9 +10,11 @@ import pytest
 from pyspark import cloudpickle
 
 from deltaberg import IcebergTable, create_table, open_table, write_table
+from deltaberg.delta import table_transaction as delta_transaction
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
+from deltaberg.iceberg import table_transaction as iceberg_transaction
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
@@ -80,10 +82,9 @@ _WAYS: dict[str, dict[str, Any]] = {
 
 
 def _scan(table: Any, condition: Any) -> BoundScan:
-    transaction = table.transaction()
     if isinstance(table, IcebergTable):
-        return scan_of_rows(transaction.source, condition, "UTC")
-    return scan_to_change(transaction, condition, "UTC")
+        return scan_of_rows(iceberg_transaction.pending_of(table.transaction()).source, condition, "UTC")
+    return scan_to_change(delta_transaction.pending_of(table.transaction()), condition, "UTC")
 
 
 @pytest.mark.parametrize("way", ["delta, by vectors", "iceberg, by vectors"])
@@ -107,7 +108,7 @@ def test_tasks_find_what_this_machine_finds(where: str, way: str, tmp_path: Path
 def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"n": [1, 2]}))
     write_table(tmp_path, pa.table({"n": [0]}), mode="append")
-    transaction = open_table(tmp_path, "delta").transaction()
+    transaction = delta_transaction.pending_of(open_table(tmp_path, "delta").transaction())
     condition = row_condition(transaction.snapshot.schema, "5 / n > 1", "UTC")
     with pytest.raises(EvaluationError, match="zero"):
         condition.find(scan_to_change(transaction, condition.filter, "UTC"), _Search())
@@ -137,8 +138,8 @@ def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str
     here, there = tables
     searched = _Search()
     for table in tables:
+        table._row_tasks = searched if table is there else None
         with table.transaction() as transaction:
-            transaction.row_tasks = searched if table is there else None
             merge = transaction.merge(source, on).when_matched_update(
                 {"name": "concat(source.name, '!')"}, "source.n < 50"
             )

@@ -29,7 +29,7 @@ _INSTEAD = {
 class CommitOptions:
     """How a commit is made, and what it records beside its changes.
 
-    The fields are those of `deltaberg.table.verbs.arguments.CommitArguments`.
+    The fields are those of `deltaberg.table.verbs.arguments.RecordedArguments`.
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.new_columns import own_types
 from deltaberg.iceberg.operations.add_files import add_existing_files
 from deltaberg.iceberg.operations.alter import Alteration
@@ -47,7 +48,13 @@ class IcebergOperations(Operations):
         )
 
     def alter(self, *, is_part: bool = True) -> Alteration:
-        """Begin changes of the table."""
+        """Begin changes of the table. Alone they make no snapshot, which could keep what the caller says of it."""
+        if not is_part and self.transaction.says:
+            raise InvalidArgumentError(
+                "properties describe a snapshot, and changes of columns, properties and branches make none",
+                hint="set properties of the table by alter().set(), or pass properties= to what changes rows",
+                table=str(self.transaction.root),
+            )
         return Alteration(self.transaction, is_part=is_part)
 
     def target(self, operation: str, options: RowOptions, strategy: str | None) -> RowChanges:

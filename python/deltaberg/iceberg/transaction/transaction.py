@@ -110,7 +110,9 @@ class Transaction(shared.Transaction):
         super().__init__(loaded.root, loaded.store, options, timezone)
         self.resolver = PathResolver(loaded.root, None, encoded=False)
         check_writable(loaded.metadata, loaded.root, self.resolver)
-        self._target = SnapshotTarget.of(loaded.metadata, options.branch, options.properties or {})
+        #: What the caller has the snapshot say.
+        self.says = options.properties or {}
+        self._target = SnapshotTarget.of(loaded.metadata, options.branch, self.says)
         self._creates = creates
         self._committer = committer
         self._policy = options.clocked

@@ -46,9 +46,8 @@ class RowArguments(FileArguments, total=False):
 
 
 class CommitArguments(TypedDict, total=False):
-    """How a commit is made."""
+    """How one commit or several are made."""
 
-    txn: tuple[str, int] | None
     user_metadata: str | None
     branch: str | None
     isolation: Isolation | None
@@ -59,11 +58,15 @@ class CommitArguments(TypedDict, total=False):
     post_commithook_properties: Any
 
 
-class RecordedArguments(CommitArguments, total=False):
-    """How a commit is made, and what it records beside its changes."""
-
+class _DescribedArguments(CommitArguments, total=False):
     properties: Mapping[str, Any] | None
     snapshot_properties: Mapping[str, Any] | None
+
+
+class RecordedArguments(_DescribedArguments, total=False):
+    """How one commit is made, and what it records beside its changes."""
+
+    txn: tuple[str, int] | None
 
 
 class AppendArguments(RowArguments, RecordedArguments, total=False):
@@ -111,7 +114,7 @@ class UpsertArguments(_JoinArguments, total=False):
     join_cols: ColumnName | Sequence[ColumnName] | None
 
 
-class CompactArguments(RecordedArguments, total=False):
+class CompactArguments(_DescribedArguments, total=False):
     """The arguments of `compact`."""
 
     compression: Compression | None
