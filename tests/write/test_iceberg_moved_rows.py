@@ -132,6 +132,7 @@ def test_partitions_are_replaced_in_files_of_older_specs(
     assert done.operation == "overwrite"
     got = _content(table)
     expected = model.scan().to_arrow().sort_by("id").to_pylist()
+    assert (done.inserted_rows, done.deleted_rows) == (2, len(old) + 2 - len(got))
     assert [row["id"] for row in got] == [row["id"] for row in expected]
     assert [row for row in got if row["id"] < 100] == [by_id[row["id"]] for row in expected if row["id"] < 100]
     if version == "3":
@@ -147,6 +148,8 @@ def test_conflicts_of_partitions_that_are_replaced(tmp_path: Path) -> None:
     with other.transaction() as fits:
         fits.overwrite(_rows(6), dynamic=True)
         table.append(_rows(7))
+    assert fits.result
+    assert (fits.result.inserted_rows, fits.result.deleted_rows, fits.result.copied_rows) == (1, 1, 1)
     assert [row["id"] for row in _content(table.refresh())] == [1, 2, 3, 6, 7]
     late = other.refresh().transaction()
     late.overwrite(_rows(12), dynamic=True)

@@ -56,7 +56,7 @@ def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_writing_delta_tables(folder: Path) -> None:
     run_blocks("docs/write.md")
-    assert ids_of(DeltaTable(folder / "orders")) == [1, 3, 5, 6, 8, 9, 10]
+    assert ids_of(DeltaTable(folder / "orders")) == [1, 3, 5, 6, 8, 9, 10, 11]
     assert DeltaTable(folder / "sales").scan().to_arrow()["region"].to_pylist() == ["north"]
 
 

@@ -130,8 +130,8 @@ def overwrite_rows(
         checked = bound if check else None
         files = write_rows(transaction, rows, options, checked, str(where))
         made.rows.inserted = files.rows
-        if dynamic and len(files.entries) and _remove_partitions(transaction, files):
-            made.rows.deleted = made.rows.copied = None
+        if dynamic and len(files.entries):
+            made.rows.deleted, made.rows.copied = _remove_partitions(transaction, files)
         transaction.add_entries(files)
         # Rows of divided files are replaced by other rows of other partitions.
         transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
@@ -156,27 +156,27 @@ def _remove(transaction: Transaction, where: Condition | None, options: RowOptio
     return target.counts.deleted, target.counts.copied
 
 
-def _remove_partitions(transaction: Transaction, files: AddedFiles) -> bool:
-    """Remove the rows of the partitions that new files are in, and return whether there were any.
+def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int | None, int]:
+    """Remove the rows of the partitions that new files are in; return how many these are, and how many are copied.
 
     Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
-    their other rows are written to new files.
+    their other rows are written to new files. Nobody knows how many rows there were in files with delete files.
     """
     new = set(partition_keys(as_array(files.entries.column("partition")), files.partition))
     transaction.claims.partitions.update((files.spec.spec_id, key) for key in new)
-    _drop_pending(transaction, files.spec.spec_id, new)
+    dropped = _drop_pending(transaction, files.spec.spec_id, new)
     source = transaction.source
     data = source.manifests.filter(pc.equal(source.manifests.column("content"), DATA))
     chosen = _Replaced(files.spec, new, transaction.pending.removed)
     for found in source.reader.read(data.to_pylist(), ManifestPart()) if len(data) else []:
         chosen.look(found)
-    if chosen.divided:
-        _move_others(transaction, files, new, chosen.divided)
+    copied = _move_others(transaction, files, new, chosen.divided) if chosen.divided else 0
     paths = [*chosen.whole, *chosen.divided]
     if paths:
         held = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(chosen.manifests), pa.int32()))
         transaction.remove_files(paths, source.manifests.filter(held))
-    return bool(paths)
+    has_deletes = len(data) < len(source.manifests) or any(one.content != DATA for one in transaction.pending.added)
+    return (None if paths and has_deletes else dropped + chosen.rows - copied), copied
 
 
 class _Replaced:
@@ -199,6 +199,8 @@ class _Replaced:
         self.whole: list[str] = []
         self.divided: list[str] = []
         self.manifests: set[int] = set()
+        #: The number of rows in all of them, deleted ones included.
+        self.rows = 0
 
     def look(self, found: Entries) -> None:
         """Sort the files of a manifest."""
@@ -209,15 +211,17 @@ class _Replaced:
         wanted = {tuple(key[at] for at, _ in shared) for key in self._keys}
         keys = partition_keys(as_array(found.table.column("partition")), found.partition)
         target = self.whole if len(shared) == len(terms) else self.divided
-        paths, numbers = (found.table.column(name).to_pylist() for name in ("file_path", "manifest"))
-        for key, path, number in zip(keys, paths, numbers, strict=True):
+        names = ("file_path", "manifest", "record_count")
+        columns = [found.table.column(name).to_pylist() for name in names]
+        for key, path, number, rows in zip(keys, *columns, strict=True):
             if path not in self._gone and isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
                 target.append(path)
                 self.manifests.add(number)
+                self.rows += rows
 
 
-def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[Hashable], paths: Sequence[str]) -> None:
-    """Write the rows of files that are in none of the partitions to new files."""
+def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[Hashable], paths: Sequence[str]) -> int:
+    """Write the rows of files that are in none of the partitions to new files, and return how many they are."""
     metadata = transaction.metadata
     parts = partition_rows_by(files.spec, metadata.current_schema.struct)
 
@@ -235,12 +239,15 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
     written = moved.write(chosen, options, others, memory=_MOVING, progress=transaction.progress)
     moved.note(transaction, written)
     transaction.claims.moved.update(paths)
-    transaction.add_entries(moved.entries(written))
+    entries = moved.entries(written)
+    transaction.add_entries(entries)
+    return entries.rows
 
 
-def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hashable]) -> None:
-    """Leave out files that the transaction has added to these partitions before."""
+def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hashable]) -> int:
+    """Leave out files that the transaction has added to these partitions before; return how many rows they have."""
     gone: list[str] = []
+    rows = 0
     for files in (files for files in transaction.pending.added if files.content == DATA):
         if files.spec.spec_id != spec_id:
             raise UnsupportedFeatureError(
@@ -250,6 +257,9 @@ def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hasha
                 feature="partition evolution",
             )
         own = partition_keys(as_array(files.entries.column("partition")), files.partition)
-        paths = files.entries.column("file_path").to_pylist()
-        gone += [path for path, key in zip(paths, own, strict=True) if key in keys]
+        paths, counts = (files.entries.column(name).to_pylist() for name in ("file_path", "record_count"))
+        dropped = {path: count for path, key, count in zip(paths, own, counts, strict=True) if key in keys}
+        gone += dropped
+        rows += sum(dropped.values())
     transaction.pending.drop_added(gone)
+    return rows
