@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
@@ -182,12 +182,17 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
         It is another one.
     """
     columns, spec = metadata.current_schema.struct, metadata.specs[metadata.default_spec_id]
-    wanted = [partition_field(columns, name, 0)[0] for name in partition_by]
     own = [part for part in spec.fields if part.transform != "void"]
-    if [(part.source_ids, part.transform) for part in wanted] != [(part.source_ids, part.transform) for part in own]:
+    try:
+        wanted = [partition_field(columns, name, 0)[0] for name in partition_by]
+        shown = _described(wanted)
+    except ColumnNotFoundError as error:
+        wanted, shown = [], str(error.context["column"])
+    terms, known = ([(part.source_ids, part.transform) for part in parts] for parts in (wanted, own))
+    if terms != known or len(wanted) < len(partition_by):
         raise InvalidArgumentError(
-            f"the table is partitioned by {_described(own)}, not by {_described(wanted)}",
-            hint="leave out partition_by, or change the partitioning with alter()",
+            f"the table is partitioned by {_described(own)}, not by {shown}",
+            hint='leave out partition_by, change it with alter(), or overwrite the table with schema_mode="overwrite"',
             table=metadata.location,
         )
 
