@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.errors import ArgumentNameError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.signatures import NEEDED, public, takes
@@ -21,7 +20,7 @@ from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.options import ScanExecution, ScanOptions, scan_options
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.verbs.arguments import CompactArguments, RecordedArguments
+from deltaberg.table.verbs.arguments import CompactArguments, RecordedArguments, RowArguments
 from deltaberg.table.verbs.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -260,7 +259,14 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         commit: Any = arguments
         return self._compact(lambda: _operations(self.transaction(**commit)).transaction, compaction)
 
-    def explain_append(self, data: Any = NEEDED, **options: Any) -> WriteRoad:
+    @takes(RowArguments)
+    def explain_append(
+        self,
+        data: Any = NEEDED,
+        *,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        **arguments: Unpack[RowArguments],
+    ) -> WriteRoad:
         """Return the road that the rows of an append would take to data files, without writing anything.
 
         It is the one that ``road`` and ``why_not_native`` of the result of `append` name. On Spark the table, its
@@ -271,8 +277,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         ----------
         data
             The rows, as for `append`. Only their columns are looked at, but an iterator loses its first batch.
-        **options
-            The other arguments of `append`, but for those of the commit.
+        partition_by, **arguments
+            As for `append`, but for those of the commit.
 
         Returns
         -------
@@ -301,10 +307,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         # Nothing is put, so that the store need not be probed, which would write an object.
         transaction = self.transaction(unsafe_single_writer=True)
         try:
-            transaction.append(rows, **options)
-        except ArgumentNameError as error:
-            message = error.message.replace("append()", "explain_append()", 1)
-            raise ArgumentNameError(message, hint=error.hint) from None
+            transaction.append(rows, partition_by=partition_by, **arguments)
         finally:
             transaction.abort()
         return rows.found
