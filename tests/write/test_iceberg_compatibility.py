@@ -12,6 +12,8 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
+from deltaberg.delta.table_transaction import pending_of
+from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
@@ -111,7 +113,7 @@ def test_version_1_is_not_enabled_over_files_without_partition_columns(tmp_path:
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
 
 
-def _add_and_commit(transaction: Any, add: dict[str, Any]) -> None:
+def _add_and_commit(transaction: Transaction, add: dict[str, Any]) -> None:
     transaction.add_actions([LogAction("add", add)])
     transaction.commit("TEST")
 
@@ -121,7 +123,7 @@ def _add_and_commit(transaction: Any, add: dict[str, Any]) -> None:
 def test_files_without_a_row_count(tmp_path: Path, properties: dict[str, str]) -> None:
     table = create_table(tmp_path / "t", ID, properties=properties)
     add = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
-    transaction = table.transaction()
+    transaction = pending_of(table.transaction())
     transaction.set_transaction("app", 1)
     with pytest.raises(InvalidArgumentError, match="number of its rows"):
         _add_and_commit(transaction, add)
