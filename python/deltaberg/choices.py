@@ -37,8 +37,8 @@ IfExists = Literal["error", "ignore", "replace"]
 SchemaMode = Literal["merge", "overwrite"]
 #: Rows are hidden, and their files stay; or their files are written anew without them.
 Strategy = Literal["merge-on-read", "copy-on-write"]
-#: What a commit to a Delta table may not overlook of other commits.
-Isolation = Literal["Serializable", "WriteSerializable", "SnapshotIsolation"]
+#: What a commit may not overlook of other commits: of a Delta table, and in lower case of an Iceberg table.
+Isolation = Literal["Serializable", "WriteSerializable", "SnapshotIsolation", "serializable", "snapshot"]
 #: What an upsert does with rows whose keys the table has, and with others.
 WhenMatched = Literal["update", "ignore"]
 WhenNotMatched = Literal["insert", "ignore"]

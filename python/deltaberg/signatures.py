@@ -90,9 +90,9 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
         if keys is not None:
             if not named.keys() <= known:
                 named = _in_our_words(shown, own[: len(args)], named, words, known)
-            for name in needed:
-                if name not in named and name not in own[: len(args)]:
-                    raise ArgumentNameError(f"{shown}() needs the argument {name}", hint=hint_of_needed(shown, name))
+            missing = [name for name in needed if name not in named and name not in own[: len(args)]]
+            if missing:
+                raise _missing(shown, missing[0])
         # Few calls are given a number or a list, and every call pays for what is looked at.
         if not (_are_plain(map(type, args)) and (not named or _are_plain(map(type, named.values())))):
             _check_numbers(shown, (*args, *named.values()))
@@ -182,7 +182,11 @@ def _refusal(
         taken = f"{len(places)} argument{'' if len(places) == 1 else 's'}"
         return ArgumentNameError(f"{shown}() takes {taken} without a name, but {count} were given", hint=hint)
     missing = next(one for one in parameters[max(count, 0) :] if one.default is one.empty and one.name not in named)
-    return ArgumentNameError(f"{shown}() needs the argument {missing.name}", hint=hint_of_needed(shown, missing.name))
+    return _missing(shown, missing.name)
+
+
+def _missing(shown: str, name: str) -> ArgumentNameError:
+    return ArgumentNameError(f"{shown}() needs the argument {name}", hint=hint_of_needed(shown, name))
 
 
 def instead(name: str, names: Sequence[str]) -> str:

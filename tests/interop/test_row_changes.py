@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.table.choices import Strategy
+from deltaberg.choices import Strategy
 from tests.interop.judged import few, same
 from tests.support.judge import Judge
 

@@ -54,17 +54,18 @@ from deltaberg.delta import (
     Alteration,
     CheckpointInfo,
     Commit,
+    DeltaTransaction,
     IdentityColumn,
     LogCleanup,
     Metadata,
     Protocol,
-    TableTransaction,
     Transaction,
 )
 from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.iceberg import Alteration as IcebergAlteration
 from deltaberg.iceberg import (
     Catalog,
+    IcebergTransaction,
     PartitionField,
     PartitionSpec,
     Schema,
@@ -75,7 +76,6 @@ from deltaberg.iceberg import (
     SortOrder,
     TableMetadata,
 )
-from deltaberg.iceberg import TableTransaction as IcebergTransaction
 
 _ROWS = pa.table({"id": [1]})
 
@@ -243,7 +243,7 @@ def _told(progress: WriteProgress) -> None:
 def transactions(table: DeltaTable) -> None:
     policy = CommitPolicy(retries=3, sends=2, pause=0.1, longest_pause=1.0, timeout=60)
     with table.transaction(isolation="WriteSerializable", policy=policy, progress=_told) as transaction:
-        assert_type(transaction, TableTransaction)
+        assert_type(transaction, DeltaTransaction)
         transaction.append(_ROWS, schema_mode="merge")
         transaction.overwrite(_ROWS, where="id = 2")
         transaction.delete("id = 1", strategy="copy-on-write")
@@ -265,11 +265,16 @@ def iceberg_transactions(table: IcebergTable) -> None:
 
 
 def altering(delta: DeltaTable, iceberg: IcebergTable) -> None:
-    change = delta.alter().add("x", pa.int64(), comment="why", after="id").rename("x", "y").widen("y", pa.int64())
+    change = (
+        delta.alter(user_metadata="m")
+        .add("x", pa.int64(), comment="why", after="id")
+        .rename("x", "y")
+        .widen("y", pa.int64())
+    )
     assert_type(change, Alteration)
     change = change.move("y", first=True).comment("y", None).drop("y").drop_not_null("id").set_default("id", "1")
     change = change.add_constraint("c", "id > 0").drop_constraint("c").set({"a": "b"}).unset("a").cluster_by("id")
-    assert_type(change.describe(name="t").drop_feature("deletionVectors").commit(user_metadata="m"), CommitResult)
+    assert_type(change.describe(name="t").drop_feature("deletionVectors").commit(), CommitResult)
     other = iceberg.alter().add("x", pa.int64(), required=False, default=1).undrop("z").identify_by("id")
     assert_type(other, IcebergAlteration)
     other = other.partition_by("day(ts)").sort_by("id desc").create_branch("b", if_exists="replace")

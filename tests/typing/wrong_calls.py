@@ -71,3 +71,21 @@ def altering(iceberg: IcebergTable, catalog: Catalog) -> None:
     iceberg.alter().create_tag("v", if_exists="skip")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     catalog.load_table("db.t", version=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     catalog.transaction(policy=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def changing(delta: DeltaTable, iceberg: IcebergTable) -> None:
+    write_table("t", _ROWS, format="Iceberg")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    write_table("t", _ROWS, compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.delete("id = 1", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.update({"id": "1"}, strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.append(_ROWS, schema_mode="mrge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.append(_ROWS, compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.overwrite(_ROWS, schema_mode="mrge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.upsert(_ROWS, ["id"], when_matched="updte")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.upsert(_ROWS, ["id"], when_not_matched="insrt")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.merge(_ROWS, "target.id = source.id", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.compact(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.explain_append(_ROWS, compresion="zstd")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    delta.transaction(isolation="serialisable")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.transaction().delete("id = 1", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.transaction().append(_ROWS, schema_mode="mrge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
