@@ -17,6 +17,7 @@ _PROPERTIES = {"snapshot_properties": "properties"}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
 DELTALAKE: dict[str, dict[str, str]] = {
+    "convert_to_delta": {"configuration": "properties", "uri": "target"},
     "create_table": {"configuration": "properties", "table_uri": "target"},
     "write_table": {"configuration": "properties", "predicate": "where", "table_or_uri": "target"},
     "delete": {"predicate": "where"},

@@ -27,7 +27,6 @@ _PYTHON = re.compile(
 #: Modules whose hints no command shows, and why.
 _UNREACHED = {
     "api/place.py": "commands pass text as a location",
-    "api/writing.py": "commands call the methods of tables, not write_table",
     "convert/directory.py": "the command convert reports a table that is there",
     "delta/checkpoint/layout.py": "the command checkpoint chooses no layout",
     "delta/operations/alter.py": "the command alter makes one change, and sets no default values",
@@ -35,8 +34,8 @@ _UNREACHED = {
     "expressions/__init__.py": "filters of commands are text",
     "expressions/predicates/tree.py": "filters of commands are text",
     "iceberg/catalogs/base.py": "commands pass no such argument",
-    "iceberg/create.py": "commands call the methods of tables, not write_table",
     "table/arguments.py": "commands pass no Arrow types",
+    "table/verbs/place.py": "commands call the methods of tables, not write_table",
     "table/read/sharing.py": "commands do not start Spark",
     "table/write/stream.py": "commands read rows from files",
 }

@@ -30,7 +30,7 @@ _OTHERS = {
     "cli/writes.py": {"opened.delete"},
     "delta/operations/alter.py": {"siblings.remove"},
     "iceberg/catalogs/sql.py": {"sa.delete"},
-    "iceberg/create.py": {"operations.delete"},
+    "iceberg/place.py": {"run.delete"},
     "iceberg/manifests/entries.py": {"found.remove"},
     "iceberg/transaction/production.py": {"self.tally.remove"},
     "kernels/pure/reconcile.py": {"keys.remove"},

@@ -36,12 +36,12 @@ _ROOMS = {
     "expressions": [{"double_quotes", "instants", "like", "scalars"}, {"sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments", "removal"},
+        {"arguments", "formats", "removal"},
         {"commit"},
         {"not_found", "opening"},
         {"read"},
         {"write"},
-        {"commit_options", "compact", "join"},
+        {"commit_options", "compact", "join", "new_table"},
         {"rewrite"},
         {"transaction"},
         {"verbs"},
@@ -61,6 +61,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"table"},
+        {"place"},
     ],
     "iceberg": [
         {"encryption", "metadata"},
@@ -75,7 +76,7 @@ _ROOMS = {
         {"verbs"},
         {"table_transaction"},
         {"table"},
-        {"create"},
+        {"place"},
         {"catalogs"},
     ],
     "spark": [

@@ -69,7 +69,7 @@ def test_a_predicate(tmp_path: Path) -> None:
     write_table(tmp_path / "t", _ROWS, partition_by="p")
     write_table(tmp_path / "t", pa.table({"id": [9], "p": ["a"]}), mode="overwrite", predicate="p = 'a'")
     assert ids_of(DeltaTable(tmp_path / "t")) == [2, 3, 9]
-    with pytest.raises(InvalidArgumentError, match="predicate has no meaning if mode is append"):
+    with pytest.raises(InvalidArgumentError, match="where has no meaning if mode is append"):
         write_table(tmp_path / "t", ids(1), mode="append", predicate="p = 'a'")
     with pytest.raises(ConstraintViolationError, match="does not match"):
         write_table(tmp_path / "new", _ROWS, mode="overwrite", predicate="p = 'a'", partition_by="p")

@@ -163,5 +163,5 @@ def test_what_users_of_deltalake_write(tmp_path: Path) -> None:
 
 
 def test_delta_tables_have_no_order(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="no order of rows"):
+    with pytest.raises(UnsupportedFeatureError, match="sort_by applies only to Iceberg tables"):
         create_table(tmp_path, _ROWS.schema, sort_by="id")

@@ -7,12 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.api.opening import formats_at
-from deltaberg.api.place import place_to_write
-from deltaberg.signatures import public
-from deltaberg.storage import StoreOptions, parse_location
+from deltaberg.api.place import PlaceArguments, place_to_write
+from deltaberg.signatures import public, takes
+from deltaberg.storage import parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_text
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from deltaberg.iceberg.catalogs.base import Catalog
     from deltaberg.iceberg.catalogs.names import Identifier
 
@@ -23,12 +25,11 @@ _DELTA_TOKEN = re.compile(r"\d+(-[0-9a-f]+){5}")
 
 
 @public
+@takes(PlaceArguments)
 def find_commit(
     target: str | os.PathLike[str] | Identifier,
     token: str,
-    *,
-    catalog: Catalog | None = None,
-    storage_options: StoreOptions | None = None,
+    **place: Unpack[PlaceArguments],
 ) -> CommitResult | None:
     """Return what became of a commit for which the store or the catalog gave no answer.
 
@@ -38,10 +39,9 @@ def find_commit(
         The directory of the table; with ``catalog``, its name there.
     token
         ``context["token"]`` of a `CommitUnknownError`, or ``token`` of a `CommitResult`.
-    catalog
-        The catalog of the table, from `load_catalog`.
-    storage_options
-        What the store needs, as for `open_table`.
+    **place
+        ``catalog``: the catalog of the table, from `load_catalog`. ``storage_options``: what the store needs, as for
+        `open_table`.
 
     Returns
     -------
@@ -61,17 +61,8 @@ def find_commit(
     True
     """
     checked_text("token", token, 'pass context["token"] of a CommitUnknownError')
-    options = OpenOptions(storage_options=storage_options)
-    place = place_to_write(target, _format_of(target, token, catalog, options), catalog, options)
-    if place.pointer is not None:
-        from deltaberg.iceberg.transaction.find import find_commit_of as find_snapshot
-
-        return find_snapshot(place.pointer.committer(), token)
-    from deltaberg.delta.log.directory import LogDirectory
-    from deltaberg.delta.transaction.find import find_commit_of
-
-    log = LogDirectory(parse_location(place.location), options.store)
-    return find_commit_of(log, token)
+    options, catalog = OpenOptions.of(place), place.get("catalog")
+    return place_to_write(target, _format_of(target, token, catalog, options), catalog, options).find_commit(token)
 
 
 def _format_of(target: Any, token: str, catalog: Catalog | None, options: OpenOptions) -> str | None:

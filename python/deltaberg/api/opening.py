@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Literal, get_args, overload
 
 from deltaberg.choices import Format
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.signatures import public
-from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
-from deltaberg.table import Instant, OpenOptions, checked_choice, table_not_found
+from deltaberg.signatures import public, takes
+from deltaberg.storage import Location, parse_location
+from deltaberg.table import OpenOptions, checked_choice, table_not_found
+from deltaberg.table.verbs.arguments import DeltaStateArguments, IcebergStateArguments, StateArguments
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from deltaberg.delta import DeltaTable
     from deltaberg.iceberg import IcebergTable
 
@@ -25,62 +28,26 @@ _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 @overload
 def open_table(
-    location: str | os.PathLike[str],
-    format: Literal["delta"],
-    *,
-    version: int | None = ...,
-    timestamp: Instant | None = ...,
-    storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
+    location: str | os.PathLike[str], format: Literal["delta"], **state: Unpack[DeltaStateArguments]
 ) -> DeltaTable: ...
 
 
 @overload
 def open_table(
-    location: str | os.PathLike[str],
-    format: Literal["iceberg"],
-    *,
-    snapshot_id: int | None = ...,
-    ref: str | None = ...,
-    timestamp: Instant | None = ...,
-    storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
+    location: str | os.PathLike[str], format: Literal["iceberg"], **state: Unpack[IcebergStateArguments]
 ) -> IcebergTable: ...
 
 
 @overload
 def open_table(
-    location: str | os.PathLike[str],
-    format: None = ...,
-    *,
-    version: int | None = ...,
-    snapshot_id: int | None = ...,
-    ref: str | None = ...,
-    timestamp: Instant | None = ...,
-    storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
+    location: str | os.PathLike[str], format: None = ..., **state: Unpack[StateArguments]
 ) -> DeltaTable | IcebergTable: ...
 
 
 @public
+@takes(StateArguments)
 def open_table(
-    location: str | os.PathLike[str],
-    format: Format | None = None,
-    *,
-    version: int | None = None,
-    snapshot_id: int | None = None,
-    ref: str | None = None,
-    timestamp: Instant | None = None,
-    storage_options: StoreOptions | None = None,
-    location_map: LocationMap | str | None = None,
-    validate: bool = False,
-    timezone: str = "UTC",
+    location: str | os.PathLike[str], format: Format | None = None, **state: Unpack[StateArguments]
 ) -> DeltaTable | IcebergTable:
     """Open a table.
 
@@ -90,12 +57,10 @@ def open_table(
         A directory, or a metadata file of an Iceberg table: a local path, or the URL of an object store.
     format
         ``delta`` or ``iceberg``; by default, the directory is inspected.
-    version
-        The version of a Delta table.
-    snapshot_id, ref
-        The snapshot, or the branch or tag, of an Iceberg table.
-    timestamp, storage_options, location_map, validate, timezone
-        As for `DeltaTable` and `IcebergTable`.
+    **state
+        ``version`` of a Delta table; ``snapshot_id`` or ``ref``, the name of a branch or tag, of an Iceberg table; and
+        ``timestamp``, ``storage_options``, ``location_map``, ``validate`` and ``timezone``, as for `DeltaTable` and
+        `IcebergTable`.
 
     Returns
     -------
@@ -117,7 +82,7 @@ def open_table(
     2
     """
     known = checked_format(format)
-    options = OpenOptions.of(locals())
+    options = OpenOptions.of(state)
     found = known or _detect(location, options)
     if found == "delta":
         # Each format is imported where it is wanted: that is most of the time to a first row.

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.opening import checked_format, formats_at, only_format
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import parse_location
 from deltaberg.table import OpenOptions
+from deltaberg.table.verbs.arguments import StoreArguments
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
+    from deltaberg.delta.place import DeltaPlace
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs.base import Catalog
     from deltaberg.iceberg.catalogs.names import Identifier
+    from deltaberg.iceberg.place import IcebergPlace
 
-__all__ = ["WritePlace", "place_to_write"]
+__all__ = ["PlaceArguments", "place_to_write"]
 
 
-class WritePlace(NamedTuple):
-    """Where a table is written. Iceberg tables have a pointer, or are open."""
+class PlaceArguments(StoreArguments, total=False):
+    """Where a table is found, beside its location or its name."""
 
-    location: str
-    pointer: Any = None
+    catalog: Catalog | None
+
+
+@overload
+def place_to_write(target: Any, format: Literal["delta"], catalog: None, options: OpenOptions) -> DeltaPlace: ...
+
+
+@overload
+def place_to_write(target: Any, format: Literal["iceberg"], catalog: None, options: OpenOptions) -> IcebergPlace: ...
+
+
+@overload
+def place_to_write(
+    target: Any, format: str | None, catalog: Catalog | None, options: OpenOptions
+) -> DeltaPlace | IcebergPlace: ...
 
 
 def place_to_write(
@@ -32,7 +48,7 @@ def place_to_write(
     format: str | None,
     catalog: Catalog | None,
     options: OpenOptions,
-) -> WritePlace:
+) -> DeltaPlace | IcebergPlace:
     """Return where a table is written.
 
     Raises
@@ -43,22 +59,25 @@ def place_to_write(
     """
     chosen = checked_format(format)
     if catalog is not None:
-        return _place_in_catalog(target, chosen, catalog)
+        return _place_in_catalog(target, chosen, catalog, options)
     if isinstance(target, (str, os.PathLike)):
         root = parse_location(target)
         there = formats_at(root, options)
-        found = chosen or only_format(there, root) or "delta"
         _check_format(chosen, there, str(root))
-        if found == "delta":
-            return WritePlace(str(root))
-        from deltaberg.iceberg.location.pointer import FilePointer
+        if (chosen or only_format(there, root)) == "iceberg":
+            from deltaberg.iceberg.place import IcebergPlace
 
-        return WritePlace(str(root), FilePointer(root, options.store))
+            return IcebergPlace.at(root, options)
+        from deltaberg.delta.place import DeltaPlace
+
+        return DeltaPlace(str(root), options)
     from deltaberg.iceberg import IcebergTable
 
     if isinstance(target, IcebergTable):
+        from deltaberg.iceberg.place import IcebergPlace
+
         _check_format(chosen, ["iceberg"], target.location)
-        return WritePlace(target.location, target)
+        return IcebergPlace.of(target)
     from deltaberg.delta.table import DeltaTable
 
     if not isinstance(target, DeltaTable):
@@ -66,8 +85,10 @@ def place_to_write(
             f"the target is of the type {type(target).__module__}.{type(target).__name__}",
             hint="pass the directory of a table, an open table of deltaberg, or the name of a table with its catalog",
         )
+    from deltaberg.delta.place import DeltaPlace
+
     _check_format(chosen, ["delta"], target.location)
-    return WritePlace(target.location)
+    return DeltaPlace(target.location, options, target)
 
 
 def _check_format(chosen: str | None, there: Sequence[str], location: str) -> None:
@@ -79,12 +100,13 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
         )
 
 
-def _place_in_catalog(target: Any, format: str | None, catalog: Catalog) -> WritePlace:
+def _place_in_catalog(target: Any, format: str | None, catalog: Catalog, options: OpenOptions) -> IcebergPlace:
     from deltaberg.iceberg.catalogs.base import NamedCatalog, default_location, table_pointer
+    from deltaberg.iceberg.place import IcebergPlace
 
     if not isinstance(catalog, NamedCatalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
         raise InvalidArgumentError(
             "catalog is a catalog of Iceberg tables, and target the name of one of them",
             hint="pass what load_catalog returns, and a name such as 'sales.orders'",
         )
-    return WritePlace(default_location(catalog, target), table_pointer(catalog, target))
+    return IcebergPlace(table_pointer(catalog, target), default_location(catalog, target), options)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text
 from deltaberg.table.commit import ClockedPolicy, CommitPolicy, checked_policy
 
@@ -15,21 +15,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitOptions"]
 
-#: What to write instead of an argument that tables of one format do not have.
-_INSTEAD = {
-    "branch": "leave it out: a Delta table has no branches",
-    "commit_properties": "pass properties=",
-    "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
-    "txn": "pass properties=, and look for them in the summaries of snapshots",
-    "user_metadata": "pass properties=",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class CommitOptions:
     """How a commit is made, and what it records beside its changes.
 
-    The fields are those of `deltaberg.table.verbs.arguments.RecordedArguments`.
+    The fields are those of `deltaberg.table.verbs.arguments.RecordedArguments`. What ``commit_properties`` says becomes
+    that of the others.
+
+    Parameters
+    ----------
+    app_transactions
+        Applications and the versions of their progress. They are recorded whatever was recorded before.
 
     Raises
     ------
@@ -47,6 +44,7 @@ class CommitOptions:
     unsafe_single_writer: bool = False
     commit_properties: Any = None
     post_commithook_properties: Any = None
+    app_transactions: tuple[tuple[str, int], ...] | None = None
 
     def __post_init__(self) -> None:
         checked_flag("unsafe_single_writer", self.unsafe_single_writer)
@@ -62,11 +60,28 @@ class CommitOptions:
                 f"txn must be the name of an application and a version, not {given!r:.200}",
                 hint='pass txn=("nightly load", 7)',
             )
-        if isinstance(self.commit_properties, Mapping):
-            if self.properties is not None:
-                raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
-            object.__setattr__(self, "properties", checked_properties(self.commit_properties))
-            object.__setattr__(self, "commit_properties", None)
+        if self.commit_properties is not None:
+            self._take(self.commit_properties)
+
+    def _take(self, given: Any) -> None:
+        """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""
+        names = ("custom_metadata", "max_commit_retries", "app_transactions")
+        found = given
+        if not isinstance(given, Mapping):
+            if not all(hasattr(given, name) for name in names):
+                raise InvalidArgumentError(
+                    f"commit_properties is of the type {type(given).__name__}",
+                    hint="pass a dict of names and values, or CommitProperties of deltalake",
+                )
+            found = given.custom_metadata
+            progress = tuple((one.app_id, one.version) for one in given.app_transactions or ()) or None
+            object.__setattr__(self, "app_transactions", progress)
+            if self.policy is None and given.max_commit_retries is not None:
+                object.__setattr__(self, "policy", CommitPolicy(retries=given.max_commit_retries))
+        if self.properties is not None and found is not None:
+            raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
+        object.__setattr__(self, "properties", self.properties if found is None else checked_properties(found))
+        object.__setattr__(self, "commit_properties", None)
 
     @property
     def clocked(self) -> ClockedPolicy | None:
@@ -87,21 +102,4 @@ class CommitOptions:
                 raise InvalidArgumentError(
                     f"{one.name} is about the commit, which is that of the whole transaction",
                     hint=f"pass {one.name}= to transaction() of the table",
-                )
-
-    def refuse(self, names: tuple[str, ...], *, own: str, other: str, table: str) -> None:
-        """Refuse arguments that tables of a format do not have.
-
-        Parameters
-        ----------
-        own, other
-            The format of the table, and the one that has them, each with its article.
-        """
-        for name in names:
-            if getattr(self, name) is not None:
-                raise UnsupportedFeatureError(
-                    f"{name} applies only to {other} tables; this is {own} table",
-                    hint=_INSTEAD[name],
-                    table=table,
-                    feature=name,
                 )

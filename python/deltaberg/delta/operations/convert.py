@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.operations.create import NewTable, define_table
+from deltaberg.delta.operations.create import define_table
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -24,6 +24,7 @@ from deltaberg.schema.columns import join_name
 from deltaberg.storage import ObjectMeta
 from deltaberg.table import CommitResult, table_not_found
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.new_table import NewTable
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.hive_names import HIVE_NULL, named_values
 
@@ -42,25 +43,22 @@ class Conversion:
         The columns whose values are in the names of directories.
     table
         The name, description and properties of the table; its columns are those of the files.
+    commit
+        How the commit is made, and what it records.
     is_hive
         Whether directories show the names of partition columns, as in ``day=1``; else only values, in order.
     collects_statistics
         Whether the statistics of footers are recorded.
     timezone
         The zone of timestamps without one in the names of directories.
-    user_metadata
-        Text that the history keeps with the commit.
-    unsafe_single_writer
-        Write to a store in which two writers would overwrite one another.
     """
 
     partition: Struct
     table: NewTable
+    commit: CommitOptions
     is_hive: bool = True
     collects_statistics: bool = True
     timezone: str = "UTC"
-    user_metadata: str | None = None
-    unsafe_single_writer: bool = False
 
 
 class _Found(NamedTuple):
@@ -96,10 +94,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     UnsupportedFeatureError
         A property needs what files that exist do not have.
     """
-    options = CommitOptions(
-        user_metadata=conversion.user_metadata, unsafe_single_writer=conversion.unsafe_single_writer
-    )
-    with Transaction(log, None, options) as transaction:
+    with Transaction(log, None, conversion.commit) as transaction:
         found = _data_files(log, conversion)
         footers = read_footers((log.storage, file.meta) for file in found)
         schema = _columns(found, footers, conversion.partition)

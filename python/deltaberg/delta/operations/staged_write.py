@@ -13,16 +13,16 @@ import pyarrow as pa
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.operations.create import NewTable, define_table, newest_version
+from deltaberg.delta.operations.create import define_table, newest_version
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.expressions import Filter
-from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.new_table import NewTable
 from deltaberg.table.write import PlannedRows, WriteSpec, WrittenRows
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
@@ -136,7 +136,7 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
     base = newest_version(log)
     transaction = _transaction(log, base, request)
     if base is None:
-        define_table(transaction, NewTable(as_table_schema(columns), request.partition_by or ()), None)
+        define_table(transaction, NewTable(columns, request.partition_by, of_rows=True), None)
         request = replace(request, partition_by=None)
     if not (request.needs_partitions or request.partition_by or transaction.snapshot.partition_fields):
         request = replace(request, dynamic=False)

@@ -12,7 +12,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
 from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
-from deltaberg.delta.transaction.commit_words import CommitWords
+from deltaberg.delta.transaction.commit_words import USER_METADATA, check_hooks, checked_members
 from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
 from deltaberg.delta.transaction.entry import build_entry, version_made
 from deltaberg.delta.transaction.file_changes import encode_path, total_rows
@@ -24,6 +24,7 @@ from deltaberg.errors import CommitConflictError, StorageError, TableExistsError
 from deltaberg.expressions import Filter
 from deltaberg.table import ClockedPolicy, CommitResult, commit_change
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.formats import DELTA
 from deltaberg.table.transaction.operation import with_rows
 from deltaberg.table.write import WriteRoad
 
@@ -79,17 +80,18 @@ class Transaction(PendingChanges):
         committed: Callable[[Snapshot], object] | None = None,
     ) -> None:
         options = CommitOptions() if options is None else options
-        options.refuse(("branch",), own="a Delta", other="Iceberg", table=str(log.root))
+        DELTA.refuse(options, str(log.root))
         if options.isolation is not None:
             isolation_level({}, options.isolation)
         if snapshot is not None:
             check_writable(snapshot)
         super().__init__(snapshot, log, options, timezone)
         self._options = options
-        words = CommitWords.of(options.commit_properties, options.post_commithook_properties, options.properties)
-        self._custom = words.custom
-        self._user_metadata = words.user_metadata(options.user_metadata)
-        self._policy = options.clocked or words.policy or ClockedPolicy()
+        check_hooks(options.post_commithook_properties)
+        self._custom = checked_members(options.properties)
+        given = options.user_metadata
+        self._user_metadata = self._custom.get(USER_METADATA) if given is None else given
+        self._policy = options.clocked or ClockedPolicy()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
         #: How many operations changed rows.
@@ -97,7 +99,8 @@ class Transaction(PendingChanges):
         self._committed = committed
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         self._once = options.txn
-        for application, version in (*words.progress, *(() if options.txn is None else (options.txn,))):
+        once = () if options.txn is None else (options.txn,)
+        for application, version in (*(options.app_transactions or ()), *once):
             self.set_transaction(application, version)
         if not options.unsafe_single_writer:
             check_conditional_put(log)
@@ -226,7 +229,7 @@ class Transaction(PendingChanges):
         operation
             The operation as the history shall name it, such as ``WRITE``; by default the one that ran.
         parameters
-            Its parameters, by default those of the operations that ran. Values that are not text become JSON text.
+            Its parameters, beside those of the operations that ran. Values that are not text become JSON text.
         metrics
             What it did, besides the files, rows and bytes that are counted anyway.
 
@@ -242,8 +245,7 @@ class Transaction(PendingChanges):
         self._check_open()
         made = self._provenance
         if operation is not None:
-            given = made.parameters if parameters is None else parameters
-            made = Provenance(operation, {**given}, {**made.metrics, **(metrics or {})})
+            made = Provenance(operation, {**made.parameters, **(parameters or {})}, {**made.metrics, **(metrics or {})})
         self._is_ended = True
         if self.is_empty and self._base is not None:
             self._delete_all()

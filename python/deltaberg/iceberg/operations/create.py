@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
-from deltaberg.iceberg.operations.settings import check_new_settings
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
 from deltaberg.schema import ColumnName, Field, Struct, find_column
+from deltaberg.table.new_table import NewTable
 
-__all__ = ["NewTable", "check_partitioning", "partition_field", "sort_field"]
+__all__ = ["check_partitioning", "metadata_of", "partition_field", "sort_field"]
 
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
@@ -29,58 +27,33 @@ _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 _ORDER = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class NewTable:
-    """The columns and the metadata of a new table.
+def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
+    """Return the metadata of a new table at a location, as JSON. What describes it is the property ``comment``.
 
-    Parameters
-    ----------
-    schema
-        The columns, as `as_table_schema` takes them. Their ids are assigned anew.
-    partition_by
-        Columns, or transforms of columns such as ``day(at)`` and ``bucket(16, id)``. ``as`` gives a partition field
-        another name than its own: ``bucket(16, id) as shard``.
-    sort_by
-        Columns or transforms of columns, with ``desc`` and ``nulls last`` where they differ from the default.
-    properties
-        Table properties. ``format-version`` chooses the version of the format.
+    Raises
+    ------
+    SchemaError, ColumnNotFoundError
+        The columns are not valid, or one that is named is missing.
+    InvalidArgumentError
+        A property or a transform is not valid.
     """
-
-    schema: Any
-    partition_by: Sequence[ColumnName] = ()
-    sort_by: Sequence[ColumnName] = ()
-    properties: Mapping[str, Any] = field(default_factory=dict)
-
-    def metadata(self, location: str) -> dict[str, Any]:
-        """Return the metadata of the table at a location, as JSON.
-
-        Raises
-        ------
-        SchemaError, ColumnNotFoundError
-            The columns are not valid, or one that is named is missing.
-        InvalidArgumentError
-            A property or a transform is not valid.
-        UnsupportedFeatureError
-            A property asks for files that are not written.
-        """
-        version, properties = given_properties(self.properties)
-        columns, _ = with_fresh_ids(given_columns(self.schema, version))
-        parts = [
-            partition_field(columns, name, FIRST_PARTITION_ID + number)[0]
-            for number, name in enumerate(self.partition_by)
-        ]
-        order = tuple(sort_field(columns, name) for name in self.sort_by)
-        raw = new_metadata(
-            Schema(columns),
-            PartitionSpec(0, tuple(parts)),
-            SortOrder(1, order) if order else None,
-            location=location,
-            properties=properties,
-            format_version=version,
-            now_ms=time.time_ns() // 1_000_000,
-        )
-        check_new_settings(metadata_of_json(dict(raw)))
-        return raw
+    described = {} if table.description is None else {"comment": table.description}
+    version, properties = given_properties({**table.properties, **described})
+    columns, _ = with_fresh_ids(given_columns(table.schema, version))
+    parts = [
+        partition_field(columns, name, FIRST_PARTITION_ID + number)[0]
+        for number, name in enumerate(table.partition_by or ())
+    ]
+    order = tuple(sort_field(columns, name) for name in table.sort_by or ())
+    return new_metadata(
+        Schema(columns),
+        PartitionSpec(0, tuple(parts)),
+        SortOrder(1, order) if order else None,
+        location=location,
+        properties=properties,
+        format_version=version,
+        now_ms=time.time_ns() // 1_000_000,
+    )
 
 
 def partition_field(

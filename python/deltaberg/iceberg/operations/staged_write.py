@@ -14,12 +14,13 @@ import pyarrow as pa
 from deltaberg.errors import CommitConflictError, ObjectNotFoundError
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.operations.create import NewTable, check_partitioning
+from deltaberg.iceberg.operations.create import check_partitioning, metadata_of
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.new_table import NewTable
 from deltaberg.table.write import PlannedRows, RowOptions, WriteSpec, WrittenRows
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
@@ -132,7 +133,7 @@ def _transaction(
     committer = pointer.committer()
     loaded = planned
     if loaded is None:
-        loaded = committer.stage(NewTable(columns, request.partition_by or ()).metadata(location))
+        loaded = committer.stage(metadata_of(NewTable(columns, request.partition_by), location))
     options = CommitOptions(branch=request.branch, properties=request.summary)
     transaction = Transaction(loaded, committer, options, creates=planned is None)
     transaction.write_properties = request.write_properties

@@ -42,6 +42,7 @@ from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import ClockedPolicy, CommitResult
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.formats import ICEBERG
 from deltaberg.table.transaction import transaction as shared
 from deltaberg.table.transaction.operation import with_rows
 from deltaberg.table.write import WriteRoad
@@ -50,8 +51,6 @@ __all__ = ["Transaction"]
 
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError, TableNotFoundError)
-#: Arguments that only commits to Delta tables have.
-_OF_DELTA = ("txn", "user_metadata", "commit_properties", "post_commithook_properties")
 
 
 class _ColumnsChanged(NamedTuple):
@@ -104,7 +103,7 @@ class Transaction(shared.Transaction):
         committed: Callable[[LoadedTable], object] | None = None,
     ) -> None:
         options = CommitOptions() if options is None else options
-        options.refuse(_OF_DELTA, own="an Iceberg", other="Delta", table=str(loaded.root))
+        ICEBERG.refuse(options, str(loaded.root))
         #: How isolated changes of rows are; None for what the table says.
         self.isolation = checked_isolation(options.isolation)
         super().__init__(loaded.root, loaded.store, options, timezone)

@@ -1,4 +1,4 @@
-"""The arguments that verbs share, each declared once.
+"""The arguments that public functions share, each declared once.
 
 Words of other libraries stand behind the verbs that take them; `deltaberg.words` says what they mean.
 """
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.expressions import Filter, Value
     from deltaberg.schema import ColumnName
+    from deltaberg.storage import LocationMap, StoreOptions
+    from deltaberg.table.arguments import Instant
     from deltaberg.table.commit import CommitPolicy
     from deltaberg.table.write import Progress
 
@@ -19,14 +21,51 @@ __all__ = [
     "AppendArguments",
     "CommitArguments",
     "CompactArguments",
+    "CreateArguments",
     "DeleteArguments",
+    "DeltaStateArguments",
     "FileArguments",
+    "IcebergStateArguments",
     "MergeArguments",
+    "NewTableArguments",
     "RecordedArguments",
     "RowArguments",
+    "StateArguments",
+    "StoreArguments",
     "UpdateArguments",
     "UpsertArguments",
+    "arguments_of",
 ]
+
+
+class StoreArguments(TypedDict, total=False):
+    """How the store of a table is opened."""
+
+    storage_options: StoreOptions | None
+
+
+class _StateArguments(StoreArguments, total=False):
+    timestamp: Instant | None
+    location_map: LocationMap | str | None
+    validate: bool
+    timezone: str
+
+
+class DeltaStateArguments(_StateArguments, total=False):
+    """Which state of a Delta table is opened, and how."""
+
+    version: int | None
+
+
+class IcebergStateArguments(_StateArguments, total=False):
+    """Which state of an Iceberg table is opened, and how."""
+
+    snapshot_id: int | None
+    ref: str | None
+
+
+class StateArguments(DeltaStateArguments, IcebergStateArguments, total=False):
+    """Which state of a table is opened, and how."""
 
 
 class FileArguments(TypedDict, total=False):
@@ -67,6 +106,24 @@ class RecordedArguments(_DescribedArguments, total=False):
     """How one commit is made, and what it records beside its changes."""
 
     txn: tuple[str, int] | None
+
+
+class NewTableArguments(StoreArguments, CommitArguments, total=False):
+    """What metadata says of a new table, and how it is made. The properties are those of the table."""
+
+    properties: Mapping[str, Any] | None
+    configuration: Mapping[str, Any] | None
+    name: str | None
+    description: str | None
+    txn: tuple[str, int] | None
+
+
+class CreateArguments(NewTableArguments, total=False):
+    """The arguments of `create_table`."""
+
+    partition_by: ColumnName | Sequence[ColumnName] | None
+    sort_by: ColumnName | Sequence[ColumnName] | None
+    cluster_by: ColumnName | Sequence[ColumnName] | None
 
 
 class AppendArguments(RowArguments, RecordedArguments, total=False):
@@ -119,3 +176,14 @@ class CompactArguments(_DescribedArguments, total=False):
 
     compression: Compression | None
     max_concurrent_tasks: int | None
+
+
+def arguments_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a typed dictionary declares.
+
+    Examples
+    --------
+    >>> arguments_of(FileArguments, {"compression": "zstd", "branch": "b"})
+    {'compression': 'zstd'}
+    """
+    return {name: value for name, value in given.items() if name in kind.__annotations__}

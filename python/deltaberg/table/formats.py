@@ -1,0 +1,71 @@
+"""What tables of one format lack: arguments that are refused, all by the same sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltaberg.errors import UnsupportedFeatureError
+
+__all__ = ["DELTA", "ICEBERG", "TableFormat"]
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """The format of a table.
+
+    Parameters
+    ----------
+    own, other
+        What its tables are called, with an article, and the name of the other format.
+    lacks
+        The arguments that only tables of the other format have, and what to do instead of each.
+    """
+
+    own: str
+    other: str
+    lacks: Mapping[str, str]
+
+    def refuse(self, given: object, table: str) -> None:
+        """Refuse arguments that tables of the format do not have.
+
+        Parameters
+        ----------
+        given
+            The arguments, as attributes; those that are None were not given.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            One was given.
+        """
+        for name, instead in self.lacks.items():
+            if getattr(given, name, None) is not None:
+                raise UnsupportedFeatureError(
+                    f"{name} applies only to {self.other} tables; this is {self.own} table",
+                    hint=instead,
+                    table=table,
+                    feature=name,
+                )
+
+
+DELTA = TableFormat(
+    "a Delta",
+    "Iceberg",
+    {
+        "branch": "leave it out: a Delta table has no branches",
+        "sort_by": "sort the rows before they are written, or pass cluster_by=",
+    },
+)
+ICEBERG = TableFormat(
+    "an Iceberg",
+    "Delta",
+    {
+        "app_transactions": "leave it out of commit_properties=",
+        "cluster_by": "pass sort_by=",
+        "name": "leave it out, or pass description=",
+        "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
+        "txn": "pass commit_properties=, and look for them in the summaries of snapshots",
+        "user_metadata": "pass commit_properties=",
+    },
+)

@@ -1,0 +1,237 @@
+"""Creating tables and writing to them, where they may not exist yet: in a directory, or under a name of a catalog."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar, get_args
+
+from deltaberg.choices import Mode
+from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.table.arguments import check_if_exists, checked_choice, checked_flag
+from deltaberg.table.commit import CommitResult
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.formats import TableFormat
+from deltaberg.table.new_table import NewTable
+from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.verbs.table import Table
+from deltaberg.table.write import ProgressSum, RowOptions, can_be_read_again, open_rows
+
+__all__ = ["Place"]
+
+_Table = TypeVar("_Table", bound=Table[Any, Any])
+_Run = TypeVar("_Run", bound=Operations)
+#: How often a table is created or replaced at most, if others are faster each time.
+_ATTEMPTS = 21
+#: What says which rows an overwrite replaces, by what it is if nobody says it.
+_OF_OVERWRITES = {"where": None, "dynamic": False, "check": True}
+
+
+class Place(ABC, Generic[_Table, _Run]):
+    """Where a table is, or will be."""
+
+    format: ClassVar[TableFormat]
+    #: The location of the table.
+    location: str
+    #: The table, if the caller has opened it.
+    opened: _Table | None
+
+    @abstractmethod
+    def open(self) -> _Table:
+        """Open the newest state of the table.
+
+        Raises
+        ------
+        TableNotFoundError
+            There is no table.
+        """
+
+    @abstractmethod
+    def create(self, new: NewTable, options: CommitOptions) -> _Run:
+        """Begin a transaction that creates the table, and say what the table is like."""
+
+    @abstractmethod
+    def replace(self, run: _Run, new: NewTable) -> None:
+        """Remove the rows of a table, and make it as a new one would be. Its history stays."""
+
+    @abstractmethod
+    def commit(self, run: _Run, mode: Mode | None) -> CommitResult:
+        """Commit the creation of a table: with rows, which were written in some mode, or without (None)."""
+
+    @abstractmethod
+    def unchanged(self, table: _Table) -> CommitResult:
+        """Return the result of a write to a table that leaves it as it is."""
+
+    @abstractmethod
+    def find_commit(self, token: str) -> CommitResult | None:
+        """Return what a commit did, by its token; None if the table has no such commit."""
+
+    def commit_options(self, new: NewTable, arguments: Mapping[str, Any]) -> CommitOptions:
+        """Return what is said of the commit.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Tables of the format lack an argument.
+        """
+        options = CommitOptions.of(arguments)
+        for given in (new, options):
+            self.format.refuse(given, self.location)
+        return options
+
+    def create_table(self, new: NewTable, if_exists: object, commit: Mapping[str, Any]) -> _Table:
+        """Create a table without rows, and return it.
+
+        Parameters
+        ----------
+        new
+            Its columns and metadata.
+        if_exists
+            What becomes of a table that is there already: ``error`` raises, ``ignore`` leaves it as it is, and
+            ``replace`` removes its rows and gives it the new columns and metadata, whatever others make of it by then.
+        commit
+            The arguments about the commit.
+
+        Raises
+        ------
+        TableExistsError
+            There is a table, and ``if_exists`` is ``error``.
+        SchemaError, InvalidArgumentError, UnsupportedFeatureError
+            The table is not valid, or needs what is not written.
+        """
+        check_if_exists(if_exists)
+        options = self.commit_options(new, commit)
+        if options.branch is not None:
+            raise InvalidArgumentError(
+                "a new table has no branches", hint="create one by alter().create_branch(…) of the table"
+            )
+        for left in reversed(range(_ATTEMPTS)):
+            table = self._newest()
+            if table is not None and if_exists == "error":
+                raise self._exists('pass if_exists="ignore" or if_exists="replace"')
+            if table is not None and if_exists == "ignore":
+                return table
+            try:
+                if table is None:
+                    run = self.create(new, options)
+                    with run.transaction:
+                        self.commit(run, None)
+                else:
+                    with table.transaction(**commit) as transaction:
+                        self.replace(transaction._operations, new)  # noqa: SLF001 - callers must not see them
+            except (TableExistsError, CommitConflictError):
+                # Somebody else was faster. What is there by now decides.
+                if not left:
+                    raise
+            else:
+                break
+        return self.open()
+
+    def write_table(
+        self, data: Any, new: NewTable, mode: Mode, how: Mapping[str, Any], arguments: Mapping[str, Any]
+    ) -> CommitResult:
+        """Write rows to a table, which is created with them if there is none.
+
+        Parameters
+        ----------
+        data
+            The rows.
+        new
+            What a new table is like, but for its columns. The partitioning of one that is there has to be the same,
+            unless its columns are replaced.
+        mode
+            What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
+            replaces its rows by them, and ``ignore`` writes nothing.
+        how
+            The arguments ``where``, ``dynamic`` and ``check`` of an overwrite.
+        arguments
+            Those about the rows and the commit.
+
+        Raises
+        ------
+        TableExistsError
+            There is a table, and ``mode`` is ``error``.
+        """
+        checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
+        for name, value in _OF_OVERWRITES.items():
+            if name != "where":
+                checked_flag(name, how[name])
+            if mode != "overwrite" and how[name] is not value:
+                raise InvalidArgumentError(f"{name} has no meaning if mode is {mode}", hint='pass mode="overwrite"')
+        options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
+
+        def write(table: _Table) -> CommitResult:
+            if mode == "append":
+                return table.append(data, partition_by=new.partition_by, **arguments)
+            return table.overwrite(data, partition_by=new.partition_by, **how, **arguments)
+
+        return self.create_first(
+            mode,
+            lambda: self._create_with_rows(data, new, mode, how, rows, options),
+            write,
+            instead='pass mode="append" or mode="overwrite"',
+            again=can_be_read_again(data),
+        )
+
+    def create_first(
+        self,
+        mode: Mode,
+        create: Callable[[], CommitResult],
+        write: Callable[[_Table], CommitResult],
+        *,
+        instead: str,
+        again: bool = False,
+    ) -> CommitResult:
+        """Create the table with rows, or have a table that is there already written to.
+
+        Parameters
+        ----------
+        mode
+            What becomes of a table that is there already, as for `write_table`.
+        create, write
+            Creates the table, or writes the rows to the one that is there.
+        instead
+            What the caller can do instead if there is a table.
+        again
+            Whether the rows are still there after ``create`` has failed because somebody else was faster.
+
+        Raises
+        ------
+        TableExistsError
+            There is a table, and ``mode`` is ``error``.
+        """
+        table = self._newest() if self.opened is None else self.opened
+        if table is None:
+            try:
+                return create()
+            except TableExistsError:
+                if mode == "error" or (mode != "ignore" and not again):
+                    raise
+                table = self.open()
+        if mode == "error":
+            raise self._exists(instead)
+        return self.unchanged(table) if mode == "ignore" else write(table)
+
+    def _create_with_rows(
+        self, data: Any, new: NewTable, mode: Mode, how: Mapping[str, Any], options: RowOptions, commit: CommitOptions
+    ) -> CommitResult:
+        rows = open_rows(data, None if commit.progress is None else ProgressSum(commit.progress).next_write())
+        run = self.create(replace(new, schema=rows.schema, of_rows=True), commit)
+        with run.transaction:
+            if mode == "append":
+                run.append(rows, options, None)
+            elif how["where"] is None:
+                run.append(rows, replace(options, schema_mode=None), None)
+            else:
+                run.overwrite(rows, options, **how, partition_by=None)
+            return self.commit(run, mode)
+
+    def _newest(self) -> _Table | None:
+        try:
+            return self.open()
+        except TableNotFoundError:
+            return None
+
+    def _exists(self, instead: str) -> TableExistsError:
+        return TableExistsError("there is a table already", hint=instead, table=self.location)
