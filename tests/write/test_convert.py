@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, convert_to_delta, create_table
+from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     CorruptDataFileError,
     DeltabergError,
@@ -23,6 +24,7 @@ from deltaberg.errors import (
     SchemaError,
     TableExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
 from tests.support.canon import canonical_lines
 from tests.support.typed_rows import HOSTILE_TEXTS, every_type
@@ -319,6 +321,26 @@ def test_a_table_that_is_there(tmp_path: Path) -> None:
         convert_to_delta(tmp_path)
     assert not convert_to_delta(tmp_path, mode="ignore").committed
     assert DeltaTable(tmp_path).version == 0
+
+
+def test_others_convert_the_directory_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their table stays as it is, and who wants a new one is told so."""
+    _write(tmp_path / "a.parquet")
+    commit: Any = Transaction.commit
+    others = [1, 2]
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        if others.pop() == 2:
+            convert_to_delta(tmp_path)
+        return commit(*arguments, **named)
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    ignored = convert_to_delta(tmp_path, mode="ignore", commit_properties={"team": "a"})
+    assert (ignored.committed, ignored.version, ignored.operation, others) == (False, 0, "CONVERT", [])
+    with pytest.raises(TableExistsError):
+        convert_to_delta(tmp_path)
+    with pytest.raises(UnsupportedFeatureError, match="branch applies only to Iceberg tables"):
+        convert_to_delta(tmp_path, mode="ignore", branch="b")
 
 
 def test_rows_get_ids(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     CorruptLogError,
     InvalidArgumentError,
     SchemaError,
     TableExistsError,
-    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from deltaberg.schema import Field, Primitive, Struct
@@ -365,18 +363,6 @@ def test_partition_columns_that_are_refused(tmp_path: Path, names: list[str], me
 # A table that is there already
 
 
-def test_a_table_that_is_there_already(tmp_path: Path) -> None:
-    table = create_table(tmp_path / "t", ID)
-    table.append(ids(1))
-    with pytest.raises(TableExistsError, match=r"there is a table already.*\n.*replace"):
-        create_table(tmp_path / "t", _COLUMNS)
-    found = create_table(tmp_path / "t", _COLUMNS, if_exists="ignore")
-    assert (found.version, ids_of(found)) == (1, [1])
-    with pytest.raises(InvalidArgumentError, match="if_exists must be one of error, ignore, replace, not 'drop'"):
-        create_table(tmp_path / "t", _COLUMNS, if_exists="drop")  # type: ignore[call-overload]
-    assert table.refresh().version == 1
-
-
 @pytest.mark.parametrize("mapped", [False, True])
 def test_a_table_is_replaced(tmp_path: Path, mapped: bool) -> None:
     mapping = {"delta.columnMapping.mode": "name"} if mapped else {}
@@ -399,21 +385,6 @@ def test_a_table_is_replaced(tmp_path: Path, mapped: bool) -> None:
         assert new.properties["delta.columnMapping.maxColumnId"] == "4"
 
 
-def test_a_table_is_replaced_that_others_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_table(tmp_path / "t", ID)
-    commit: Any = Transaction.commit
-    others = ["a"]
-
-    def late(*arguments: Any, **named: Any) -> Any:
-        if others:
-            DeltaTable(tmp_path / "t").alter().add(others.pop(), pa.int64()).commit()
-        return commit(*arguments, **named)
-
-    monkeypatch.setattr(Transaction, "commit", late)
-    new = create_table(tmp_path / "t", _COLUMNS, if_exists="replace")
-    assert (new.version, new.schema.names, others) == (2, ["id", "region", "score"], [])
-
-
 def test_a_clustered_table_is_replaced_by_one_that_is_not(tmp_path: Path) -> None:
     create_table(tmp_path / "t", ID, cluster_by="id")
     new = create_table(tmp_path / "t", ID, if_exists="replace")
@@ -428,12 +399,6 @@ def test_formats_are_not_mixed(tmp_path: Path, iceberg_path: str) -> None:
     with pytest.raises(InvalidArgumentError, match="format must be 'delta' or 'iceberg', not 'hudi'"):
         create_table(tmp_path / "t", ID, format="hudi")  # type: ignore[call-overload]
     assert not (tmp_path / "t").exists()
-
-
-def test_replacing_what_is_no_table_creates_one(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError):
-        DeltaTable(tmp_path)
-    assert create_table(tmp_path, ID, if_exists="replace").version == 0
 
 
 @pytest.mark.req("DL-FEAT-02", half="writer")

@@ -11,69 +11,15 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table, find_commit, open_table, write_table
-from deltaberg.delta.transaction.transaction import Transaction as DeltaTransaction
 from deltaberg.errors import (
-    ConstraintViolationError,
     InvalidArgumentError,
     SchemaError,
-    TableExistsError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.transaction.transaction import Transaction as IcebergTransaction
 from tests.support.canon import canonical_lines
-from tests.support.rows import ids, ids_of
+from tests.support.rows import ids
 
 _ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
-
-
-@pytest.mark.parametrize("mode", ["error", "append", "overwrite", "ignore"])
-def test_a_new_table_holds_the_rows_from_its_first_version_on(tmp_path: Path, mode: Any) -> None:
-    result = write_table(
-        tmp_path / "t",
-        _ROWS.to_reader(),
-        mode=mode,
-        partition_by=["p"],
-        name="n",
-        description="d",
-        configuration={"x": "y"},
-    )
-    assert (result.version, result.added_rows, result.committed) == (0, 3, True)
-    table = open_table(tmp_path / "t", "delta")
-    assert (table.partition_columns, table.properties) == (["p"], {"x": "y"})
-    assert (table.metadata.name, table.metadata.description) == ("n", "d")
-    assert canonical_lines(table.scan().to_arrow()) == canonical_lines(_ROWS)
-    assert table.history()[0].operation == "WRITE"
-
-
-def test_modes_of_a_table_that_is_there(tmp_path: Path) -> None:
-    write_table(tmp_path / "t", ids(1))
-    with pytest.raises(TableExistsError, match="there is a table already"):
-        write_table(tmp_path / "t", ids(2))
-    result = write_table(tmp_path / "t", ids(2), mode="ignore")
-    assert (result.committed, result.version, ids_of(DeltaTable(tmp_path / "t"))) == (False, 0, [1])
-    assert write_table(tmp_path / "t", ids(2), mode="append").version == 1
-    assert ids_of(DeltaTable(tmp_path / "t")) == [1, 2]
-    assert write_table(tmp_path / "t", ids(3), mode="overwrite").removed_files == 2
-    assert ids_of(DeltaTable(tmp_path / "t")) == [3]
-    assert len(list((tmp_path / "t").glob("*.parquet"))) == 3
-
-
-def test_an_open_table_moves_to_the_new_version(tmp_path: Path) -> None:
-    write_table(tmp_path / "t", ids(1))
-    table = DeltaTable(tmp_path / "t")
-    write_table(table, ids(2), mode="append")
-    assert (table.version, ids_of(table)) == (1, [1, 2])
-
-
-def test_a_predicate(tmp_path: Path) -> None:
-    write_table(tmp_path / "t", _ROWS, partition_by="p")
-    write_table(tmp_path / "t", pa.table({"id": [9], "p": ["a"]}), mode="overwrite", predicate="p = 'a'")
-    assert ids_of(DeltaTable(tmp_path / "t")) == [2, 3, 9]
-    with pytest.raises(InvalidArgumentError, match="where has no meaning if mode is append"):
-        write_table(tmp_path / "t", ids(1), mode="append", predicate="p = 'a'")
-    with pytest.raises(ConstraintViolationError, match="does not match"):
-        write_table(tmp_path / "new", _ROWS, mode="overwrite", predicate="p = 'a'", partition_by="p")
-    assert not list((tmp_path / "new").rglob("*.*"))
 
 
 @pytest.mark.parametrize(
@@ -127,43 +73,6 @@ def test_the_same_calls_as_deltalake(tmp_path: Path, partition_by: Any) -> None:
         assert canonical_lines(ours) == canonical_lines(theirs)
 
 
-@pytest.fixture(params=["delta", "iceberg"])
-def rival(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Rival:
-    """Another writer, who creates the table just before the next commit."""
-    return Rival(request.param, monkeypatch)
-
-
-class Rival:
-    def __init__(self, form: Any, patches: pytest.MonkeyPatch) -> None:
-        self.form = form
-        transaction = DeltaTransaction if form == "delta" else IcebergTransaction
-        commit: Any = transaction.commit
-        self.creates: list[Path] = []
-
-        def late(*arguments: Any) -> Any:
-            if self.creates:
-                write_table(self.creates.pop(), ids(1), format=form)
-            return commit(*arguments)
-
-        patches.setattr(transaction, "commit", late)
-
-
-@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
-def test_others_create_the_table_first(mode: Any, rival: Rival, tmp_path: Path) -> None:
-    rival.creates.append(tmp_path)
-    result = write_table(tmp_path, ids(2), mode=mode, format=rival.form)
-    assert result.committed is (mode != "ignore")
-    expected = {"append": [1, 2], "overwrite": [2], "ignore": [1]}[mode]
-    assert sorted(open_table(tmp_path).scan().to_arrow()["id"].to_pylist()) == expected
-
-
-def test_the_rows_of_a_stream_are_gone_by_then(rival: Rival, tmp_path: Path) -> None:
-    rival.creates.append(tmp_path)
-    with pytest.raises(TableExistsError):
-        write_table(tmp_path, ids(2).to_reader(), mode="append", format=rival.form)
-    assert open_table(tmp_path).scan().to_arrow()["id"].to_pylist() == [1]
-
-
 @pytest.mark.parametrize("target", [None, 5, b"t"])
 def test_targets_that_are_no_place(target: Any) -> None:
     for write in (lambda: write_table(target, ids(1)), lambda: create_table(target, ids(1).schema)):
@@ -175,11 +84,6 @@ def test_tables_of_deltalake(tmp_path: Path) -> None:
     deltalake.write_deltalake(tmp_path, ids(1))
     with pytest.raises(InvalidArgumentError, match=r"the target is of the type deltalake.*DeltaTable"):
         write_table(deltalake.DeltaTable(tmp_path), ids(1))  # type: ignore[arg-type]
-
-
-def test_properties_that_are_none(tmp_path: Path) -> None:
-    write_table(tmp_path, ids(1), configuration={"a": None, "b": "c"})
-    assert DeltaTable(tmp_path).properties == {"b": "c"}
 
 
 def test_a_directory_with_a_table_of_each_format_asks_for_the_format(tmp_path: Path) -> None:
