@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltaberg.schema import ColumnName, column_names
 from deltaberg.signatures import public, takes
+from deltaberg.table.arguments import checked_flag
 from deltaberg.table.verbs.arguments import RecordedArguments
 from deltaberg.table.verbs.verbs import Verbs
 
@@ -123,6 +124,7 @@ class IcebergVerbs(Verbs[_Done]):
         >>> table.add_files([f"{new_path}.parquet"]).added_rows, table.scan("id > 1").to_arrow()["id"].to_pylist()
         (2, [2])
         """
+        checked_flag("check_duplicate_files", check_duplicate_files)
         return self._run(
             lambda run: cast("IcebergOperations", run).add_files(file_paths, check_duplicates=check_duplicate_files),
             commit,

@@ -10,6 +10,7 @@ from deltaberg.delta.operations.row_changes import RowChanges, check_changeable,
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.rules import empty_as_null, record_marks, rules_of
 from deltaberg.delta.operations.write import merge_columns
+from deltaberg.delta.operations.writer_properties import parquet_options
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.expressions import Expression
@@ -46,10 +47,13 @@ class ChangeTarget:
     Raises
     ------
     InvalidArgumentError
-        The strategy is not one that the table allows.
+        The strategy is not one that the table allows, or an option of Parquet files is not valid.
     """
 
     def __init__(self, transaction: Transaction, options: RowOptions, strategy: str | None) -> None:
+        if options.writer_properties is not None:
+            # They are refused even if no file has to be written.
+            parquet_options(transaction.snapshot, options.writer_properties, options.compression)
         self._transaction = transaction
         self._options = options
         self._strategy = strategy

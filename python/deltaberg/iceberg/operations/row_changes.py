@@ -18,6 +18,7 @@ from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations.columns import merge_columns
 from deltaberg.iceberg.operations.columns_meanwhile import require_columns
+from deltaberg.iceberg.operations.file_options import file_options, form_of
 from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.rows import rules_of
@@ -108,7 +109,7 @@ class RowChanges:
     Raises
     ------
     InvalidArgumentError
-        The table does not allow the strategy, or one of its properties has no valid value.
+        The table does not allow the strategy, or one of its properties or an option of files has no valid value.
     """
 
     def __init__(
@@ -117,6 +118,9 @@ class RowChanges:
         self._transaction = transaction
         self._options = options
         metadata = transaction.metadata
+        if options.writer_properties is not None or options.compression is not None:
+            # They are refused even if no file has to be written.
+            file_options(metadata, form_of(metadata), options)
         self._strategy = rewrite_strategy(metadata, operation, strategy)
         #: Whether no rows may be added meanwhile that would have been changed, too.
         self.is_serializable = isolation_level(metadata.properties, operation, transaction.isolation) == SERIALIZABLE

@@ -1,0 +1,255 @@
+"""What becomes of each argument of each verb: on tables and in transactions of both formats.
+
+Verbs and arguments come from the signatures. `.venv/bin/python -m tests.support.verb_table` prints the table.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltaberg import CommitPolicy, ParquetOptions, ScanOptions, create_table
+from deltaberg.delta.table import DeltaTable
+from deltaberg.delta.table_transaction import DeltaTransaction
+from deltaberg.errors import ArgumentNameError, DeltabergError
+from deltaberg.iceberg.table import IcebergTable
+from deltaberg.iceberg.table_transaction import IcebergTransaction
+from deltaberg.table.verbs.arguments import RecordedArguments
+from deltaberg.words import words_of
+
+__all__ = [
+    "OF_COMMITS",
+    "OF_DELTA",
+    "OF_ICEBERG",
+    "PLACES",
+    "Place",
+    "arguments_of",
+    "as_markdown",
+    "outcomes",
+    "verbs_of",
+]
+
+#: What is said of a commit, which a transaction is told when it begins.
+OF_COMMITS = frozenset(RecordedArguments.__annotations__)
+#: Arguments that one format alone has.
+OF_DELTA = frozenset({"txn", "user_metadata", "commit_properties", "post_commithook_properties"})
+OF_ICEBERG = frozenset({"branch"})
+
+_SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+_NEEDED: dict[str, dict[str, Any]] = {
+    "append": {"data": pa.table({"id": [5], "p": ["a"]})},
+    "overwrite": {"data": pa.table({"id": [5], "p": ["a"]})},
+    "delete": {"where": "id = 5"},
+    "update": {"set": {"id": "id"}},
+    "merge": {"source": pa.table({"id": [5], "p": ["a"]}), "on": "target.id = source.id"},
+    "upsert": {"data": pa.table({"id": [5], "p": ["a"]}), "keys": "id"},
+    "delete_by_keys": {"keys": pa.table({"id": [7]})},
+    "add_files": {"file_paths": []},
+}
+#: These need tables with a history of their own.
+_OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
+#: Arguments that are right for every verb that takes them, but for those of `_right`.
+_RIGHT: dict[str, Any] = {
+    "allow_truncation": True,
+    "batch_size": 100,
+    "branch": "main",
+    "check": False,
+    "check_duplicate_files": False,
+    "columns": ["id"],
+    "commit_properties": deltalake.CommitProperties(custom_metadata={"a": "b"}),
+    "compression": "zstd",
+    "dynamic": True,
+    "filter": "id > 0",
+    "group_size": 1 << 20,
+    "isolation": "serializable",
+    "limit": 1,
+    "max_concurrent": 1,
+    "max_deleted": 0.5,
+    "memory": 64 << 20,
+    "min_files": 2,
+    "options": ScanOptions(),
+    "partition_by": "p",
+    "planning": "auto",
+    "policy": CommitPolicy(retries=1),
+    "post_commithook_properties": deltalake.PostCommitHookProperties(),
+    "progress": lambda _: None,
+    "properties": {"a": "b"},
+    "schema_mode": "merge",
+    "source_alias": "s",
+    "split_size": 1 << 20,
+    "strategy": "copy-on-write",
+    "target_alias": "t",
+    "target_file_size": 1 << 20,
+    "target_size": 1 << 20,
+    "threads": 1,
+    "timezone": "UTC",
+    "txn": ("app", 1),
+    "unsafe_single_writer": True,
+    "user_metadata": "nightly",
+    "when_matched": "ignore",
+    "when_not_matched": "ignore",
+    "where": "p = 'a'",
+    "writer_properties": ParquetOptions(),
+}
+
+
+class Place(NamedTuple):
+    """Where a verb is called: on a table of a format, or in a transaction of it."""
+
+    format: str
+    in_transaction: bool
+
+    @property
+    def kind(self) -> type:
+        """The class that has the verbs."""
+        if self.in_transaction:
+            return DeltaTransaction if self.format == "delta" else IcebergTransaction
+        return DeltaTable if self.format == "delta" else IcebergTable
+
+    def __str__(self) -> str:
+        return f"{self.format} {'transaction' if self.in_transaction else 'table'}"
+
+
+PLACES = [Place(form, part) for form in ("delta", "iceberg") for part in (False, True)]
+
+
+class Outcome(NamedTuple):
+    """What becomes of an argument.
+
+    Parameters
+    ----------
+    refused
+        The error that a value gets that is right for other calls; None if it is taken.
+    checked
+        The error that a value gets that is none of the argument's; None if it is taken.
+    """
+
+    refused: Exception | None
+    checked: Exception | None
+
+    @property
+    def word(self) -> str:
+        """What the table says of it."""
+        if self.refused is None:
+            return "yes"
+        return "" if isinstance(self.refused, ArgumentNameError) else "refused"
+
+
+def verbs_of(kind: type) -> Iterator[str]:
+    """Yield the names of the verbs of a class: its functions that take typed arguments by their names."""
+    for name, member in inspect.getmembers(kind, inspect.isfunction):
+        if hasattr(member, "__takes__") and name not in _OF_HISTORIES:
+            yield name
+
+
+def arguments_of(kind: type, verb: str) -> set[str]:
+    """Return the names of the arguments of a verb, with other libraries' words for them."""
+    function = getattr(kind, verb)
+    named = {one.name for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD}
+    found: set[str] = named | function.__takes__ | set(words_of(verb))
+    return found - {"self"}
+
+
+@cache
+def _all_arguments() -> tuple[str, ...]:
+    found = (arguments_of(place.kind, verb) for place in PLACES for verb in verbs_of(place.kind))
+    return tuple(sorted(set().union(*found)))
+
+
+def _right(verb: str, name: str) -> Any:
+    ours = words_of(verb).get(name, name)
+    needed = _NEEDED.get(verb, {})
+    return needed[ours] if ours in needed else _RIGHT.get(ours, "x")
+
+
+def _new_file(folder: Path) -> str:
+    path = folder / f"{len(list(folder.glob('*.parquet')))}.parquet"
+    pq.write_table(pa.table({"id": [8], "p": ["a"]}, _SCHEMA), path)
+    return str(path)
+
+
+def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
+    ours = words_of(verb).get(name, name)
+    given: dict[str, Any] = {word: one for word, one in _NEEDED.get(verb, {}).items() if word != ours}
+    given[name] = value
+    alias = {"source_alias": "target.id = s.id", "target_alias": "t.id = source.id"}.get(name)
+    if verb == "merge" and alias is not None and isinstance(value, str):
+        given["on"] = alias
+    if verb == "overwrite" and name == "check":
+        given["where"] = "p = 'a'"
+    if verb == "add_files" and given["file_paths"] == []:
+        given["file_paths"] = [_new_file(folder)]
+    found = getattr(to, verb)(**given)
+    if verb == "merge":
+        found.when_matched_update_all().when_not_matched_insert_all().execute()
+    elif verb == "scan":
+        found.to_arrow()
+    elif verb == "transaction":
+        found.abort()
+
+
+def _outcome(folder: Path, begin: Callable[[], Any], verb: str, name: str) -> Outcome:
+    found: list[Exception | None] = []
+    for value in (_right(verb, name), object()):
+        to = begin()
+        try:
+            _call(folder, to, verb, name, value)
+        except DeltabergError as error:
+            found.append(error)
+        else:
+            found.append(None)
+        finally:
+            if hasattr(to, "abort"):
+                to.abort()
+        if found[0] is not None:
+            return Outcome(found[0], found[0])
+    return Outcome(*found)
+
+
+def outcomes(folder: Path, place: Place, verb: str) -> dict[str, Outcome]:
+    """Call a verb with each argument that any verb has, and return what became of it.
+
+    Parameters
+    ----------
+    folder
+        An empty one, for the table.
+    """
+    create: Any = create_table
+    table = create(folder / "t", _SCHEMA, format=place.format, partition_by="p")
+    table.append(pa.table({"id": [1, 2, 3], "p": ["a", "b", None]}, _SCHEMA))
+    begin = table.transaction if place.in_transaction else lambda: table
+    return {name: _outcome(folder, begin, verb, name) for name in _all_arguments()}
+
+
+def as_markdown(found: Mapping[tuple[str, Place], Mapping[str, Outcome]]) -> str:
+    """Return what was found as a table: a row for each argument of each verb, a column for each place."""
+    lines = ["| verb | argument | " + " | ".join(map(str, PLACES)) + " |", "|---" * (2 + len(PLACES)) + "|"]
+    for verb in sorted({verb for verb, _ in found}):
+        for name in _all_arguments():
+            words = [found[verb, place][name].word if (verb, place) in found else "" for place in PLACES]
+            if any(words):
+                lines.append(f"| `{verb}` | `{name}` | " + " | ".join(words) + " |")
+    return "\n".join(lines)
+
+
+def _main() -> None:
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for place in PLACES:
+            for verb in verbs_of(place.kind):
+                own = Path(folder, f"{place} {verb}")
+                own.mkdir()
+                found[verb, place] = outcomes(own, place, verb)
+    print(as_markdown(found))
+
+
+if __name__ == "__main__":
+    _main()

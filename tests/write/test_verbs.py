@@ -1,0 +1,68 @@
+"""Every argument of every verb: it is taken and looked at, or it is refused in our words, on both formats alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deltaberg.errors import ArgumentNameError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.words import Refused, words_of
+from tests.support.verb_table import (
+    OF_COMMITS,
+    OF_DELTA,
+    OF_ICEBERG,
+    PLACES,
+    Place,
+    arguments_of,
+    as_markdown,
+    outcomes,
+    verbs_of,
+)
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.mark.parametrize(
+    ("place", "verb"),
+    [pytest.param(place, verb, id=f"{place} {verb}") for place in PLACES for verb in verbs_of(place.kind)],
+)
+def test_every_argument(tmp_path: Path, place: Place, verb: str) -> None:
+    own, words = arguments_of(place.kind, verb), words_of(verb)
+    others = OF_ICEBERG if place.format == "delta" else OF_DELTA
+    for name, (refused, checked) in outcomes(tmp_path, place, verb).items():
+        ours = words.get(name, name)
+        if name not in own or isinstance(ours, Refused):
+            assert isinstance(refused, ArgumentNameError), name
+            assert refused.message == f"{verb}() has no argument {name}"
+            assert refused.hint, name
+        elif place.in_transaction and ours in OF_COMMITS:
+            assert isinstance(refused, InvalidArgumentError), name
+            assert refused.message == f"{ours} is about the commit, which is that of the whole transaction"
+        elif ours in others:
+            assert isinstance(refused, UnsupportedFeatureError), name
+            assert refused.message.startswith(f"{ours} applies only to "), name
+            assert refused.hint, name
+        else:
+            assert refused is None, f"{name}: {refused}"
+            assert checked is not None, f"{name} is not looked at"
+
+
+def test_both_formats_have_the_same_verbs() -> None:
+    """What only one format has is named here, so that nothing becomes so by an oversight."""
+    delta, iceberg = (set(verbs_of(place.kind)) for place in PLACES if not place.in_transaction)
+    assert iceberg - delta == {"add_files", "delete_by_keys"}
+    assert delta <= iceberg
+    for in_transaction in (False, True):
+        kinds = [place.kind for place in PLACES if place.in_transaction == in_transaction]
+        for verb in set.intersection(*(set(verbs_of(kind)) for kind in kinds)):
+            assert arguments_of(kinds[0], verb) == arguments_of(kinds[1], verb), verb
+
+
+def test_the_table(tmp_path: Path) -> None:
+    """It says of each argument in which places it is taken."""
+    place = Place("delta", in_transaction=True)
+    text = as_markdown({("delete", place): outcomes(tmp_path, place, "delete")})
+    assert "| `delete` | `strategy` |  | yes |  |  |" in text
+    assert "| `delete` | `txn` |  | refused |  |  |" in text
+    assert "`keys`" not in text
