@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col, open_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import (
     DeltabergError,
     EvaluationError,
@@ -263,7 +264,7 @@ def test_maps_without_keys_are_refused() -> None:
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_a_condition_that_fails_is_named_and_no_file(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_table(tmp_path / "t", pa.table({"id": [0, 1], "t": ["a", "b"]}), format=form)
     table: Any = open_table(tmp_path / "t")

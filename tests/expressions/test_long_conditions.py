@@ -18,6 +18,7 @@ import pytest
 from pyiceberg.expressions import And, EqualTo, Or
 
 from deltaberg import col, open_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import EvaluationError, ExpressionError
 from deltaberg.expressions import Bound, BoundOr, BoundPredicate, as_expression, bind, bind_condition, evaluate
 from deltaberg.expressions.values.parse import as_value
@@ -44,7 +45,7 @@ def _conditions() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", ["text", "expressions", "from the right", "pyiceberg", "tuples"])
-def test_conditions_may_be_long(form: str) -> None:
+def test_conditions_may_be_long(form: Format) -> None:
     """None of them recurses once for each part: neither binding nor the text that a history records."""
     condition = _conditions()[form]
     found = as_expression(condition)
@@ -166,7 +167,7 @@ def test_many_alternatives_match_what_each_of_them_matches(of_rows: bool, monkey
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_tables_are_read_by_long_conditions(tmp_path: Path, form: str) -> None:
+def test_tables_are_read_by_long_conditions(tmp_path: Path, form: Format) -> None:
     rows = pa.table({"id": range(3000), "v": [number % 7 for number in range(3000)]})
     write_table(tmp_path / "t", rows, format=form, partition_by=["v"])
     table: Any = open_table(tmp_path / "t")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import DeltabergError
 from deltaberg.whole_numbers import whole_number
 from tests.support.command_line import call
@@ -47,7 +48,7 @@ _CHANGES: dict[str, list[Callable[[str], str]]] = {
 @pytest.mark.parametrize(
     ("form", "number"), [(form, number) for form in _CHANGES for number in range(len(_CHANGES[form]))]
 )
-def test_numbers_of_thousands_of_digits_in_files(tmp_path: Path, form: str, number: int) -> None:
+def test_numbers_of_thousands_of_digits_in_files(tmp_path: Path, form: Format, number: int) -> None:
     """Where they mean nothing here they do no harm, and elsewhere the error is one of this library."""
     write_table(tmp_path / "t", _ROWS, format=form, partition_by=["n"])
     files = sorted((tmp_path / "t").rglob("*.json" if form == "delta" else "*.metadata.json"))
@@ -79,7 +80,7 @@ def test_numbers_of_thousands_of_digits_in_files(tmp_path: Path, form: str, numb
         ("iceberg", "commit.retry.num-retries"),
     ],
 )
-def test_numbers_in_properties(tmp_path: Path, form: str, name: str, text: str) -> None:
+def test_numbers_in_properties(tmp_path: Path, form: Format, name: str, text: str) -> None:
     write_table(tmp_path / "t", _ROWS, format=form)
     table: Any = open_table(tmp_path / "t")
     with suppress(DeltabergError):

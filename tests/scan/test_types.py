@@ -20,7 +20,8 @@ pytestmark = pytest.mark.one_backend
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
     """A Delta table and an Iceberg table."""
-    for name, kind in (("d", "delta"), ("i", "iceberg")):
+    formats: dict[str, Format] = {"d": "delta", "i": "iceberg"}
+    for name, kind in formats.items():
         write_table(tmp_path / name, pa.table({"id": [1]}), format=kind)
     return tmp_path / "d", tmp_path / "i"
 

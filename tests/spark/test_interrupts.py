@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.choices import Format
 from deltaberg.spark import DeltaTable
 from tests.spark.doors import needs_native_writes
 from tests.support.spark_session import REMOTE
@@ -63,7 +64,7 @@ def _upsert(spark: Any, root: Path, rows: Any) -> None:
     ],
 )
 def test_an_interrupted_job_is_cancelled(
-    spark: Any, tmp_path: Path, format: str, partition_by: Any, call: Callable[..., None]
+    spark: Any, tmp_path: Path, format: Format, partition_by: Any, call: Callable[..., None]
 ) -> None:
     root, pipe = tmp_path / "table", tmp_path / "pipe"
     os.mkfifo(pipe)

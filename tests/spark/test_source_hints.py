@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
@@ -127,7 +128,7 @@ def test_locations_as_connectors_take_them(read: type[ReadOptions], end: str, sa
 
 
 @pytest.mark.parametrize(("write", "there"), [(DeltaWriteOptions, "iceberg"), (IcebergWriteOptions, "delta")])
-def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there: str, tmp_path: Path) -> None:
+def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there: Format, tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"id": [1]}), format=there)
     with pytest.raises(InvalidArgumentError, match=f"a table of the format {there}") as caught:
         briefly(lambda: write({"path": str(tmp_path)}).stage(_COLUMNS, overwrite=False))()

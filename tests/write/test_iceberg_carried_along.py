@@ -15,7 +15,7 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table
 from deltaberg.errors import ConcurrentAppendError, InvalidArgumentError
-from deltaberg.iceberg import create as iceberg_create
+from deltaberg.iceberg import place as iceberg_place
 from tests.support.rows import ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -94,23 +94,25 @@ def test_a_wrong_number_of_others_can_be_removed(tmp_path: Path) -> None:
 # Tables that are replaced
 
 
-def test_rows_that_come_while_a_table_is_replaced_are_a_conflict(
+def test_rows_that_come_while_a_table_is_replaced_are_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever isolation the old table asks for deletes."""
     properties = {"write.delete.isolation-level": "snapshot"}
     table = _create(tmp_path / "t", _ID, properties=properties)
     table.append(pa.table({"id": [1]}))
-    taken = iceberg_create._replacing
+    taken, calls = iceberg_place._replacing, iter([True, False])
 
     def meanwhile(*arguments: Any) -> Any:
-        _open(tmp_path / "t").append(pa.table({"id": [2]}))
+        if next(calls):
+            _open(tmp_path / "t").append(pa.table({"id": [2]}))
         return taken(*arguments)
 
-    monkeypatch.setattr(iceberg_create, "_replacing", meanwhile)
-    with pytest.raises(ConcurrentAppendError):
-        _create(tmp_path / "t", {"other": pa.string()}, if_exists="replace")
-    assert ids_of(_open(tmp_path / "t")) == [1, 2]
+    monkeypatch.setattr(iceberg_place, "_replacing", meanwhile)
+    made = _create(tmp_path / "t", {"other": pa.string()}, if_exists="replace")
+    assert list(calls) == []
+    assert made.scan().to_arrow().num_rows == 0
+    assert made.schema.names == ["other"]
 
 
 def test_branches_of_a_table_that_is_replaced_read_files_by_their_names(tmp_path: Path) -> None:

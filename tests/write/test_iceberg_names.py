@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table, write_table
+from deltaberg.choices import Format
 from deltaberg.errors import (
     ColumnNotFoundError,
     DeltabergError,
@@ -165,7 +166,7 @@ def test_rows_go_to_the_branch_that_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["iceberg", "delta"])
-def test_merges_need_a_condition(tmp_path: Path, form: str) -> None:
+def test_merges_need_a_condition(tmp_path: Path, form: Format) -> None:
     write_table(tmp_path / form, pa.table({"id": [1]}), format=form)
     table: Any = open_table(tmp_path / form)
     with pytest.raises(InvalidArgumentError, match=r"a merge needs (a|one) condition"):
