@@ -9,9 +9,9 @@ from deltaberg.api.place import PlaceArguments, place_to_write
 from deltaberg.signatures import public, takes
 from deltaberg.table import CommitResult, OpenOptions
 from deltaberg.table.verbs.arguments import (
-    CommitArguments,
     CreateArguments,
     RowArguments,
+    SingleCommitArguments,
     StoreArguments,
     arguments_of,
 )
@@ -146,7 +146,7 @@ def create_table(
 
     new = NewTable.of(schema, arguments)
     place = place_to_write(target, format, catalog, OpenOptions.of(arguments_of(StoreArguments, arguments)))
-    made: DeltaTable | IcebergTable = place.create_table(new, if_exists, arguments_of(CommitArguments, arguments))
+    made: DeltaTable | IcebergTable = place.create_table(new, if_exists, arguments_of(SingleCommitArguments, arguments))
     return made
 
 
@@ -228,5 +228,5 @@ def write_table(
         target, format, arguments.get("catalog"), OpenOptions.of(arguments_of(StoreArguments, arguments))
     )
     how = {"where": where, "dynamic": dynamic, "check": check}
-    said = {**arguments_of(RowArguments, arguments), **arguments_of(CommitArguments, arguments)}
+    said = {**arguments_of(RowArguments, arguments), **arguments_of(SingleCommitArguments, arguments)}
     return place.write_table(data, new, mode, how, said)

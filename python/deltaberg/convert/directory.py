@@ -11,7 +11,7 @@ from deltaberg.schema import Struct
 from deltaberg.signatures import public, takes
 from deltaberg.storage import parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_flag
-from deltaberg.table.verbs.arguments import CommitArguments, NewTableArguments, arguments_of
+from deltaberg.table.verbs.arguments import NewTableArguments, SingleCommitArguments, arguments_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -103,7 +103,7 @@ def convert_to_delta(
     conversion = Conversion(
         Struct() if partition_by is None else as_table_schema(partition_by),
         table,
-        place.commit_options(table, arguments_of(CommitArguments, arguments)),
+        place.commit_options(table, arguments_of(SingleCommitArguments, arguments)),
         is_hive=partition_strategy == "hive",
         collects_statistics=checked_flag("collect_stats", collect_stats),
         timezone=timezone,

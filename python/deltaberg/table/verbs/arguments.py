@@ -30,6 +30,7 @@ __all__ = [
     "NewTableArguments",
     "RecordedArguments",
     "RowArguments",
+    "SingleCommitArguments",
     "StateArguments",
     "StoreArguments",
     "UpdateArguments",
@@ -97,25 +98,28 @@ class CommitArguments(TypedDict, total=False):
     post_commithook_properties: Any
 
 
+class SingleCommitArguments(CommitArguments, total=False):
+    """How one commit is made."""
+
+    txn: tuple[str, int] | None
+
+
 class _DescribedArguments(CommitArguments, total=False):
     properties: Mapping[str, Any] | None
     snapshot_properties: Mapping[str, Any] | None
 
 
-class RecordedArguments(_DescribedArguments, total=False):
+class RecordedArguments(_DescribedArguments, SingleCommitArguments, total=False):
     """How one commit is made, and what it records beside its changes."""
 
-    txn: tuple[str, int] | None
 
-
-class NewTableArguments(StoreArguments, CommitArguments, total=False):
+class NewTableArguments(StoreArguments, SingleCommitArguments, total=False):
     """What metadata says of a new table, and how it is made. The properties are those of the table."""
 
     properties: Mapping[str, Any] | None
     configuration: Mapping[str, Any] | None
     name: str | None
     description: str | None
-    txn: tuple[str, int] | None
 
 
 class CreateArguments(NewTableArguments, total=False):
