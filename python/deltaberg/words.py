@@ -68,6 +68,10 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
     "update": {"condition": "where"},
     "merge": {"condition": "on"},
 }
+#: Words of ours for other functions.
+_OURS: dict[str, dict[str, str]] = {
+    "compact": {"txn": Refused("leave it out: a compaction makes a commit for each group of files")},
+}
 #: What callers may mean by a name that their function does not know; it may stand for one of several.
 _NEAR: dict[str, tuple[str, ...]] = {
     "condition": ("where", "filter", "predicate"),
@@ -104,7 +108,7 @@ def words_of(function: str) -> dict[str, str]:
     >>> words_of("delete")["predicate"]
     'where'
     """
-    tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK))
+    tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK, _OURS))
     return {word: ours for table in tables for word, ours in table.items()}
 
 

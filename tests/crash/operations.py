@@ -16,6 +16,7 @@ import deltaberg
 from deltaberg.delta.data import written_vectors
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
+from tests.support.below_verbs import begin
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation"]
 
@@ -71,7 +72,7 @@ def _values(*ids: int) -> dict[int, int]:
 
 def _several(at: Target) -> None:
     """Change the description, remove a file and record progress in one transaction."""
-    with at.table.transaction() as transaction:
+    with begin(at.table) as transaction:
         transaction.read()
         live = transaction.snapshot.live.table
         first = live.column("path").to_pylist().index("old-1.parquet")
