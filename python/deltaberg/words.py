@@ -38,7 +38,6 @@ DELTALAKE: dict[str, dict[str, str]] = {
     "compact": {
         "max_concurrent_tasks": "max_concurrent",
         "partition_filters": Refused("pass where="),
-        "txn": Refused("leave it out: it is about one commit, and each group of files has its own"),
     },
 }
 PYICEBERG: dict[str, dict[str, str]] = {
