@@ -55,7 +55,7 @@ very long, the beginning and the end are printed; the attributes keep all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -106,6 +106,7 @@ __all__ = [
     "first_line",
     "has_signature",
     "masked",
+    "renamed",
     "rephrased",
     "without_secrets",
 ]
@@ -439,3 +440,15 @@ def rephrased(hint: str, phrases: Iterable[tuple[re.Pattern[str], str]]) -> str:
     for phrase, words in phrases:
         hint = phrase.sub(words, hint)
     return hint
+
+
+def renamed(message: str, names: Mapping[str, str]) -> str:
+    """Return a message that begins with an argument by the name that a caller gave it by, where there is one.
+
+    Examples
+    --------
+    >>> renamed("txn applies only to Delta tables", {"txn": "--txn"})
+    '--txn applies only to Delta tables'
+    """
+    name, space, rest = message.partition(" ")
+    return f"{names.get(name, name)}{space}{rest}"

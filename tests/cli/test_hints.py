@@ -40,10 +40,10 @@ _UNREACHED = {
     "table/write/stream.py": "commands read rows from files",
 }
 #: What is right as it is: options with their values, what says that it is Python, a variable of the environment, a
-#: property of a catalog, and the rows of a DataFrame, which no command has.
+#: property of a catalog, and transactions and the rows of a DataFrame, which no command has.
 _SAID_SO = (
     *("--location-map", "--txn", "-o ", "alter TABLE set", "in Python", "use Python", "set X=python"),
-    *("pass X=X to allow it", "frame.toArrow()"),
+    *("pass X=X to allow it", "frame.toArrow()", "to transaction() of the table"),
 )
 
 

@@ -210,12 +210,21 @@ def test_tables_go_back_and_forth(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["append", "{root}", "{root}/x.csv", "--txn", "a=1"], "--txn applies to Delta tables only"),
-        (["update", "{root}", "--set", "id=1", "-m", "x"], "--message applies to Delta tables only"),
-        (["alter", "{root}", "cluster-by", "id"], "cluster-by applies to Delta tables only"),
-        (["alter", "{delta}", "create-tag", "v"], "create-tag applies to Iceberg tables only"),
-        (["delete", "{delta}", "id = 1", "--branch", "b"], "--branch applies to Iceberg tables only"),
-        (["compact", "{root}", "-m", "x"], "--message applies to Delta tables only"),
+        (
+            ["append", "{root}", "{root}/x.csv", "--txn", "a=1"],
+            "--txn applies only to Delta tables; this is an Iceberg table",
+        ),
+        (
+            ["update", "{root}", "--set", "id=1", "-m", "x"],
+            "--message applies only to Delta tables; this is an Iceberg table",
+        ),
+        (["alter", "{root}", "cluster-by", "id"], "cluster-by applies only to Delta tables; this is an Iceberg table"),
+        (["alter", "{delta}", "create-tag", "v"], "create-tag applies only to Iceberg tables; this is a Delta table"),
+        (
+            ["delete", "{delta}", "id = 1", "--branch", "b"],
+            "--branch applies only to Iceberg tables; this is a Delta table",
+        ),
+        (["compact", "{root}", "-m", "x"], "--message applies only to Delta tables; this is an Iceberg table"),
     ],
 )
 def test_options_of_the_other_format_are_refused(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _ALLOWED = {
 }
 #: Calls of these names that delete rows of tables, statements of SQL, or members of collections in memory.
 _OTHERS = {
-    "cli/writes.py": {"opened.delete"},
+    "cli/writes.py": {"table.delete"},
     "delta/operations/alter.py": {"siblings.remove"},
     "iceberg/catalogs/sql.py": {"sa.delete"},
     "iceberg/place.py": {"run.delete"},

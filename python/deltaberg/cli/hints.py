@@ -55,7 +55,8 @@ _PHRASES = tuple(
         ("leave out when_matched or when_not_matched", "leave out --no-update or --no-insert"),
         (r", or call overwrite\(\) of the table with check=False", ""),
         (r", or build conditions with col\(\)", ""),
-        ("pass unsafe_single_writer=True", "use Python, and pass unsafe_single_writer=True"),
+        ("pass unsafe_single_writer=True", "pass --unsafe-single-writer"),
+        (r"\bpass properties=", "pass --commit-property KEY=VALUE"),
         (r"ask deltaberg\.find_commit", "in Python, ask deltaberg.find_commit"),
         # Changes of the table itself
         (r'alter\(\)\.set\(\{"([^"]+)": "([^"]+)"\}\)(?:\.commit\(\))?', r"deltaberg alter TABLE set \1=\2"),

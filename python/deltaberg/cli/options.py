@@ -11,7 +11,7 @@ import click
 from deltaberg.cli.endings import TRACEBACK
 from deltaberg.cli.place import TablePlace
 
-__all__ = ["pairs", "scan_options", "table_command", "write_command"]
+__all__ = ["pairs", "place_options", "scan_options", "table_command"]
 
 
 def pairs(_context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
@@ -57,6 +57,7 @@ _TRACEBACK = click.option(
     callback=_want_traceback,
     help="Show where an error came from; so does DELTABERG_TRACEBACK=1.",
 )
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, which is exact for every type.")
 # In the order of the help text.
 _OPTIONS = (
     click.argument("table"),
@@ -77,29 +78,16 @@ _OPTIONS = (
         metavar="FROM=TO",
         help="Read files that the metadata records under FROM from TO, or auto; may be repeated.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON, which is exact for every type."),
-    _TRACEBACK,
-)
-
-_WRITE_OPTIONS = (
-    click.argument("table"),
-    _STORE,
-    _CATALOG,
-    click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON."),
+    _JSON,
     _TRACEBACK,
 )
 
 
-def write_command(function: Callable[..., None]) -> click.Command:
-    """Turn a function of the place of a table, ``as_json`` and the command's own options into a command."""
-
-    @functools.wraps(function)
-    def command(table: str, storage_option: dict[str, str], catalog: str | None, **options: Any) -> None:
-        function(place=TablePlace(table, storage_option, catalog), **options)
-
-    for option in reversed(_WRITE_OPTIONS):
-        command = option(command)
-    return click.command(function.__name__.replace("_", "-"))(command)
+def place_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add what says where a table is, and how the outcome is printed."""
+    for option in (_TRACEBACK, _JSON, _CATALOG, _STORE, click.argument("table")):
+        function = option(function)
+    return function
 
 
 def table_command(function: Callable[..., None]) -> click.Command:

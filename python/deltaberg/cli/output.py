@@ -12,7 +12,7 @@ from deltaberg.cli.text import clean, json_text, shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_facts", "print_json", "print_table", "progress", "row_progress"]
+__all__ = ["print_facts", "print_json", "print_rows", "print_table", "progress", "row_progress"]
 
 _FACT_WIDTH = 22
 
@@ -83,6 +83,15 @@ def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> N
     for name, value in facts:
         label = f"{indent}{clean(name) + ':':{_FACT_WIDTH}} "
         _print_line(label + shown(value), bold=len(label))
+
+
+def print_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
+    """Print rows, as lines of JSON or as a table."""
+    if not as_json:
+        print_table(names, rows)
+        return
+    for row in rows:
+        print_json(row)
 
 
 def print_table(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

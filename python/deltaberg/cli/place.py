@@ -10,7 +10,6 @@ import click
 from deltaberg.cli.output import progress
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable, IcebergTable
     from deltaberg.iceberg.catalogs import Catalog
 
 __all__ = ["TablePlace"]
@@ -34,14 +33,18 @@ class TablePlace:
     storage_options: dict[str, str]
     catalog: str | None = None
 
-    def open(self, **chosen: Any) -> DeltaTable | IcebergTable:
+    def open(self, format: str | None = None, **chosen: Any) -> Any:
         """Open the table, and show that.
 
         Parameters
         ----------
+        format
+            The format that the table has to have; None for any.
         **chosen
-            The arguments of `deltaberg.open_table` beside the location and the options of the store.
+            The other arguments of `deltaberg.open_table`, but for the options of the store.
         """
+        if format == "delta":
+            self.check_is_location()
         with progress(f"opening {self.location}"):
             if self.catalog is not None:
                 if chosen.pop("version", None) is not None:
@@ -49,27 +52,8 @@ class TablePlace:
                 return self.loaded_catalog().load_table(self.location, **chosen)
             from deltaberg.api import open_table
 
-            opened: DeltaTable | IcebergTable = open_table(
-                self.location, storage_options=self.storage_options, **chosen
-            )
-            return opened
-
-    def open_delta(self) -> DeltaTable:
-        """Open a Delta table, and show that."""
-        self.check_is_location()
-        with progress(f"opening {self.location}"):
-            from deltaberg.api import open_table
-
-            return open_table(self.location, "delta", storage_options=self.storage_options)
-
-    def open_iceberg(self) -> IcebergTable:
-        """Open an Iceberg table, and show that."""
-        with progress(f"opening {self.location}"):
-            if self.catalog is not None:
-                return self.loaded_catalog().load_table(self.location)
-            from deltaberg.api import open_table
-
-            return open_table(self.location, "iceberg", storage_options=self.storage_options)
+            options: Any = {"storage_options": self.storage_options, **chosen}
+            return open_table(self.location, format, **options)
 
     def loaded_catalog(self) -> Catalog:
         """Return the catalog."""

@@ -13,7 +13,7 @@ import click
 
 from deltaberg.choices import MetadataTable
 from deltaberg.cli.options import scan_options, table_command
-from deltaberg.cli.output import print_facts, print_json, print_table, progress
+from deltaberg.cli.output import print_facts, print_json, print_rows, progress
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ def files(
     with progress("planning"):
         scan = _scan(table, filter, columns)
         found = scan.files(statistics=stats)
-    rows = json_rows(found, _types_of_files(scan))
-    if not as_json:
-        print_table(found.column_names, rows)
-        return
-    for row in rows:
-        print_json(row)
+    print_rows(found.column_names, json_rows(found, _types_of_files(scan)), as_json)
 
 
 def _types_of_files(scan: Scan) -> Struct:
@@ -177,12 +172,7 @@ def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:
     columns = bound_scan(scan).output
     rest = (row for batch in batches for row in json_rows(batch, columns))
     rows = (row for some in ([] if first is None else json_rows(first, columns), rest) for row in some)
-    printed = islice(rows, most)
-    if as_json:
-        for row in printed:
-            print_json(row)
-    else:
-        print_table(scan.schema.names, printed)
+    print_rows(scan.schema.names, islice(rows, most), as_json)
     if next(rows, None) is not None:
         sys.stdout.flush()
         click.echo(f"These are the first {most} rows, and there are more; --limit N prints N of them.", err=True)
@@ -199,8 +189,4 @@ def metadata(table: DeltaTable | IcebergTable, as_json: bool, name: MetadataTabl
         raise click.UsageError("only Iceberg tables have metadata tables; try inspect, history or files")
     with progress("reading"):
         found = table.inspect(name)
-    if not as_json:
-        print_table(found.column_names, json_rows(found))
-        return
-    for row in json_rows(found):
-        print_json(row)
+    print_rows(found.column_names, json_rows(found), as_json)

@@ -16,7 +16,7 @@ from deltaberg.cli.iceberg import (
     shown_iceberg_facts,
 )
 from deltaberg.cli.options import table_command
-from deltaberg.cli.output import print_facts, print_json, print_table, progress
+from deltaberg.cli.output import print_facts, print_json, print_rows, print_table, progress
 from deltaberg.errors import VersionNotFoundError
 
 if TYPE_CHECKING:
@@ -178,12 +178,7 @@ def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) 
     from deltaberg import IcebergTable
 
     if isinstance(table, IcebergTable):
-        rows = iceberg_history(table, limit)
-        if not as_json:
-            print_table(SHOWN_HISTORY, rows)
-            return
-        for row in rows:
-            print_json(row)
+        print_rows(SHOWN_HISTORY, iceberg_history(table, limit), as_json)
         return
     with progress("reading commits"):
         commits = table.history(limit)
@@ -199,8 +194,6 @@ def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) 
         }
         for commit in commits
     ]
-    if not as_json:
-        print_table(("version", "timestamp", "operation", "operationParameters", "userName", "engineInfo"), rows)
-        return
-    for row in rows:
-        print_json({name: row[name] for name in ("version", "timestamp", "commitInfo")})
+    if as_json:
+        rows = [{name: row[name] for name in ("version", "timestamp", "commitInfo")} for row in rows]
+    print_rows(("version", "timestamp", "operation", "operationParameters", "userName", "engineInfo"), rows, as_json)

@@ -303,6 +303,12 @@ class CompactResult:
         """The size of the removed files in bytes."""
         return sum(commit.removed_bytes for commit in self.commits)
 
+    @property
+    def copied_rows(self) -> int | None:
+        """How many rows were written anew, as they were; None where nobody counted them."""
+        counts = [commit.copied_rows for commit in self.commits]
+        return sum(count for count in counts if count is not None) if None not in counts else None
+
 
 def rows_of_bins(rows: _Rows, bins: Sequence[Sized]) -> list[_Rows]:
     """Return the part of each bin of an array or a table that has the rows of all bins, one bin after the other."""

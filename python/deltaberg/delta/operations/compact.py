@@ -187,6 +187,7 @@ class _Group:
                     transaction.lose_row_ids()
                 made.parameters.update(_parameters(self._compaction.where))
                 made.metrics.update(_metrics(old, written))
+                made.rows.copied = pc.sum(written.column("record_count")).as_py() or 0
             return transaction.commit()
 
     def _write(self, rows: pa.Int64Array, options: ScanOptions, memory: int) -> pa.Table:

@@ -98,7 +98,7 @@ def _rewrite(
         A file is not there any more.
     """
     with transaction:
-        with transaction.operation("compact"):
+        with transaction.operation("compact") as made:
             source = transaction.source
             known = source.select_files(TRUE).files
             paths = pa.concat_arrays(bins)
@@ -120,6 +120,7 @@ def _rewrite(
                 lambda files, options, memory: moved.write(files, options, memory=memory),
                 lambda files: moved.note(transaction, files),
             )
+            made.rows.copied = pc.sum(new.column("record_count")).as_py() or 0
             transaction.add_entries(moved.entries(new))
             numbers = as_array(pa.concat_tables(chosen).column(FILE_NUMBER))
             transaction.pending.keeps_rows = True

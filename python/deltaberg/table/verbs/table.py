@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deltaberg.table.verbs.transaction import TableTransaction
     from deltaberg.table.write import WriteRoad
 
-__all__ = ["Table"]
+__all__ = ["Table", "operations_of"]
 
 _Own = TypeVar("_Own", bound="Table[Any, Any]")
 _Transaction = TypeVar("_Transaction", bound="TableTransaction[Any]")
@@ -157,13 +157,13 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         options = CommitOptions.of(commit)
         self._options.require_newest(self.location)
         made = self._begin(options)
-        _operations(made).transaction.row_tasks = self._row_tasks
+        operations_of(made).transaction.row_tasks = self._row_tasks
         return made
 
     def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> CommitResult:
         commit: Any = {name: arguments[name] for name in RecordedArguments.__annotations__ if name in arguments}
         with self.transaction(**commit) as transaction:
-            verb(_operations(transaction))
+            verb(operations_of(transaction))
             return transaction.commit()
 
     @takes(RecordedArguments)
@@ -184,7 +184,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         >>> table.properties
         {'owner': 'ada'}
         """
-        made: _Alteration = _operations(self.transaction(**commit)).alter(is_part=False)
+        made: _Alteration = operations_of(self.transaction(**commit)).alter(is_part=False)
         return made
 
     @takes(CompactArguments)
@@ -257,7 +257,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
         compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
         commit: Any = arguments
-        return self._compact(lambda: _operations(self.transaction(**commit)).transaction, compaction)
+        return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 
     @takes(RowArguments)
     def explain_append(
@@ -344,5 +344,6 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         return found
 
 
-def _operations(transaction: TableTransaction[Any]) -> Operations:
+def operations_of(transaction: TableTransaction[Any]) -> Operations:
+    """Return the operations that the verbs of a transaction are carried out by."""
     return transaction._operations  # noqa: SLF001 - callers must not see them
