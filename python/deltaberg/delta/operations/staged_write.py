@@ -14,51 +14,16 @@ from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.create import define_table, newest_version
-from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.write import append_rows, overwrite_rows
+from deltaberg.delta.operations.operations import DeltaOperations
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.expressions import Filter
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
-from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.new_table import NewTable
+from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write import PlannedRows, WriteSpec, WrittenRows
 
-__all__ = ["StagedWrite", "WriteRequest", "stage_write"]
-
-
-@dataclass(frozen=True)
-class WriteRequest:
-    """What a caller asks of a write.
-
-    Parameters
-    ----------
-    overwrite
-        Whether rows of the table are replaced.
-    options
-        How rows are written.
-    where, dynamic
-        Which rows are replaced; by default all.
-    needs_partitions
-        Whether ``dynamic`` is refused for tables without partitions. Otherwise it means all of their rows.
-    partition_by
-        The partition columns; None for those of the table.
-    txn, user_metadata
-        What is recorded with the commit.
-    timezone
-        The zone of timestamps without one in ``where`` and in partition values.
-    """
-
-    overwrite: bool
-    options: RowOptions
-    where: Filter | None = None
-    dynamic: bool = False
-    needs_partitions: bool = True
-    partition_by: tuple[str, ...] | None = None
-    txn: tuple[str, int] | None = None
-    user_metadata: str | None = None
-    timezone: str = "UTC"
+__all__ = ["StagedWrite", "stage_write"]
 
 
 @dataclass(frozen=True)
@@ -114,12 +79,9 @@ class StagedWrite:
             if self.clustering is not None and (base is None or base.domains.get(CLUSTERING_DOMAIN) != self.clustering):
                 transaction.set_domain(CLUSTERING_DOMAIN, self.clustering, system=True)
             # The columns are those that the write gives the table already.
-            options = replace(self.request.options, schema_mode=None)
-            _write(
-                transaction,
-                WrittenRows(self.columns, files, road),
-                replace(self.request, options=options, partition_by=None),
-            )
+            rows = replace(self.request.rows, schema_mode=None)
+            request = replace(self.request, rows=rows, partition_by=None)
+            request.carry_out(DeltaOperations(transaction), WrittenRows(self.columns, files, road))
             return transaction.commit()
 
 
@@ -138,10 +100,11 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
     if base is None:
         define_table(transaction, NewTable(columns, request.partition_by, of_rows=True), None)
         request = replace(request, partition_by=None)
-    if not (request.needs_partitions or request.partition_by or transaction.snapshot.partition_fields):
+    if not (request.partition_by or transaction.snapshot.partition_fields):
+        # All rows are those of the only partition.
         request = replace(request, dynamic=False)
     rows = PlannedRows(columns)
-    _write(transaction, rows, request)
+    request.carry_out(DeltaOperations(transaction), rows)
     table = transaction.snapshot
     return StagedWrite(
         log,
@@ -156,19 +119,4 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
 
 
 def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest) -> Transaction:
-    options = CommitOptions(txn=request.txn, user_metadata=request.user_metadata)
-    return Transaction(log, base, options, timezone=request.timezone)
-
-
-def _write(transaction: Transaction, rows: PlannedRows | WrittenRows, request: WriteRequest) -> None:
-    if request.overwrite:
-        overwrite_rows(
-            transaction,
-            rows,
-            request.options,
-            where=request.where,
-            dynamic=request.dynamic,
-            partition_by=request.partition_by,
-        )
-    else:
-        append_rows(transaction, rows, request.options, request.partition_by)
+    return Transaction(log, base, request.commit, timezone=request.timezone)

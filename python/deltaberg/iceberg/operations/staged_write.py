@@ -6,55 +6,23 @@ asks of data files. The commit makes the same changes of columns as the plan, si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from deltaberg.errors import CommitConflictError, ObjectNotFoundError
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.operations.create import check_partitioning, metadata_of
-from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
+from deltaberg.iceberg.operations.create import metadata_of
+from deltaberg.iceberg.operations.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
-from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.new_table import NewTable
-from deltaberg.table.write import PlannedRows, RowOptions, WriteSpec, WrittenRows
+from deltaberg.table.transaction.write_request import WriteRequest
+from deltaberg.table.write import PlannedRows, WriteSpec, WrittenRows
 
-__all__ = ["StagedWrite", "WriteRequest", "stage_write"]
-
-
-@dataclass(frozen=True)
-class WriteRequest:
-    """The request of a caller for a write.
-
-    Parameters
-    ----------
-    overwrite
-        Whether rows of the table are replaced: all of them.
-    options
-        How rows are written.
-    dynamic
-        Replace only the partitions that the new rows are in.
-    partition_by
-        The partitioning of a new table.
-    branch
-        The branch that gets the rows; by default the main one.
-    summary
-        What the summary of the snapshot says in addition.
-    write_properties
-        Properties of the table that are otherwise for this write.
-    """
-
-    overwrite: bool
-    options: RowOptions
-    dynamic: bool = False
-    partition_by: tuple[str, ...] | None = None
-    branch: str | None = None
-    summary: Mapping[str, str] = field(default_factory=dict)
-    write_properties: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["StagedWrite", "stage_write"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +67,7 @@ class StagedWrite:
                     file=str(self.file),
                 ) from None
         with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
-            _write(transaction, WrittenRows(self.columns, files, road), self.request)
+            self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
             return transaction.commit()
 
 
@@ -114,11 +82,9 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
         The request is not valid, or the table cannot be written to.
     """
     found = pointer.committer().load()
-    if found is not None and request.partition_by is not None:
-        check_partitioning(found.metadata, request.partition_by)
     transaction = _transaction(pointer, location, found, columns, request)
     rows = PlannedRows(columns)
-    _write(transaction, rows, request)
+    request.carry_out(IcebergOperations(transaction), rows)
     transaction.abort()
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
@@ -134,14 +100,6 @@ def _transaction(
     loaded = planned
     if loaded is None:
         loaded = committer.stage(metadata_of(NewTable(columns, request.partition_by), location))
-    options = CommitOptions(branch=request.branch, properties=request.summary)
-    transaction = Transaction(loaded, committer, options, creates=planned is None)
+    transaction = Transaction(loaded, committer, request.commit, creates=planned is None, timezone=request.timezone)
     transaction.write_properties = request.write_properties
     return transaction
-
-
-def _write(transaction: Transaction, rows: PlannedRows | WrittenRows, request: WriteRequest) -> None:
-    if request.overwrite:
-        overwrite_rows(transaction, rows, request.options, dynamic=request.dynamic)
-    else:
-        append_rows(transaction, rows, request.options)

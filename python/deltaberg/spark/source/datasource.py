@@ -134,6 +134,8 @@ class DeltaDataSource(_TableSource):
         An application and its progress: what it has recorded before is not written again.
     userMetadata
         Text that the history keeps.
+    snapshot-property.*
+        What the history says of the commit in addition.
     compression
         The codec of the data files.
     """

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import pyarrow as pa
 
-from deltaberg.api.place import place_to_write
-from deltaberg.delta.operations.create import log_of
-from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.staged_write import StagedWrite, WriteRequest, stage_write
+from deltaberg.delta.operations.staged_write import StagedWrite, stage_write
+from deltaberg.delta.place import DeltaPlace
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.options import WriteOptions
-from deltaberg.storage import parse_location
-from deltaberg.table import OpenOptions
+from deltaberg.table.transaction.write_request import WriteRequest
+from deltaberg.table.write import RowOptions
 
 __all__ = ["DeltaWriteOptions"]
 
@@ -23,43 +22,22 @@ class DeltaWriteOptions(WriteOptions):
     """The options of writing a Delta table."""
 
     format = "delta"
-    own = (
-        "mergeSchema",
-        "overwriteSchema",
-        "replaceWhere",
-        "partitionOverwriteMode",
-        "partitionBy",
-        "txnAppId",
-        "txnVersion",
-        "userMetadata",
-        "compression",
-    )
+    own = ("mergeSchema", "overwriteSchema", "replaceWhere", "compression")
+    overwrite_mode = "partitionOverwriteMode"
     others: ClassVar[Mapping[str, str]] = {
         "overwrite-mode": "use partitionOverwriteMode",
         "compression-codec": "use compression",
-        "branch": "a Delta table has no branches",
         "clusterby": "create the table by deltaberg.create_table with cluster_by, and append to it",
     }
 
-    def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedWrite:
-        """Plan the write of rows with these columns."""
-        path = self._path_to_write()
-        # It refuses a place where there is a table of the other format.
-        options = OpenOptions(storage_options=self._store)
-        root = parse_location(place_to_write(path, "delta", None, options).location)
-        request = WriteRequest(
-            overwrite,
-            RowOptions(schema_mode=self._schema_mode(overwrite), compression=self._options.get("compression")),
-            where=self._options.get("replacewhere") or None,
-            dynamic=self._chosen("partitionOverwriteMode", ("static", "dynamic")) == "dynamic",
-            needs_partitions=False,
-            partition_by=self._partition_by(),
-            txn=self._txn(),
-            user_metadata=self._options.get("usermetadata"),
-            timezone=self._timezone,
-        )
-        self._check_overwrite(overwrite, "replaceWhere", "partitionOverwriteMode")
-        return stage_write(log_of(root, options), columns, request)
+    def _request(self, request: WriteRequest) -> WriteRequest:
+        self._check_overwrite(request.overwrite, "replaceWhere")
+        mode = self._schema_mode(request.overwrite)
+        rows = RowOptions(schema_mode=mode, compression=self._options.get("compression"))
+        return replace(request, rows=rows, where=self._options.get("replacewhere") or None)
+
+    def _stage(self, place: DeltaPlace, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
+        return stage_write(place.log, columns, request)
 
     def _schema_mode(self, overwrite: bool) -> str | None:
         self._exclude("mergeSchema", "overwriteSchema")
@@ -71,9 +49,3 @@ class DeltaWriteOptions(WriteOptions):
                 )
             return "overwrite"
         return "merge" if self._flag("mergeSchema") else None
-
-    def _txn(self) -> tuple[str, int] | None:
-        name = self._options.get("txnappid")
-        if (name is None) != ("txnversion" not in self._options):
-            raise InvalidArgumentError("the options txnAppId and txnVersion need each other")
-        return None if name is None else (name, self._integer("txnVersion"))

@@ -6,7 +6,15 @@ import re
 
 from deltaberg.errors import rephrased
 
-__all__ = ["in_data_source"]
+__all__ = ["ARGUMENTS", "in_data_source"]
+
+#: What the library calls the options that say how a commit is made.
+ARGUMENTS = {
+    "branch": "the option branch",
+    "properties": "the option snapshot-property.*",
+    "txn": "the option txnAppId",
+    "user_metadata": "the option userMetadata",
+}
 
 #: What the library says, and how who uses a Data Source says it. Longer phrases come first.
 _PHRASES = tuple(
@@ -35,6 +43,7 @@ _PHRASES = tuple(
         (r"\bpartition_by\b(?!\()", 'the option "partitionBy"'),
         (r"\bpass timezone=", 'pass .option("timezone", NAME)'),
         (r'\btxn=\("([^"]*)", (\d+)\)', r'.option("txnAppId", "\1").option("txnVersion", \2)'),
+        (r"\bpass properties=", "use snapshot-property.NAME"),
         (r"\bderived=True\b", '.option("derived", "true")'),
         (r"\bpass (location_map=\{.*\})", r"read it by deltaberg.open_table(path, \1).scan().to_spark(spark)"),
         (r"\blocation_map\b(?!=)", 'the option "location-map"'),

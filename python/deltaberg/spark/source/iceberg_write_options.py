@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import pyarrow as pa
 
-from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
+from deltaberg.iceberg.operations.staged_write import StagedWrite, stage_write
+from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.spark.source.options import WriteOptions
-from deltaberg.table import OpenOptions
+from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write import RowOptions
 
 __all__ = ["IcebergWriteOptions"]
 
-_SUMMARY = "snapshot-property."
 _FORMATS = ("parquet", "orc", "avro")
 _ANY_MOVE = (
     "Spark lets no Python source move rows between tasks: repartition the frame, or use append of an IcebergTable"
@@ -36,7 +36,6 @@ _AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "delete-granularity": (("file", "partition"), "leave it out"),
 }
 _REPLACING = 'deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")'
-_ONCE = "use snapshot-property.NAME, and look for it in the summaries of the snapshots before you write again"
 #: Options of iceberg-spark that are not obeyed, and what to do instead.
 _REFUSED: Mapping[str, str] = {
     "output-spec-id": "rows go to the newest partitioning, which alter().partition_by() sets",
@@ -53,8 +52,6 @@ class IcebergWriteOptions(WriteOptions):
 
     format = "iceberg"
     own = (
-        "branch",
-        "overwrite-mode",
         "merge-schema",
         "mergeSchema",
         "write-format",
@@ -62,49 +59,30 @@ class IcebergWriteOptions(WriteOptions):
         "compression-codec",
         "compression-level",
         "compression-strategy",
-        "partitionBy",
         *_AS_IT_IS,
         *_REFUSED,
     )
+    overwrite_mode = "overwrite-mode"
     others: ClassVar[Mapping[str, str]] = {
         "overwriteschema": f"use {_REPLACING}",
         "replacewhere": 'use deltaberg.open_table(path).overwrite(frame, where="…")',
         "partitionoverwritemode": "use overwrite-mode",
         "compression": "use compression-codec",
-        "usermetadata": "use snapshot-property.NAME, which goes to the summary of the snapshot",
-        "txnappid": _ONCE,
-        "txnversion": _ONCE,
     }
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._summary = {
-            name[len(_SUMMARY) :]: text for name, text in options.items() if name.lower().startswith(_SUMMARY)
-        }
-        super().__init__({name: text for name, text in options.items() if not name.lower().startswith(_SUMMARY)})
-
-    def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedWrite:
-        """Plan the write of rows with these columns."""
-        path = self._path_to_write()
+    def _request(self, request: WriteRequest) -> WriteRequest:
         for name, (words, hint) in _AS_IT_IS.items():
             self._chosen(name, words, hint)
         for name, hint in _REFUSED.items():
             if name in self._options:
                 raise InvalidArgumentError(f'format("iceberg") does not obey the option {name}', hint=hint)
         self._exclude("merge-schema", "mergeSchema")
-        self._check_overwrite(overwrite, "overwrite-mode")
         merges = self._flag("merge-schema") or self._flag("mergeSchema")
         size = self._integer("target-file-size-bytes") if "target-file-size-bytes" in self._options else None
         rows = RowOptions("merge" if merges else None, target_file_size=size)
-        request = WriteRequest(
-            overwrite,
-            rows,
-            dynamic=self._chosen("overwrite-mode", ("static", "dynamic")) == "dynamic",
-            partition_by=self._partition_by(),
-            branch=self._options.get("branch"),
-            summary=self._summary,
-            write_properties=self._properties(),
-        )
-        place = place_to_write(path, "iceberg", None, OpenOptions(storage_options=self._store))
+        return replace(request, rows=rows, write_properties=self._properties())
+
+    def _stage(self, place: IcebergPlace, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
         try:
             return stage_write(place.pointer, place.location, columns, request)
         except SchemaError as error:

@@ -11,16 +11,22 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Expression, all_of, as_filter
 from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
-from deltaberg.table import Scan, ScanOptions, zone_of
+from deltaberg.table import OpenOptions, Scan, ScanOptions, zone_of
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write import StagedFiles
 
 __all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
 
 _SHARED = ("path", "paths", "timezone")
+#: How a commit is made, and the partitioning of a new table.
+_WRITING = ("partitionBy", "txnAppId", "txnVersion", "userMetadata", "branch")
+_PROPERTY = "snapshot-property."
 _READING = ("columns", "filter", "batchSize")
 #: The parts between commas, but for those inside of parentheses and backticks.
 _PARTS = re.compile(r"(?:`(?:[^`]|``)*`|\([^()]*\)|[^,])+")
@@ -108,9 +114,54 @@ class SourceOptions:
 class WriteOptions(SourceOptions, ABC):
     """The options of a write, and the table that they name."""
 
-    @abstractmethod
+    #: The option that has the partitions overwritten that the new rows are in.
+    overwrite_mode: ClassVar[str]
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        own = {name: text for name, text in options.items() if not name.lower().startswith(_PROPERTY)}
+        super().__init__(own)
+        self._said = {name[len(_PROPERTY) :]: text for name, text in options.items() if name not in own}
+
+    @classmethod
+    def _known(cls) -> dict[str, str]:
+        return super()._known() | {name.lower(): name for name in (*_WRITING, cls.overwrite_mode)}
+
     def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedFiles:
         """Plan the write of rows with these columns."""
+        path = self._path_to_write()
+        request = self._request(
+            WriteRequest(
+                overwrite,
+                dynamic=self._chosen(self.overwrite_mode, ("static", "dynamic")) == "dynamic",
+                partition_by=self._partition_by(),
+                commit=self._commit(),
+                timezone=self._timezone,
+            )
+        )
+        self._check_overwrite(overwrite, self.overwrite_mode)
+        options = OpenOptions(storage_options=self._store)
+        # It refuses a place where there is a table of the other format.
+        return self._stage(place_to_write(path, self.format, None, options), columns, request)
+
+    @abstractmethod
+    def _request(self, request: WriteRequest) -> WriteRequest:
+        """Return a request with what the options of the format ask for in addition."""
+
+    @abstractmethod
+    def _stage(self, place: Any, columns: pa.Schema, request: WriteRequest) -> StagedFiles:
+        """Plan the write at a place."""
+
+    def _commit(self) -> CommitOptions:
+        """Return how the commit is made; what the format does not have is refused by whoever makes it."""
+        name = self._options.get("txnappid")
+        if (name is None) != ("txnversion" not in self._options):
+            raise InvalidArgumentError("the options txnAppId and txnVersion need each other")
+        return CommitOptions(
+            txn=None if name is None else (name, self._integer("txnVersion")),
+            user_metadata=self._options.get("usermetadata"),
+            properties=self._said or None,
+            branch=self._options.get("branch"),
+        )
 
     def _path_hint(self) -> str:
         return "save(path)"

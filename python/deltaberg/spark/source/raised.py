@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from deltaberg.errors import DeltabergError
-from deltaberg.spark.source.hints import in_data_source
+from deltaberg.errors import DeltabergError, renamed
+from deltaberg.spark.source.hints import ARGUMENTS, in_data_source
 
 __all__ = ["briefly", "briefly_yielded"]
 
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 def briefly(method: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a method whose errors have no trace of the calls inside this library, unless they are not ours.
 
-    Their hints name options of the source.
+    They and their hints name options of the source.
     """
 
     @wraps(method)
@@ -49,6 +49,7 @@ def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
 
 
 def _as_shown(error: DeltabergError) -> DeltabergError:
-    """Return an error without a trace, and with a hint that names options of the source."""
+    """Return an error without a trace, which names options of the source, and so does its hint."""
+    error.message = renamed(error.message, ARGUMENTS)
     error.hint = None if error.hint is None else in_data_source(error.hint)
     return error.with_traceback(None)

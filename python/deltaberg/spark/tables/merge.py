@@ -19,12 +19,7 @@ from deltaberg.table.rewrite import MergeBuilder
 
 __all__ = ["DeltaMergeBuilder"]
 
-_METRICS = {
-    "num_affected_rows": ("numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsInserted"),
-    "num_updated_rows": ("numTargetRowsUpdated",),
-    "num_deleted_rows": ("numTargetRowsDeleted",),
-    "num_inserted_rows": ("numTargetRowsInserted",),
-}
+_COLUMNS = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 
 @public
@@ -114,9 +109,10 @@ class DeltaMergeBuilder:
             when = None if condition is None else named(condition)
             new = [] if values is None else [{column: named(text) for column, text in values.items()}]
             getattr(merge, name)(*new, when)
-        metrics = merge.execute().metrics
-        row = tuple(sum(metrics.get(name, 0) for name in names) for names in _METRICS.values())
-        return self._facts.session.createDataFrame([row], ", ".join(f"{name} bigint" for name in _METRICS))
+        done = merge.execute()
+        numbers = [count or 0 for count in (done.updated_rows, done.deleted_rows, done.inserted_rows)]
+        row = (sum(numbers), *numbers)
+        return self._facts.session.createDataFrame([row], ", ".join(f"{name} bigint" for name in _COLUMNS))
 
     def _add(self, name: str, condition: Any, values: dict[str, str] | None = None) -> DeltaMergeBuilder:
         text = None if condition is None else column_text(condition, self._facts, self._of_source)

@@ -1,0 +1,54 @@
+"""What a caller asks of a write that is planned in one process and committed by another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.expressions import Filter
+from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.write import RowOptions
+
+__all__ = ["WriteRequest"]
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """What a caller asks of a write. It pickles.
+
+    Parameters
+    ----------
+    overwrite
+        Whether rows of the table are replaced.
+    rows
+        How rows are written.
+    where, dynamic
+        Which rows are replaced; by default all.
+    partition_by
+        The partitioning; None for that of the table.
+    commit
+        How the commit is made.
+    timezone
+        The zone of timestamps without one in ``where`` and in partition values.
+    write_properties
+        Properties of an Iceberg table that are otherwise for this write.
+    """
+
+    overwrite: bool
+    rows: RowOptions = field(default_factory=RowOptions)
+    where: Filter | None = None
+    dynamic: bool = False
+    partition_by: tuple[str, ...] | None = None
+    commit: CommitOptions = field(default_factory=CommitOptions)
+    timezone: str = "UTC"
+    write_properties: Mapping[str, str] = field(default_factory=dict)
+
+    def carry_out(self, run: Operations, data: Any) -> None:
+        """Write rows as an operation of a transaction."""
+        if self.overwrite:
+            where, dynamic = self.where, self.dynamic
+            run.overwrite(data, self.rows, where=where, dynamic=dynamic, check=True, partition_by=self.partition_by)
+        else:
+            run.append(data, self.rows, self.partition_by)
