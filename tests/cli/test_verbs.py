@@ -131,6 +131,26 @@ def test_options_of_the_other_format_are_refused_by_name(
     assert open_table(places[format]).scan().to_arrow() == before
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cluster-by", "id"], "deltaberg: --cluster-by applies only to Delta tables; this is an Iceberg table"),
+        (["--name", "orders"], "deltaberg: --name applies only to Delta tables; this is an Iceberg table"),
+    ],
+)
+def test_a_creation_refuses_options_by_name(tmp_path: Path, options: list[str], message: str) -> None:
+    ended = call("create", tmp_path / "t", "--column", "id bigint", "--table-format", "iceberg", *options)
+    assert (ended.exit_code, ended.stdout, (tmp_path / "t").exists()) == (2, "", False)
+    assert ended.stderr.startswith(message)
+
+
+@pytest.mark.parametrize("others", [["--where", "id = 1"], ["--dynamic"]])
+def test_columns_are_replaced_with_all_rows(places: dict[str, str], others: list[str]) -> None:
+    ended = call("overwrite", places["delta"], places["rows"], "--replace-schema", *others)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"{others[0]} and --replace-schema exclude each other" in ended.stderr
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_every_verb_says_how_many_rows_it_changed(places: dict[str, str], format: str) -> None:
     expected = [("append", 1, 0, 0), ("update", 0, 2, 0), ("delete", 0, 0, 2), ("upsert", 1, 0, 0), ("merge", 0, 1, 0)]

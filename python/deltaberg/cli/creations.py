@@ -56,16 +56,14 @@ def create(
         raise click.UsageError("pass either --column or --like")
     schema = columns_of(columns) if like is None else open_row_files([like], files_format).reader.schema
     options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by", "sort_by")}
-    where: dict[str, Any] = {"storage_options": place.storage_options}
-    if place.catalog is not None:
-        where = {"catalog": place.loaded_catalog()}
-        arguments["format"] = "iceberg"
+    if arguments.setdefault("format", "delta" if place.catalog is None else "iceberg") == "delta":
+        place.check_is_location()
+    catalog = None if place.catalog is None else place.loaded_catalog()
+    where = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
     with progress(f"creating {place.location}"):
         from deltaberg import IcebergTable, create_table
 
-        made: DeltaTable | IcebergTable = create_table(
-            place.location, schema, **{"format": "delta"} | arguments, **options, **where
-        )
+        made: DeltaTable | IcebergTable = create_table(place.location, schema, **arguments, **options, **where)
     number = "format_version" if isinstance(made, IcebergTable) else "version"
     print_done(made.location, {number: getattr(made, number)}, as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +12,10 @@ import click
 from deltaberg.cli.endings import TRACEBACK
 from deltaberg.cli.place import TablePlace
 
-__all__ = ["pairs", "place_options", "scan_options", "table_command"]
+__all__ = ["filter_option", "pairs", "place_options", "scan_options", "table_command"]
+
+# Commas separate names, except inside backticks.
+_NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 
 def pairs(_context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
@@ -109,9 +113,19 @@ def table_command(function: Callable[..., None]) -> click.Command:
     return click.command(function.__name__)(command)
 
 
+def _names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
+    names = None if text is None else [name.strip() for name in _NAME.findall(text) if name.strip()]
+    if names == []:
+        raise click.BadParameter("no columns are named", param_hint="--columns")
+    return names
+
+
+def filter_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that filters rows."""
+    return click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")(function)
+
+
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that describe a scan."""
-    filtered = click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")(
-        function
-    )
-    return click.option("--columns", "-c", metavar="NAMES", help="Only these columns, separated by commas.")(filtered)
+    """Add the options that describe a scan, as the arguments of `scan`."""
+    text = "Only these columns, separated by commas."
+    return click.option("--columns", "-c", callback=_names, metavar="NAMES", help=text)(filter_option(function))

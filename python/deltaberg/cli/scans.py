@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deltaberg.choices import MetadataTable
-from deltaberg.cli.options import scan_options, table_command
+from deltaberg.cli.options import filter_option, scan_options, table_command
 from deltaberg.cli.output import print_facts, print_json, print_rows, progress
 from deltaberg.whole_numbers import whole_number
 
@@ -22,32 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["changes", "count", "files", "head", "metadata", "plan"]
 
-# Commas separate names, except inside backticks.
-_NAME = re.compile("(?:`[^`]*`|[^,`])+")
-
-
-def _scan(table: DeltaTable | IcebergTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
-    return table.scan(filter, _names(columns), limit)
-
-
-def _names(columns: str | None) -> list[str] | None:
-    names = None if columns is None else [name.strip() for name in _NAME.findall(columns) if name.strip()]
-    if names == []:
-        raise click.BadParameter("no columns are named", param_hint="--columns")
-    return names
-
 
 @table_command
 @scan_options
 @click.option("--stats", is_flag=True, help="Add the recorded bounds and null counts of the columns.")
-def files(
-    table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, stats: bool
-) -> None:
+def files(table: DeltaTable | IcebergTable, as_json: bool, stats: bool, **which: Any) -> None:
     """List the live data files that a scan reads."""
     from deltaberg.cli.values import json_rows
 
     with progress("planning"):
-        scan = _scan(table, filter, columns)
+        scan = table.scan(**which)
         found = scan.files(statistics=stats)
     print_rows(found.column_names, json_rows(found, _types_of_files(scan)), as_json)
 
@@ -74,10 +57,10 @@ def _types_of_files(scan: Scan) -> Struct:
 
 @table_command
 @scan_options
-def plan(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None) -> None:
+def plan(table: DeltaTable | IcebergTable, as_json: bool, **which: Any) -> None:
     """Explain what a scan reads, and why."""
     with progress("planning"):
-        explained = _scan(table, filter, columns).explanation()
+        explained = table.scan(**which).explanation()
     if as_json:
         steps = [{"step": step.name, "files": step.files, "bytes": step.size} for step in explained.steps]
         print_json({**asdict(explained), "steps": steps})
@@ -86,7 +69,7 @@ def plan(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, co
 
 
 @table_command
-@click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")
+@filter_option
 def count(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None) -> None:
     """Count the rows, by metadata where that is exact."""
     with progress("counting"):
@@ -118,12 +101,11 @@ def _limited(default: int | None, note: str) -> Callable[[Callable[..., None]], 
 def changes(
     table: DeltaTable | IcebergTable,
     as_json: bool,
-    filter: str | None,
-    columns: str | None,
     limit: int | None,
     start: str | None,
     end: str | None,
     derived: bool,
+    **which: Any,
 ) -> None:
     """Print the rows that changed between two versions or snapshots."""
     from deltaberg import IcebergTable as Iceberg
@@ -133,11 +115,11 @@ def changes(
     if isinstance(table, Iceberg):
         if derived:
             raise click.BadParameter("it applies only to Delta tables", param_hint="--derived")
-        scan = table.changes(_snapshot(start, "--from"), _snapshot(end, "--to"), filter, _names(columns), read)
+        scan = table.changes(_snapshot(start, "--from"), _snapshot(end, "--to"), limit=read, **which)
     else:
         first = 0 if start is None else _moment(start)
         last = None if end is None else _moment(end)
-        scan = table.changes(first, last, filter, _names(columns), read, derived=derived)
+        scan = table.changes(first, last, limit=read, derived=derived, **which)
     _print_rows(scan, as_json, _FIRST_ROWS if limit is None else None)
 
 
@@ -156,9 +138,9 @@ def _moment(text: str) -> int | str:
 @table_command
 @scan_options
 @_limited(_FIRST_ROWS, str(_FIRST_ROWS))
-def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
+def head(table: DeltaTable | IcebergTable, as_json: bool, **which: Any) -> None:
     """Print the first rows."""
-    _print_rows(_scan(table, filter, columns, limit), as_json)
+    _print_rows(table.scan(**which), as_json)
 
 
 def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:

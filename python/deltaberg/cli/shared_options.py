@@ -1,25 +1,22 @@
 """The options that are arguments of the library, each declared once.
 
 A command names the arguments that it takes, by a typed dictionary of the library or one by one, and has an option for
-each of them that can be said in a command line. It passes on those that were given. What a table does not have is
-refused by the library, whose sentences then name the option.
+each of them that can be said in a command line. It passes on those that were given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import click
 
 from deltaberg.cli.options import pairs
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, renamed
 from deltaberg import choices
 from deltaberg.table.verbs import arguments
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["given_arguments", "in_words_of_options", "options_of"]
+__all__ = ["given_arguments", "options_of"]
 
 
 class _Spelling(NamedTuple):
@@ -102,15 +99,3 @@ def given_arguments(names: Iterable[str], options: dict[str, Any]) -> dict[str, 
     """Take the arguments out of the options of a command, without those that were not given."""
     found = {name: options.pop(name) for name in _taken(names)}
     return {name: value for name, value in found.items() if value not in (None, False, {})}
-
-
-@contextmanager
-def in_words_of_options(names: Iterable[str]) -> Iterator[None]:
-    """Have errors about arguments name the options that gave them, and end as wrong options do."""
-    try:
-        yield
-    except (InvalidArgumentError, UnsupportedFeatureError) as error:
-        message = renamed(error.message, {name: _SPELLINGS[name].names[0] for name in _taken(names)})
-        if message == error.message:
-            raise
-        raise InvalidArgumentError(message, hint=error.hint, table=error.context.get("table")) from error

@@ -13,6 +13,7 @@ from deltaberg.cli.output import row_progress
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
 from deltaberg.cli.row_files import FORMATS, open_row_files
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, renamed
 
 __all__ = ["format_option", "verb", "write_command"]
 
@@ -41,6 +42,17 @@ class _WriteCommand(click.Command):
         *own, of_help = super().get_params(ctx)
         return [*own, *self._options, of_help]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Where the library refuses an argument, the error names the option instead."""
+        try:
+            return super().invoke(ctx)
+        except (InvalidArgumentError, UnsupportedFeatureError) as error:
+            options = {one.name or "": one.opts[0] for one in self.get_params(ctx) if isinstance(one, click.Option)}
+            message = renamed(error.message, options)
+            if message == error.message:
+                raise
+            raise InvalidArgumentError(message, hint=error.hint, table=error.context.get("table")) from error
+
 
 def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command]:
     """Turn a function of the place of a table, ``as_json`` and the command's own options into a command.
@@ -59,11 +71,9 @@ def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command
             if not shared:
                 function(place=place, **options)
                 return
-            from deltaberg.cli.shared_options import given_arguments, in_words_of_options
+            from deltaberg.cli.shared_options import given_arguments
 
-            arguments = given_arguments(shared, options)
-            with in_words_of_options(shared):
-                function(place=place, arguments=arguments, **options)
+            function(place=place, arguments=given_arguments(shared, options), **options)
 
         name = function.__name__.replace("_", "-")
         return click.command(name, cls=_WriteCommand, shared=shared)(place_options(command))

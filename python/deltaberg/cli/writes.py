@@ -52,6 +52,7 @@ def overwrite(
 ) -> CommitResult:
     """Replace rows of a table by those of files, as one commit."""
     _exclude(("--merge-schema", arguments.get("schema_mode")), ("--replace-schema", replace_schema))
+    _exclude(("--where", which["where"]), ("--dynamic", which["dynamic"]), ("--replace-schema", replace_schema))
     if replace_schema:
         arguments["schema_mode"] = "overwrite"
     return table.overwrite(rows, check=not no_check, partition_by=list(partition_by) or None, **which, **arguments)
