@@ -51,7 +51,8 @@ class _WriteCommand(click.Command):
             message = renamed(error.message, options)
             if message == error.message:
                 raise
-            raise InvalidArgumentError(message, hint=error.hint, table=error.context.get("table")) from error
+            facts = {name: fact for name, fact in error.context.items() if name != "feature"}
+            raise InvalidArgumentError(message, hint=error.hint, **facts) from error
 
 
 def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -86,7 +87,7 @@ def verb(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Turn a function of an open table, the library's arguments and the command's own options into a command.
 
-    The command prints the result that the function returns, unless it returns None.
+    The command prints what the function returns: the result of a commit, or what a dry run found.
 
     Parameters
     ----------
