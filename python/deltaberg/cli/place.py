@@ -52,8 +52,8 @@ class TablePlace:
                 return self.loaded_catalog().load_table(self.location, **chosen)
             from deltaberg.api import open_table
 
-            options: Any = {"storage_options": self.storage_options, **chosen}
-            return open_table(self.location, format, **options)
+            options: Any = {"format": format, "storage_options": self.storage_options, **chosen}
+            return open_table(self.location, **options)
 
     def loaded_catalog(self) -> Catalog:
         """Return the catalog."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, get_args
 
 import click
 
-from deltaberg.cli.options import pairs
 from deltaberg import choices
+from deltaberg.cli.options import pairs
 from deltaberg.table.verbs import arguments
 from deltaberg.whole_numbers import whole_number
 
