@@ -259,7 +259,7 @@ def test_if_a_table_exists(place: Place) -> None:
     assert caught.value.hint == 'pass if_exists="ignore" or if_exists="replace"'
     kept = place.create(_WIDE, if_exists="ignore")
     assert (kept.schema.names, kept.scan().count()) == (["id"], 1)
-    with pytest.raises(InvalidArgumentError, match="if_exists must be one of error, ignore, replace, not 'drop'"):
+    with pytest.raises(InvalidArgumentError, match="if_exists must be 'error', 'ignore' or 'replace', not 'drop'"):
         place.create(_WIDE, if_exists="drop")
     assert place.ids() == [1]
     new = place.create(_WIDE, if_exists="replace", partition_by="p", description="new")

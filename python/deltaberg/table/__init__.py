@@ -5,7 +5,6 @@ from __future__ import annotations
 from deltaberg.table.arguments import (
     AUTO,
     Instant,
-    check_if_exists,
     checked_choice,
     checked_flag,
     checked_integer,
@@ -61,7 +60,6 @@ __all__ = [
     "ScanMetrics",
     "ScanOptions",
     "ScanSource",
-    "check_if_exists",
     "checked_choice",
     "checked_flag",
     "checked_integer",

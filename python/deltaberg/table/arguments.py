@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from deltaberg.choices import IfExists
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import parse_timestamp
 from deltaberg.lossless_json import has_lone_surrogate
@@ -19,7 +18,6 @@ from deltaberg.storage import LocationMap, StoreOptions
 __all__ = [
     "AUTO",
     "Instant",
-    "check_if_exists",
     "checked_choice",
     "checked_flag",
     "checked_integer",
@@ -213,13 +211,6 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
         *first, last = map(repr, choices)
         raise InvalidArgumentError(f"{name} must be {', '.join(first)} or {last}, not {value!r:.200}", hint=hint)
     return value
-
-
-def check_if_exists(value: object) -> None:
-    """Refuse what does not say what becomes of a table that is there already."""
-    known = get_args(IfExists)
-    if not isinstance(value, str) or value not in known:
-        raise InvalidArgumentError(f"if_exists must be one of {', '.join(known)}, not {value!r:.200}")
 
 
 def checked_flag(name: str, value: Any) -> bool:

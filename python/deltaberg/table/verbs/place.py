@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
-from deltaberg.choices import Mode
+from deltaberg.choices import IfExists, Mode
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
-from deltaberg.table.arguments import check_if_exists, checked_choice, checked_flag
+from deltaberg.table.arguments import checked_choice, checked_flag
 from deltaberg.table.commit import CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
@@ -100,7 +100,9 @@ class Place(ABC, Generic[_Table, _Run]):
         SchemaError, InvalidArgumentError, UnsupportedFeatureError
             The table is not valid, or needs what is not written.
         """
-        check_if_exists(if_exists)
+        checked_choice(
+            "if_exists", if_exists, get_args(IfExists), "leave it out to have a table that is there reported"
+        )
         options = self.commit_options(new, commit)
         if options.branch is not None:
             raise InvalidArgumentError(
