@@ -71,9 +71,13 @@ def test_how_files_are_written(tmp_path: Path, name: str, in_transaction: bool) 
         (
             lambda table: table.merge(_ROWS, _ON, commit_properties=1).when_matched_delete().execute(),
             "commit_properties is of the type int",
-            "txn",
+            "CommitProperties",
         ),
-        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "commit_properties is of the type int", "txn"),
+        (
+            lambda table: table.upsert(_ROWS, "id", commit_properties=1),
+            "commit_properties is of the type int",
+            "CommitProperties",
+        ),
     ],
 )
 def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], object], message: str, hint: str) -> None:
@@ -100,7 +104,11 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
             "no argument overwrite_filter",
             "check=False",
         ),
-        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "commit_properties applies only", "properties="),
+        (
+            lambda table: table.upsert(_ROWS, "id", commit_properties=1),
+            "commit_properties is of the type int",
+            "CommitProperties",
+        ),
         (lambda table: table.append(_ROWS, txn=("a", 1)), "txn applies only to Delta tables", "properties="),
     ],
 )
