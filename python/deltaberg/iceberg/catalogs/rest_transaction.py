@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels
@@ -18,9 +18,13 @@ from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, RestDoor, key_of
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
-from deltaberg.signatures import public
+from deltaberg.signatures import public, takes
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.table import CommitPolicy, CommitResult, Fate, checked_policy, commit_change
+from deltaberg.table.verbs.arguments import RecordedArguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["CatalogTransaction"]
 
@@ -177,21 +181,24 @@ class CatalogTransaction:
         #: What the commit did, by the levels of the names of the tables; empty before it.
         self.results: dict[Levels, CommitResult] = {}
 
-    def table(
-        self, identifier: Identifier, *, branch: str | None = None, properties: Mapping[str, str] | None = None
-    ) -> IcebergTransaction:
+    @takes(RecordedArguments)
+    def table(self, identifier: Identifier, **commit: Unpack[RecordedArguments]) -> IcebergTransaction:
         """Return the transaction of a table, which becomes a part of the commit. See `SeveralTables.table`."""
         self._check_open()
         levels = identifier_levels(identifier)
+        if commit.get("policy") is not None:
+            raise InvalidArgumentError(
+                "policy is about the commit of all tables", hint="pass policy= to transaction() of the catalog"
+            )
         if levels in self._members:
-            if branch is not None or properties is not None:
+            if any(value is not None for value in commit.values()):
                 raise InvalidArgumentError(
                     "the table is a part of the transaction already",
-                    hint="name its branch and properties the first time",
+                    hint=f"pass {', '.join(f'{name}=' for name in commit)} the first time",
                     table=".".join(levels),
                 )
             return self._members[levels]
-        member = self._catalog.load_table(levels).transaction(branch=branch, properties=properties)
+        member = self._catalog.load_table(levels).transaction(**commit)
         pending_of(member).is_member = True
         return self._members.setdefault(levels, member)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from deltaberg.iceberg.catalogs.names import Identifier, Levels
 from deltaberg.iceberg.table_transaction import IcebergTransaction
+from deltaberg.signatures import takes
 from deltaberg.table import CommitResult
+from deltaberg.table.verbs.arguments import RecordedArguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["SeveralTables"]
 
@@ -18,22 +22,21 @@ _Own = TypeVar("_Own", bound="SeveralTables")
 class SeveralTables(Protocol):
     """A transaction of several tables of a catalog. `Catalog.transaction` returns one."""
 
-    def table(
-        self, identifier: Identifier, *, branch: str | None = None, properties: Mapping[str, str] | None = None
-    ) -> IcebergTransaction:
+    @takes(RecordedArguments)
+    def table(self, identifier: Identifier, **commit: Unpack[RecordedArguments]) -> IcebergTransaction:
         """Return the transaction of a table, whose operations become a part of the commit.
 
         Parameters
         ----------
         identifier
             The table. If it is named again, the transaction is the same one.
-        branch, properties
-            As for `IcebergTable.transaction`.
+        **commit
+            As for `IcebergTable.transaction`, but for the policy, which is that of the commit of all tables.
 
         Raises
         ------
         InvalidArgumentError
-            If the transaction has ended, or the table is named again with a branch or properties.
+            If the transaction has ended, or the table is named again with arguments.
         """
         ...
 
