@@ -40,12 +40,13 @@ __all__ = [
 #: What is said of a commit, which a transaction is told when it begins.
 OF_COMMITS = frozenset(RecordedArguments.__annotations__)
 #: Arguments that one format alone has.
-OF_DELTA = frozenset({"txn", "user_metadata", "commit_properties", "post_commithook_properties"})
+OF_DELTA = frozenset({"txn", "user_metadata", "post_commithook_properties"})
 OF_ICEBERG = frozenset({"branch"})
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 _NEEDED: dict[str, dict[str, Any]] = {
     "append": {"data": pa.table({"id": [5], "p": ["a"]})},
+    "explain_append": {"data": pa.table({"id": [5], "p": ["a"]})},
     "overwrite": {"data": pa.table({"id": [5], "p": ["a"]})},
     "delete": {"where": "id = 5"},
     "update": {"set": {"id": "id"}},
