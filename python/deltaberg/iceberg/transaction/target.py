@@ -69,9 +69,13 @@ class SnapshotTarget:
         branch = MAIN if given is None else given
         wanted = kept.pop(WAP_BRANCH, None)
         if wanted is not None:
-            if not wanted or WAP_ID in kept or given not in (None, wanted):
+            if given not in (None, wanted):
                 raise InvalidArgumentError(
-                    f"{WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID} or another branch",
+                    f"{WAP_BRANCH} is {wanted!r}, but the branch is {given!r}", hint="choose one place for the new rows"
+                )
+            if not wanted or WAP_ID in kept:
+                raise InvalidArgumentError(
+                    f"{WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID}",
                     hint="choose one place for the new rows",
                 )
             branch = wanted
