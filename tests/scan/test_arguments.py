@@ -123,6 +123,7 @@ def test_every_keyword_of_opening_is_an_option(function: Callable[..., Any]) -> 
     known = {option.name: option.default for option in fields(OpenOptions)}
     parameters = inspect.signature(function).parameters.values()
     keywords = {found.name: found.default for found in parameters if found.kind is found.KEYWORD_ONLY}
+    keywords |= {name: known.get(name) for name in getattr(function, "__takes__", ())}
     assert keywords
     assert keywords == {name: known[name] for name in keywords}
 

@@ -80,7 +80,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
 
     def _repr_html_(self) -> str:
         """Return the state and the columns, for notebooks. Nothing is read."""
-        facts = (repr(self), self._source.description)
+        kind = type(self).__name__.removesuffix("Table")
+        facts = (f"{kind} table {self.location}", self._source.description)
         return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
 
     @takes(ScanExecution)
