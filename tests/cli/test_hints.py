@@ -43,7 +43,7 @@ _UNREACHED = {
 #: property of a catalog, and transactions and the rows of a DataFrame, which no command has.
 _SAID_SO = (
     *("--location-map", "--txn", "-o ", "alter TABLE set", "in Python", "use Python", "set X=python"),
-    *("pass X=X to allow it", "frame.toArrow()", "to transaction() of the table"),
+    *("pass X=X to allow it", "frame.toArrow()", "to transaction() of the"),
 )
 
 

@@ -95,7 +95,9 @@ def _given(command: str, format: str, names: set[str]) -> list[str]:
 @pytest.mark.parametrize("command", _VERBS)
 def test_every_option_of_the_format_is_taken(places: dict[str, str], command: str, format: str) -> None:
     others = _ONLY[format].keys()
-    given = _given(command, format, _taken(command) - _OBJECTS - others)
+    # No snapshot is made by changes of columns, whose summary could hold properties.
+    refused = {"properties"} if (command, format) == ("alter", "iceberg") else set()
+    given = _given(command, format, _taken(command) - _OBJECTS - others - refused)
     words = [word.format(**places) for word in _VERBS[command][1]]
     (done,) = json_lines(command, places[format], *words, *given)
     table = open_table(places[format])
@@ -104,7 +106,6 @@ def test_every_option_of_the_format_is_taken(places: dict[str, str], command: st
         assert (done["commits"], table.scan().count()) == (0, 1)
         return
     said: Any = table.snapshots[-1].summary if isinstance(table, IcebergTable) else table.history(1)[0].info
-    # Columns are metadata, of which a snapshot of an Iceberg table says nothing.
     assert (said.get("load") == "nightly") is not (command == "alter" and format == "iceberg")
     if command in ("append", "overwrite", "update", "upsert", "merge"):
         files = table.scan().files()["file_path"].to_pylist()
@@ -113,7 +114,13 @@ def test_every_option_of_the_format_is_taken(places: dict[str, str], command: st
 
 @pytest.mark.parametrize(
     ("command", "format", "name"),
-    [(command, kind, name) for command in _VERBS for kind, names in _ONLY.items() for name in names],
+    [
+        (command, kind, name)
+        for command in _VERBS
+        for kind, names in _ONLY.items()
+        for name in names
+        if name in _taken(command)
+    ],
 )
 def test_options_of_the_other_format_are_refused_by_name(
     places: dict[str, str], command: str, format: str, name: str

@@ -44,8 +44,10 @@ def _number(text: str) -> int:
 
 def _set_current(to: Any, word: str) -> object:
     """Take the number of a snapshot, or the name of a reference, which can be made of digits, too."""
+    from deltaberg.iceberg.operations.alter import altered_metadata
+
     number = whole_number(word, 0)
-    if number is not None and word not in to.metadata.all_refs:
+    if number is not None and word not in altered_metadata(to).all_refs:
         return to.set_current_snapshot(number)
     return to.set_current_snapshot(ref=word)
 
@@ -171,14 +173,18 @@ def _outcome(table: Any, alteration: Any) -> dict[str, Any]:
     from deltaberg import IcebergTable
 
     if isinstance(table, IcebergTable):
-        after = alteration.metadata
+        from deltaberg.iceberg.operations.alter import altered_metadata
+
+        metadata = altered_metadata(alteration)
         return {
-            "format_version": after.format_version,
-            "columns": [f"{field.name} {field.type}" for field in after.current_schema.struct],
-            "properties": dict(sorted(after.properties.items())),
-            "refs": sorted(after.all_refs),
+            "format_version": metadata.format_version,
+            "columns": [f"{field.name} {field.type}" for field in metadata.current_schema.struct],
+            "properties": dict(sorted(metadata.properties.items())),
+            "refs": sorted(metadata.all_refs),
         }
-    after = alteration.snapshot
+    from deltaberg.delta.operations.alter import altered_snapshot
+
+    after = altered_snapshot(alteration)
     return {
         "version": table.version,
         "columns": [f"{field.name} {field.type}" for field in after.schema],

@@ -56,7 +56,7 @@ _PHRASES = tuple(
         (r", or call overwrite\(\) of the table with check=False", ""),
         (r", or build conditions with col\(\)", ""),
         ("pass unsafe_single_writer=True", "pass --unsafe-single-writer"),
-        (r"\bpass properties=", "pass --commit-property KEY=VALUE"),
+        (r"\bpass (?:commit_)?properties=", "pass --commit-property KEY=VALUE"),
         (r"ask deltaberg\.find_commit", "in Python, ask deltaberg.find_commit"),
         # Changes of the table itself
         (r'alter\(\)\.set\(\{"([^"]+)": "([^"]+)"\}\)(?:\.commit\(\))?', r"deltaberg alter TABLE set \1=\2"),
@@ -65,7 +65,11 @@ _PHRASES = tuple(
         (r'with alter\(\)\.rename\("([^"]+)", new_name\)', r"with deltaberg alter TABLE rename \1 NEW_NAME"),
         (r"alter\(\)\.create_branch\(name\)", "deltaberg alter TABLE create-branch NAME"),
         (r"alter\(\)\.partition_by\(\)", "deltaberg alter TABLE partition-by"),
-        (r"change the partitioning with alter\(\)", "change it with deltaberg alter TABLE partition-by"),
+        (r"change (?:it|the partitioning) with alter\(\)", "change it with deltaberg alter TABLE partition-by"),
+        (
+            r"set properties of the table by alter\(\)\.set\(\), or pass properties= to what changes rows",
+            "set properties of the table by deltaberg alter TABLE set KEY=VALUE",
+        ),
         (r"identifier fields by alter\(\)", "identifier fields by deltaberg alter TABLE identify-by NAME"),
         (r"drop it first: alter", "drop it first, in Python: alter"),
         (r"cherrypick_snapshot\(snapshot_id\)", "deltaberg cherry-pick TABLE SNAPSHOT_ID"),
