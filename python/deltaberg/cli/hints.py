@@ -66,10 +66,7 @@ _PHRASES = tuple(
         (r"alter\(\)\.create_branch\(name\)", "deltaberg alter TABLE create-branch NAME"),
         (r"alter\(\)\.partition_by\(\)", "deltaberg alter TABLE partition-by"),
         (r"change (?:it|the partitioning) with alter\(\)", "change it with deltaberg alter TABLE partition-by"),
-        (
-            r"set properties of the table by alter\(\)\.set\(\), or pass properties= to what changes rows",
-            "set properties of the table by deltaberg alter TABLE set KEY=VALUE",
-        ),
+        (r"\bby alter\(\)\.set\(\)", "by deltaberg alter TABLE set KEY=VALUE"),
         (r"identifier fields by alter\(\)", "identifier fields by deltaberg alter TABLE identify-by NAME"),
         (r"drop it first: alter", "drop it first, in Python: alter"),
         (r"cherrypick_snapshot\(snapshot_id\)", "deltaberg cherry-pick TABLE SNAPSHOT_ID"),
