@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col
-from deltaberg.expressions import Expression, as_expression, as_filter, bind, evaluate
+from deltaberg.expressions import Value, as_filter, bind, evaluate
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 
 pytestmark = pytest.mark.one_backend
@@ -33,7 +33,7 @@ _COLUMNS: list[tuple[DataType, list[Any], list[float]]] = [
 ]
 
 
-def _rows(found: Expression, columns: Struct, batch: pa.RecordBatch) -> list[bool]:
+def _rows(found: Value, columns: Struct, batch: pa.RecordBatch) -> list[bool]:
     kept = evaluate(bind(found, columns), lambda path: batch[path[0].name], batch.num_rows)
     rows: list[bool] = kept.fill_null(fill_value=False).to_pylist()
     return rows
@@ -63,6 +63,6 @@ def test_floats_of_python_find_decimals() -> None:
     columns = Struct((Field("x", Decimal(10, 2)),))
     batch = pa.record_batch({"x": pa.array([PyDecimal("0.10"), PyDecimal("0.11")])})
     for condition in (col("x") == 0.1, [("x", "=", 0.1)], "x = 1e-1"):
-        assert _rows(as_expression(condition), columns, batch) == [True, False]
+        assert _rows(as_filter(condition), columns, batch) == [True, False]
     # Decimals are compared exactly.
-    assert _rows(as_expression("x = 0.1000000000000000055"), columns, batch) == [False, False]
+    assert _rows(as_filter("x = 0.1000000000000000055"), columns, batch) == [False, False]

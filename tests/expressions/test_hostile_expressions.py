@@ -24,8 +24,8 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import as_filter, bind, bind_condition, bind_value
 from deltaberg.expressions.values import by_row
-from deltaberg.expressions.values.functions import FUNCTIONS
 from deltaberg.expressions.values.functions import text as functions_of_text
+from deltaberg.expressions.values.functions.known import FUNCTIONS
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
 
 pytestmark = pytest.mark.one_backend

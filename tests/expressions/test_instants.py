@@ -74,6 +74,9 @@ def test_what_is_taken(builder: DeltaBuilder, text: str) -> None:
         open_table(builder.root, timestamp=instant - dt.timedelta(seconds=1))
 
 
+_TAKEN_BY_SPARK = ("0000-01-01", "2020-01-03 01", "2020-01-03 01:02:03.", "2020-01-03 01:02:03.1234567890")
+
+
 @pytest.mark.parametrize("text", _REFUSED)
 def test_what_is_not(builder: DeltaBuilder, text: str) -> None:
     builder.create(pa.schema([("at", pa.timestamp("us", "UTC")), ("day", pa.date32())]))
@@ -81,7 +84,11 @@ def test_what_is_not(builder: DeltaBuilder, text: str) -> None:
     with pytest.raises(InvalidArgumentError):
         open_table(builder.root, timestamp=text)
     for condition in ([("at", "=", text)], [("day", "=", text)], f"at = TIMESTAMP '{text}'", f"day = DATE '{text}'"):
-        with pytest.raises(ExpressionError):
+        # Spark takes more texts than what names a version, and of a date what stands before a time.
+        if text in _TAKEN_BY_SPARK or ("day" in str(condition) and text.startswith("2020-01-03 ")):
+            assert table.scan(condition).count() == 0
+            continue
+        with pytest.raises(ExpressionError, match="cannot be compared"):
             table.scan(condition)
 
 
@@ -109,10 +116,12 @@ def test_edges(builder: DeltaBuilder, condition: str, kept: list[int]) -> None:
     assert [one.day for one in found] == kept
 
 
-def test_a_date_that_a_zone_leads_out_of_is_refused(builder: DeltaBuilder) -> None:
-    builder.create(pa.schema([("day", pa.date32())]))
-    with pytest.raises(ExpressionError, match="years 1 to 9999"):
-        open_table(builder.root).scan("day > TIMESTAMP '0001-01-01 00:00:00+14:00'")
+def test_a_zone_leads_out_of_the_years_of_python(builder: DeltaBuilder) -> None:
+    rows = pa.table({"day": pa.array([dt.date(1, 1, 1), None], pa.date32())})
+    builder.create(rows.schema, builder.add(rows))
+    scan = open_table(builder.root).scan("day > TIMESTAMP '0001-01-01 00:00:00+14:00'")
+    assert scan.to_arrow()["day"].to_pylist() == [dt.date(1, 1, 1)]
+    assert "'0001-01-01'" in repr(scan)
 
 
 @pytest.mark.parametrize("millis", [-62_135_596_800_000, -1, 0, 1_600_000_000_123, 253_402_300_799_999])

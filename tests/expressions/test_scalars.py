@@ -81,7 +81,7 @@ def test_filters(table: Any, name: str) -> None:
 
 @pytest.mark.parametrize("value", [np.array([5]), np.timedelta64(5, "s"), np.complex64(1)])
 def test_what_is_no_value_is_refused(table: Any, value: Any) -> None:
-    with pytest.raises(ExpressionError, match="cannot be compared"):
+    with pytest.raises(ExpressionError, match=r"cannot be compared|is not a value"):
         table.scan(col("a") == value)
 
 

@@ -70,7 +70,7 @@ def test_filters_find_what_values_find(tmp_path: Path, condition: str, found: li
 @pytest.mark.parametrize("text", ["id = CAST('x' AS INT)", "f = CAST('x' AS FLOAT)", "day = CAST('x' AS DATE)"])
 def test_what_is_no_literal_is_refused(tmp_path: Path, text: str) -> None:
     write_table(tmp_path / "t", _ROWS)
-    with pytest.raises(ExpressionError, match="is not a literal"):
+    with pytest.raises(ExpressionError, match=r"'x' cannot be compared with a column of .* not a value of the type"):
         open_table(tmp_path / "t").scan(text)
 
 
@@ -88,4 +88,8 @@ def test_numbers_of_a_billion_digits_are_compared_at_once(tmp_path: Path, text: 
         less = table.scan(col(name) < Decimal(text), ["id"]).to_arrow()["id"].to_pylist()
         wanted = [] if text != "1e999999999" else [1, 2, 3] if name == "id" else [1, 2]
         assert less == wanted, name
-        assert table.scan([(name, "=", text)]).count() == 0
+        if name == "id":
+            with pytest.raises(ExpressionError, match="is not a value of the type bigint"):
+                table.scan([(name, "=", text)])
+        else:
+            assert table.scan([(name, "=", text)]).count() == 0

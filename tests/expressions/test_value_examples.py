@@ -9,7 +9,7 @@ import pytest
 
 from deltaberg.errors import EvaluationError, UnsupportedExpressionError
 from deltaberg.expressions import bind_value, parse_value
-from deltaberg.expressions.values.functions import FUNCTIONS
+from deltaberg.expressions.values.functions.known import FUNCTIONS
 from deltaberg.schema import Field, Primitive, Struct
 from tests.support.spark_values import ZONE, compare_with_spark
 from tests.support.value_examples import EXAMPLES

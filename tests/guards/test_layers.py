@@ -33,7 +33,7 @@ _LAYERS = [
 ]
 #: The same inside of layers that are folders of folders: a folder owns the reading and the writing of its noun.
 _ROOMS = {
-    "expressions": [{"double_quotes", "instants", "like", "scalars"}, {"sql_text"}, {"predicates"}, {"values"}],
+    "expressions": [{"double_quotes", "instants", "like", "scalars"}, {"sql_text"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
         {"arguments", "formats", "removal"},

@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import col, create_table, open_table
 from deltaberg.errors import SpecViolationError
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from tests.iceberg.entries import added, entry
@@ -29,12 +29,12 @@ def _spec(transform: str, source: int = 2, name: str = "p") -> list[dict[str, An
     return [{"source-id": source, "name": name, "transform": transform}]
 
 
-def _files(builder: IcebergBuilder, condition: str | Expression | None = None) -> list[dict[str, Any]]:
+def _files(builder: IcebergBuilder, condition: str | Value | None = None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = open_table(builder.root).scan(condition).files().to_pylist()
     return found
 
 
-def _kept(builder: IcebergBuilder, condition: str | Expression, name: str = "p") -> list[Any]:
+def _kept(builder: IcebergBuilder, condition: str | Value, name: str = "p") -> list[Any]:
     """Return the partition values of the files that are left by a filter."""
     found = [row["partition"][name] for row in _files(builder, condition)]
     return sorted(found, key=lambda value: (value is None, value))
@@ -164,7 +164,7 @@ def test_years_months_and_hours(
         ("v = 5 AND NOT (abs(id) = 9)", [0]),
     ],
 )
-def test_not_and_or(tmp_path: Path, condition: str | Expression, kept: list[int]) -> None:
+def test_not_and_or(tmp_path: Path, condition: str | Value, kept: list[int]) -> None:
     assert _kept(_table(tmp_path, "long", "truncate[10]", [0, 10, 20, 30]), condition) == kept
 
 

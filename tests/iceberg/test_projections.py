@@ -9,7 +9,7 @@ import pytest
 
 from deltaberg import col
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions import FALSE, TRUE, BoundPredicate, Expression, bind
+from deltaberg.expressions import FALSE, TRUE, BoundPredicate, Value, bind
 from deltaberg.iceberg.metadata.specs import PartitionField, read_spec_fields
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.transforms import parse_transform
@@ -27,7 +27,7 @@ def _part(transform: str, number: int = 1000) -> PartitionField:
     return PartitionField((1,), number, f"x_{number}", transform)
 
 
-def _projected(condition: Expression, kind: str, *transforms: str) -> tuple[str, str]:
+def _projected(condition: Value, kind: str, *transforms: str) -> tuple[str, str]:
     schema = _schema(Primitive(kind))
     parts = [_part(transform, 1000 + number) for number, transform in enumerate(transforms)]
     bound = bind(condition, schema)
@@ -93,7 +93,7 @@ _TIMES = [dt.datetime(2017, 11, 16), dt.datetime(2018, 1, 1)]
         (dt.datetime(1969, 12, 31, 23, 59, 59, 999998) < _X, "timestamp", "hour", "p >= -1", "p > -1"),
     ],
 )  # fmt: skip
-def test_a_predicate(condition: Expression, kind: str, transform: str, inclusive: str, strict: str) -> None:
+def test_a_predicate(condition: Value, kind: str, transform: str, inclusive: str, strict: str) -> None:
     assert _projected(condition, kind, transform) == (inclusive, strict)
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, evaluate
 from deltaberg.iceberg.metadata.specs import PartitionField
-from deltaberg.iceberg.partition.ordinals import of_ordinals
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from deltaberg.schema.ordinals import of_ordinals
 from tests.support.effort import examples
 
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000

@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions import bind_value
-from deltaberg.expressions.values.functions import FUNCTIONS
+from deltaberg.expressions.values.functions.known import FUNCTIONS
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.columns import column_text
 from deltaberg.spark.session import SessionFacts

@@ -23,7 +23,7 @@ from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
-from deltaberg.table.rewrite import RowTest, positions_of, row_condition, scan_of_rows
+from deltaberg.table.rewrite import RowTest, find_rows, positions_of, row_condition, scan_of_rows
 from tests.support.canon import canonical_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -98,7 +98,7 @@ def test_tasks_find_what_this_machine_finds(where: str, way: str, tmp_path: Path
     table.delete("n IN (0, 3, 14)")
     condition = row_condition(table.schema, where, "UTC")
     scan = _scan(table, condition.filter)
-    here, there = condition.find(scan), condition.find(scan, _Search())
+    here, there = find_rows(scan), find_rows(scan, search=_Search())
     assert there.rows.numbers == here.rows.numbers
     assert there.whole == here.whole
     for number in here.rows.numbers:
@@ -111,7 +111,7 @@ def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     transaction = delta_transaction.pending_of(open_table(tmp_path, "delta").transaction())
     condition = row_condition(transaction.snapshot.schema, "5 / n > 1", "UTC")
     with pytest.raises(EvaluationError, match="zero"):
-        condition.find(scan_to_change(transaction, condition.filter, "UTC"), _Search())
+        find_rows(scan_to_change(transaction, condition.filter, "UTC"), search=_Search())
 
 
 @pytest.mark.parametrize(

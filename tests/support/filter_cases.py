@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import col
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from tests.support.canon import canonical_lines
 
 __all__ = ["FilterCase", "check_filters", "filter_cases"]
@@ -32,7 +32,7 @@ _UNORDERED = (pt.is_nested, pt.is_null)
 class FilterCase(NamedTuple):
     """A filter, and whether it is true, false or unknown (null) for each row."""
 
-    filter: Expression
+    filter: Value
     mask: pa.ChunkedArray
 
     def __str__(self) -> str:
@@ -107,8 +107,8 @@ def _leaf(values: pa.ChunkedArray, name: str, rng: random.Random) -> FilterCase:
     return FilterCase(_predicate(column, operator, _python(literal)), _compare(operator, values, literal))
 
 
-def _predicate(column: Any, operator: str, literal: Any) -> Expression:
-    found: Expression = {
+def _predicate(column: Any, operator: str, literal: Any) -> Value:
+    found: Value = {
         "=": column.__eq__,
         "!=": column.__ne__,
         "<": column.__lt__,

@@ -8,13 +8,19 @@ from functools import cached_property
 from deltaberg.errors import ExpressionError
 from deltaberg.schema import Struct
 
-__all__ = ["ColumnNames", "DoubleQuoted", "name_in_quotes"]
+__all__ = ["ColumnNames", "DoubleQuoted", "name_in_quotes", "quoted"]
 
 
 class DoubleQuoted(str):
     """A text that its writer put in double quotes."""
 
     __slots__ = ()
+
+
+def quoted(text: str) -> str:
+    """Quote text as a literal of SQL, in the quotes of its writer."""
+    mark = '"' if isinstance(text, DoubleQuoted) else "'"
+    return mark + text.replace("\\", "\\\\").replace(mark, mark * 2) + mark
 
 
 def name_in_quotes(text: str, path: Iterable[str]) -> ExpressionError:

@@ -23,7 +23,8 @@ def arrow_scalar(value: Any) -> Any:
 def python_value(value: Any) -> Any:
     """Return a scalar of Arrow or numpy as a value of Python, and anything else as it is.
 
-    Timestamps in nanoseconds become text, because Python's own type has too few digits.
+    Timestamps in nanoseconds become text, because Python's own type has too few digits, and so do dates before the
+    year 1 and after the year 9999.
 
     Examples
     --------
@@ -34,4 +35,9 @@ def python_value(value: Any) -> Any:
     if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
         text = str(value.cast(pa.timestamp("ns")).cast(pa.string()))
         return text if value.type.tz is None else f"{text}Z"
-    return value.as_py() if isinstance(value, pa.Scalar) else value
+    if not isinstance(value, pa.Scalar):
+        return value
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return str(value.cast(pa.string()))

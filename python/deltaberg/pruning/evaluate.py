@@ -21,7 +21,7 @@ from deltaberg.expressions import (
     BoundComputed,
     BoundOr,
     BoundPredicate,
-    Constant,
+    Literal,
     bound_paths,
     evaluate,
 )
@@ -33,7 +33,7 @@ __all__ = ["keep_rows", "may_match", "must_match"]
 
 def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     """Return a mask of the files in which a row can match (the inclusive projection)."""
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return stats.all(bound.value)
     if isinstance(bound, BoundComputed):
         return _computed(bound, stats, True)
@@ -48,7 +48,7 @@ def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
 
 def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     """Return a mask of the files in which every row must match (the strict projection)."""
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return stats.all(bound.value)
     if isinstance(bound, BoundComputed):
         return _computed(bound, stats, False)

@@ -13,7 +13,7 @@ from deltaberg.delta.operations.write import merge_columns
 from deltaberg.delta.operations.writer_properties import parquet_options
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
@@ -129,7 +129,7 @@ class ChangeTarget:
         """Add those columns, and fields of structs, that the table lacks."""
         merge_columns(self._transaction, columns)
 
-    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+    def scan(self, condition: Value | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all, which the transaction relies on from now on."""
         # A strategy that the table does not allow is refused before anything is read.
         _ = self._changes

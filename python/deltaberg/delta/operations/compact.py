@@ -23,7 +23,7 @@ from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConcurrentDeleteDeleteError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE, Filter, as_expression
+from deltaberg.expressions import TRUE, Filter, as_filter
 from deltaberg.files import METADATA
 from deltaberg.schema import Struct, arrow_schema, as_array, select_columns
 from deltaberg.storage import PathResolver
@@ -209,7 +209,7 @@ class _Group:
 
 
 def _parameters(where: Filter | None) -> Mapping[str, str]:
-    predicates = [] if where is None else [str(as_expression(where))]
+    predicates = [] if where is None else [str(as_filter(where))]
     return {
         "predicate": json.dumps(predicates, ensure_ascii=False),
         "zOrderBy": "[]",

@@ -14,7 +14,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Condition, RowCondition, row_condition
+from deltaberg.table.rewrite import Condition, RowCondition, find_rows, row_condition
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 
 __all__ = ["replace_rows", "total_rows"]
@@ -51,7 +51,7 @@ def replace_rows(
     """
     table, timezone = transaction.snapshot, transaction.timezone
     condition = row_condition(table.schema, where, timezone)
-    matched = condition.find(scan_to_change(transaction, condition.filter, timezone))
+    matched = find_rows(scan_to_change(transaction, condition.filter, timezone))
     changes = RowChanges(transaction, options)
     transaction.read(condition.filter)
     written = write()
@@ -80,7 +80,7 @@ def _new_rows(transaction: Transaction, condition: RowCondition | None, written:
 
 def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.Table) -> None:
     """Refuse new rows of which one does not match the condition by which rows are replaced."""
-    matched = condition.find(_new_rows(transaction, condition, written))
+    matched = find_rows(_new_rows(transaction, condition, written))
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
     rows = pc.sum(written.column("record_count"), min_count=0).as_py()
     wrong = rows - whole - matched.rows.total

@@ -27,18 +27,16 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     ConstraintViolationError,
-    ExpressionError,
     InvalidArgumentError,
     SchemaError,
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import (
     Bound,
-    Expression,
     Value,
     all_of,
     any_of,
-    as_expression,
+    as_filter,
     bind,
     bound_paths,
     col,
@@ -134,7 +132,7 @@ def overwrite_rows(
             made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
             replace_rows(transaction, made, where, lambda: _write(transaction, rows, options), options, check=check)
             return
-        condition = None if where is None or isinstance(where, Value) else as_expression(where)
+        condition = None if where is None else as_filter(where)
         bound = None if condition is None else bind(condition, before.schema, timezone)
         old = before.live.table
         if bound is not None:
@@ -313,14 +311,8 @@ def _set_schema(
 
 
 def _is_on_partitions(table: Snapshot, where: Condition, timezone: str) -> bool:
-    """Return whether a condition is a filter that names no other columns than partition columns."""
-    if isinstance(where, Value):
-        return False
-    try:
-        bound = bind(as_expression(where), table.schema, timezone)
-    except ExpressionError:
-        # It may be a condition that is no filter.
-        return False
+    """Return whether a condition names no other columns than partition columns."""
+    bound = bind(as_filter(where), table.schema, timezone)
     names = {field.name for field in table.partition_fields}
     return {path[0].name for path in bound_paths(bound)} <= names
 
@@ -383,7 +375,7 @@ def _one_zero(values: pa.Array) -> pa.Array:
     return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
-def _condition(written: pa.Table, fields: Sequence[Field]) -> Expression | None:
+def _condition(written: pa.Table, fields: Sequence[Field]) -> Value | None:
     """Return a filter for the partitions of written files; None, for the whole table, if they cannot all be named."""
     try:
         partitions = {repr(row): row for row in as_array(written.column("partition")).to_pylist()}
@@ -396,6 +388,6 @@ def _condition(written: pa.Table, fields: Sequence[Field]) -> Expression | None:
     return any_of(all_of(_equals(name, row[name]) for name in names) for row in partitions.values())
 
 
-def _equals(name: str, value: Any) -> Expression:
+def _equals(name: str, value: Any) -> Value:
     # An empty text is recorded as null.
     return col((name,)).is_null() if value is None or value == "" else col((name,)) == value

@@ -27,7 +27,7 @@ from deltaberg.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from deltaberg.expressions import Filter, as_expression, bind, bound_paths
+from deltaberg.expressions import Filter, as_filter, bind, bound_paths
 from deltaberg.schema import Struct
 from deltaberg.storage import PathResolver
 from deltaberg.table import scan_options
@@ -220,7 +220,7 @@ def means_the_same(condition: Filter, before: Struct, after: Struct, timezone: s
     names = []
     for schema in (before, after):
         try:
-            paths = bound_paths(bind(as_expression(condition), schema, timezone))
+            paths = bound_paths(bind(as_filter(condition), schema, timezone))
         except DeltabergError:
             return False
         names.append([[(field.physical_name, str(path[-1].type)) for field in path] for path in paths])

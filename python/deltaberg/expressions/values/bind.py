@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +21,28 @@ from deltaberg.errors import (
     first_line,
 )
 from deltaberg.expressions.double_quotes import ColumnNames
-from deltaberg.expressions.predicates.chains import combined
-from deltaberg.expressions.values.casts import forgiving_cast
-from deltaberg.expressions.values.chains import chain_of, with_sets
-from deltaberg.expressions.values.functions import FUNCTIONS, Context
-from deltaberg.expressions.values.kinds import TIME, UUID, nanos_of
-from deltaberg.expressions.values.literals import no_value
+from deltaberg.expressions.values.functions import function_named
+from deltaberg.expressions.values.functions.function import Context
+from deltaberg.expressions.values.given import as_value, no_value
+from deltaberg.expressions.values.kinds import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    NTZ,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    VOID,
+    nanos_of,
+)
 from deltaberg.expressions.values.nodes import (
     ColumnNode,
     Frame,
+    ListNode,
     LiteralNode,
     Node,
     Outcome,
@@ -35,14 +50,21 @@ from deltaberg.expressions.values.nodes import (
     spread,
     too_large,
 )
-from deltaberg.expressions.values.parse import as_value
-from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
-from deltaberg.expressions.values.zones import find_zone
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path, inner_types, split_name
+from deltaberg.expressions.values.tree import (
+    Call,
+    Cast,
+    ColumnValue,
+    GetField,
+    IntervalType,
+    Literal,
+    Value,
+    chain_of,
+    type_text,
+)
+from deltaberg.schema import DataType, Decimal, Field, Struct, arrow_type, find_path, inner_types, split_name
 
 __all__ = ["BoundValue", "Relation", "bind_condition", "bind_value"]
 
-_BOOLEAN = Primitive("boolean")
 #: What a call of these functions returns differs from call to call.
 _NON_DETERMINISTIC = frozenset(
     {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
@@ -57,6 +79,9 @@ _WITH_UNITS = {
 }
 
 _JOINED = frozenset({"and", "or"})
+_NANOSECONDS = re.compile(r"\.[0-9]{7,9}(?![0-9])")
+#: The types whose literals are bound together.
+_LISTED = frozenset({BOOLEAN, INTEGER, LONG, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, NTZ})
 #: Functions that can be called without parentheses, unless a column has their name.
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 
@@ -77,8 +102,8 @@ class BoundValue:
     ----------
     type
         The type of the results.
-    sql
-        The value as SQL text in Spark's dialect.
+    tree
+        The value before it was bound.
     paths
         The columns from which it is computed, each with the number of its relation, without repetitions.
     is_deterministic
@@ -87,11 +112,16 @@ class BoundValue:
     """
 
     type: DataType
-    sql: str
+    tree: Value
     paths: tuple[tuple[int, tuple[Field, ...]], ...]
     node: Node = field(repr=False, compare=False)
     column: str | None = None
     is_deterministic: bool = True
+
+    @property
+    def sql(self) -> str:
+        """The value as SQL text in Spark's dialect."""
+        return str(self.tree)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the results for the rows of a batch, which has the columns of all relations in order.
@@ -183,11 +213,7 @@ def bind_value(
     """
     scope = (Relation(None, relations),) if isinstance(relations, Struct) else tuple(relations)
     tree = as_value(value)
-    try:
-        zone = find_zone(timezone)
-    except ValueError as error:
-        raise ExpressionError(str(error)) from None
-    context = Context(zone, now or dt.datetime.now(dt.timezone.utc))
+    context = Context(_zone(timezone), now or dt.datetime.now(dt.timezone.utc))
     try:
         names = ColumnNames((one.alias, one.columns) for one in (*scope, *beside))
         binder = _Binder(scope, context, target, names)
@@ -198,13 +224,24 @@ def bind_value(
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
         paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
-        return BoundValue(node.type, str(tree), paths, node, column, not binder.is_of_the_present)
+        return BoundValue(node.type, tree, paths, node, column, not binder.is_of_the_present)
     except RecursionError:
         raise ExpressionError("the expression is nested too deeply") from None
     except (pa.ArrowCapacityError, MemoryError):
         raise too_large().with_context(expression=str(tree), column=column) from None
     except DeltabergError as error:
         raise error.with_context(expression=str(tree), column=column) from None
+
+
+def _zone(name: str) -> dt.tzinfo:
+    if name == "UTC":
+        return dt.timezone.utc
+    from deltaberg.expressions.values.zones import find_zone
+
+    try:
+        return find_zone(name)
+    except ValueError as error:
+        raise ExpressionError(str(error)) from None
 
 
 def bind_condition(
@@ -223,9 +260,9 @@ def bind_condition(
         If the value is not a boolean, and otherwise as `bind_value`.
     """
     bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside)
-    if bound.type == Primitive("void"):
-        return bind_value(value, relations, target=_BOOLEAN, timezone=timezone, now=now)
-    if bound.type != _BOOLEAN:
+    if bound.type == VOID:
+        return bind_value(value, relations, target=BOOLEAN, timezone=timezone, now=now)
+    if bound.type != BOOLEAN:
         found = type_text(bound.type)
         raise ExpressionError(f"a condition is a boolean, not of the type {found}", expression=bound.sql)
     return bound
@@ -262,11 +299,9 @@ class _Binder:
         if isinstance(value, Literal):
             return self._literal(value)
         if isinstance(value, Cast):
-            inner = self.bind(value.value)
-            found = self._context.cast(inner, value.type)
-            return forgiving_cast(found, inner, "try_cast") if value.forgiving else found
+            return self._context.cast(self.bind(value.value), self._cast_type(value), forgiving=value.forgiving)
         if isinstance(value, GetField):
-            return self._call(Call("get_field", (value.value, Literal(value.name, Primitive("string")))))
+            return self._call(Call("get_field", (value.value, Literal(value.name, STRING))))
         if isinstance(value, Call):
             return self._call(value)
         raise ExpressionError(f"{value!r} is not a value")
@@ -278,11 +313,15 @@ class _Binder:
             return LiteralNode(kind, pa.scalar(None), given)
         if kind in (TIME, UUID) and not self._has_type(kind):
             raise no_value(given)
-        finer = nanos_of(kind)
-        if finer is not None and int(getattr(given, "nanosecond", 0)) and self._has_type(finer):
-            kind = finer
         stored = given.bytes if kind == UUID else given
-        return LiteralNode(kind, pa.scalar(stored, arrow_type(kind)), is_written=True)
+        scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pa.scalar(stored, arrow_type(kind))
+        return LiteralNode(kind, scalar, is_written=True)
+
+    def _cast_type(self, cast: Cast) -> DataType:
+        """Return the type of a cast: that of nanoseconds for a literal that has some, where a column has them, too."""
+        finer, text = nanos_of(cast.type), getattr(cast.value, "value", None)
+        is_finer = finer is not None and isinstance(text, str) and bool(_NANOSECONDS.search(text))
+        return finer if finer is not None and is_finer and self._has_type(finer) else cast.type
 
     def _has_type(self, kind: DataType) -> bool:
         """Return whether the value is assigned to a type, or a column has it. Not all tables have all types."""
@@ -290,7 +329,7 @@ class _Binder:
         return any(kind in inner_types(within) for within in (*known, *(one.columns for one in self._relations)))
 
     def _call(self, call: Call) -> Node:
-        function = FUNCTIONS.get(call.name)
+        function = function_named(call.name)
         self.is_of_the_present |= call.name in _OF_THE_PRESENT and not call.arguments
         if function is None:
             if call.name in _NON_DETERMINISTIC:
@@ -302,17 +341,27 @@ class _Binder:
             raise UnsupportedExpressionError(
                 f"{call.name}() with a unit cannot be evaluated", hint=_WITH_UNITS[call.name]
             )
+        given: Sequence[Value] = call.arguments
         if call.name in _JOINED:
-            return self._joined(call)
-        return function.bind(self._context, [self.bind(argument) for argument in call.arguments])
+            given = list(_with_sets(chain_of(call), call.name))
+            if len(given) == 1:
+                return self.bind(given[0])
+        nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
+        nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
+        return function.bind(self._context, nodes)
 
-    def _joined(self, call: Call) -> Node:
-        """Bind a chain of AND or OR, of which many parts are the look-up in one set."""
-        join = FUNCTIONS[call.name].bind
-        nodes = [self.bind(part) for part in with_sets(chain_of(call), call.name)]
-        if len(nodes) == 1:
-            return nodes[0]
-        return combined(nodes, lambda left, right: folded(join(self._context, [left, right])))
+    def _items(self, items: Sequence[Value]) -> list[Node]:
+        """Bind the items of IN. Literals of a type that follow each other are one node."""
+        found: list[Node] = []
+        for kind, run in groupby(items, _type_in_list):
+            if kind is None:
+                found += map(self.bind, run)
+                continue
+            values = [item.value for item in run if isinstance(item, Literal)]
+            for value in values if kind == STRING else ():
+                self._names.check(value)
+            found.append(ListNode(kind, pa.array(values, arrow_type(kind))))
+        return found
 
     def _is_column(self, name: str) -> bool:
         return any(_has(relation.columns, name) for relation in self._relations)
@@ -350,6 +399,42 @@ class _Binder:
             )
         number = holders[0] if holders else 0
         return number, find_path(self._relations[number].columns, value.path)
+
+
+def _type_in_list(item: Value) -> DataType | None:
+    """Return the type of a literal that is bound together with others; None for other items."""
+    if not isinstance(item, Literal) or item.value is None:
+        return None
+    return item.type if item.type in _LISTED or isinstance(item.type, Decimal) else None
+
+
+def _with_sets(parts: Sequence[Value], operator: str) -> Iterator[Value]:
+    """Return parts, in which equalities of one value that follow each other are one IN, or one NOT IN for AND.
+
+    The order stays, since a part decides whether the parts behind it are evaluated.
+    """
+    for key, found in groupby(parts, lambda part: _subject(part, operator)):
+        run = list(found)
+        if key is None or len(run) == 1:
+            yield from run
+            continue
+        member = Call("in", (key[0], *(_equality(part, operator).arguments[1] for part in run)))
+        yield member if operator == "or" else Call("not", (member,))
+
+
+def _equality(part: Value, operator: str) -> Call:
+    """Return the equality in a part, which for AND is negated; a call of another function if there is none."""
+    inner = part.arguments[0] if operator == "and" and isinstance(part, Call) and part.name == "not" else part
+    is_plain = operator == "or" or inner is not part
+    return inner if is_plain and isinstance(inner, Call) else Call("")
+
+
+def _subject(part: Value, operator: str) -> tuple[Value, DataType] | None:
+    """Return what a part compares with a literal, and the type of the literal; None for other parts."""
+    equal = _equality(part, operator)
+    if equal.name != "=" or not isinstance(equal.arguments[1], Literal) or equal.arguments[1].value is None:
+        return None
+    return equal.arguments[0], equal.arguments[1].type
 
 
 def _has(columns: Struct, name: str, *inside: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deltaberg.expressions.values.bind import BoundValue
-from deltaberg.expressions.values.filters import exact_column
+from deltaberg.expressions.values.derive import exact_column
 from deltaberg.expressions.values.kinds import BOOLEAN
 from deltaberg.expressions.values.logic import decide_and
 from deltaberg.expressions.values.nodes import CallNode, ColumnNode, LazyNode, Node
@@ -64,9 +64,7 @@ def split_join(condition: BoundValue) -> JoinCondition:
             equalities.append(found)
     if not others:
         return JoinCondition(tuple(equalities), None)
-    rest = others[0]
-    for node in others[1:]:
-        rest = LazyNode(BOOLEAN, "and", (rest, node), decide_and)
+    rest = LazyNode(BOOLEAN, "and", tuple(others), decide_and) if len(others) > 1 else others[0]
     return JoinCondition(tuple(equalities), _bound(rest, condition))
 
 
@@ -102,4 +100,4 @@ def _columns(node: Node) -> Iterator[ColumnNode]:
 
 def _bound(node: Node, whole: BoundValue) -> BoundValue:
     paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
-    return BoundValue(node.type, whole.sql, paths, node)
+    return BoundValue(node.type, whole.tree, paths, node)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.predicates.evaluate import compare_values
+from deltaberg.expressions.values.evaluate import compare_values
 from deltaberg.expressions.values.kinds import is_floating
 from deltaberg.expressions.values.nodes import Datum, Outcome, failed_where, spread
 from deltaberg.schema import DataType, List, arrow_type, count_up

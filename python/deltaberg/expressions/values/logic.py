@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.predicates.evaluate import among_doubles, compare_values
+from deltaberg.expressions.values.evaluate import among_doubles, compare_values
 from deltaberg.expressions.values.kinds import is_floating
 from deltaberg.expressions.values.nodes import Datum, Failure, Kernel, Outcome, spread
-from deltaberg.schema import DataType, arrow_type
+from deltaberg.schema import DataType
 
 __all__ = [
     "compare",
@@ -43,23 +43,24 @@ def null_safe_equal(kind: DataType) -> Kernel:
 
 
 def decide_and(outcomes: Sequence[Outcome], rows: int) -> Outcome:
-    """AND: the right side counts where the left side is not false."""
+    """AND: a part counts where none of those before it is false."""
     return _joined(outcomes, rows, stop=False)
 
 
 def decide_or(outcomes: Sequence[Outcome], rows: int) -> Outcome:
-    """OR: the right side counts where the left side is not true."""
+    """OR: a part counts where none of those before it is true."""
     return _joined(outcomes, rows, stop=True)
 
 
 def _joined(outcomes: Sequence[Outcome], rows: int, stop: bool) -> Outcome:
-    left, right = outcomes
-    values = (pc.or_kleene if stop else pc.and_kleene)(left.values, right.values)
-    failures = left.failures
-    if right.failures:
-        stopped = spread(left.values, rows)
-        goes_on = (pc.invert(stopped) if stop else stopped).fill_null(True)
-        failures += tuple(failure.only(goes_on) for failure in right.failures)
+    join = pc.or_kleene if stop else pc.and_kleene
+    values, failures = outcomes[0].values, outcomes[0].failures
+    for part in outcomes[1:]:
+        if part.failures:
+            stopped = spread(values, rows)
+            goes_on = (pc.invert(stopped) if stop else stopped).fill_null(True)
+            failures += tuple(failure.only(goes_on) for failure in part.failures)
+        values = join(values, part.values)
     return Outcome(values, failures)
 
 
@@ -109,11 +110,11 @@ def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome
     return Outcome(found, tuple(failures))
 
 
-def decide_member(items: Sequence[pa.Scalar], kind: DataType) -> Callable[[Sequence[Outcome], int], Outcome]:
+def decide_member(items: pa.Array, kind: DataType) -> Callable[[Sequence[Outcome], int], Outcome]:
     """Return what decides IN with literals, which are looked up."""
-    known = pa.array([item for item in items if item.is_valid], arrow_type(kind))
+    known = items.drop_null()
     # Where the value is none of the items, an item that is null leaves the answer open.
-    otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
+    otherwise = pa.scalar(None if items.null_count else False, pa.bool_())
 
     def decide(outcomes: Sequence[Outcome], rows: int) -> Outcome:
         values = spread(outcomes[0].values, rows)

@@ -28,6 +28,7 @@ __all__ = [
     "Frame",
     "Kernel",
     "LazyNode",
+    "ListNode",
     "LiteralNode",
     "MemberNode",
     "Node",
@@ -195,6 +196,10 @@ class LiteralNode(Node):
     #: Whether the literal stands in the text, and is not the result of a function of literals.
     is_written: bool = False
 
+    def widened(self, to: DataType) -> LiteralNode:
+        """Return the same number in another type, which has it."""
+        return LiteralNode(to, self.scalar.cast(arrow_type(to)))
+
     def evaluate(self, _: Frame) -> Outcome:
         """Return the scalar."""
         return Outcome(self.scalar)
@@ -264,12 +269,32 @@ class LazyNode(Node):
 
 
 @dataclass(frozen=True)
-class MemberNode(LazyNode):
-    """IN with literals, which are no values of rows: only the first argument is evaluated."""
+class ListNode(Node):
+    """Several literals of one type, as items of IN."""
 
-    def evaluate(self, frame: Frame) -> Outcome:
-        """Return which values are among the literals."""
-        return self.decide([self.arguments[0].evaluate(frame)], frame.rows)
+    values: pa.Array = field(compare=False)
+
+    def cast_by(self, convert: Callable[[Node], Node]) -> ListNode | None:
+        """Return the literals, converted as a column is; None if that fails for one of them."""
+        found = convert(ColumnNode(self.type, 0, (), (0,)))
+        outcome = found.evaluate(Frame(pa.RecordBatch.from_arrays([self.values], ["value"])))
+        return None if outcome.failures else ListNode(found.type, spread(outcome.values, len(self.values)))
+
+    def widened(self, to: DataType) -> ListNode:
+        """Return the same numbers in another type, which has them."""
+        return ListNode(to, self.values.cast(arrow_type(to)))
+
+    @property
+    def parts(self) -> list[Node]:
+        """The literals, each by itself."""
+        return [LiteralNode(self.type, scalar, is_written=True) for scalar in self.values]
+
+
+@dataclass(frozen=True)
+class MemberNode(LazyNode):
+    """IN with literals, which are no values of rows: only the argument is evaluated."""
+
+    items: pa.Array = field(compare=False)
 
 
 def folded(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Reading values from SQL text in Spark's dialect, from filters, and from literals of Python."""
+"""Reading values from SQL text in Spark's dialect."""
 
 from __future__ import annotations
 
@@ -8,19 +8,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.predicates.chains import combined, rebalanced
-from deltaberg.expressions.predicates.tree import (
-    And,
-    Column,
-    Constant,
-    Expression,
-    Not,
-    Or,
-    Predicate,
-)
 from deltaberg.expressions.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
+from deltaberg.expressions.values.given import decimal_literal, integer_type
 from deltaberg.expressions.values.intervals import interval_of
-from deltaberg.expressions.values.literals import decimal_literal, integer_type, literal_of
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, Literal, Value
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
@@ -29,7 +19,7 @@ from deltaberg.whole_numbers import whole_number
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["as_value", "parse_value"]
+__all__ = ["parse_value"]
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -56,11 +46,13 @@ _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntD
 _BITWISE = {"BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 
 
-def parse_value(text: str, *, is_stored: bool = False) -> Value:
+def parse_value(text: str, kind: str = "expression", *, is_stored: bool = False) -> Value:
     """Return the value that SQL text in Spark's dialect describes.
 
     Parameters
     ----------
+    kind
+        How errors call it: an "expression", or a "filter".
     is_stored
         Whether a table has the text, which another engine may have written: texts in double quotes are then texts,
         even if a column has the same name.
@@ -77,65 +69,14 @@ def parse_value(text: str, *, is_stored: bool = False) -> Value:
     Examples
     --------
     >>> print(parse_value("if(x > 5, upper(name), 'a')"))
-    CASE WHEN (x > 5) THEN upper(name) ELSE 'a' END
+    CASE WHEN x > 5 THEN upper(name) ELSE 'a' END
     """
-    tree = parse_text(text, "expression", is_stored=is_stored)
     try:
-        return _value(tree)
+        return _value(parse_text(text, kind, is_stored=is_stored))
     except RecursionError:
-        raise ExpressionError("the expression is nested too deeply") from None
+        raise ExpressionError(f"the {kind} is nested too deeply") from None
     except ExpressionError as error:
-        raise error.with_context(expression=text) from None
-
-
-def as_value(given: Any) -> Value:
-    """Return what callers give as a value: SQL text, a value, a condition or column of `col`, or a Python literal.
-
-    Text is always SQL; the value of a string is quoted: ``"'abc'"``.
-
-    Raises
-    ------
-    ExpressionError
-        If it is none of these.
-    """
-    if isinstance(given, Value):
-        return given
-    if isinstance(given, str):
-        return parse_value(given)
-    if isinstance(given, Column):
-        return ColumnValue(given.path)
-    if isinstance(given, Expression):
-        return _condition(rebalanced(given))
-    return literal_of(given)
-
-
-def _condition(expression: Expression) -> Value:
-    if isinstance(expression, Constant):
-        return Literal(expression.value, Primitive("boolean"))
-    if isinstance(expression, Not):
-        return Call("not", (_condition(expression.inner),))
-    if isinstance(expression, (And, Or)):
-        name = "and" if isinstance(expression, And) else "or"
-        return Call(name, (_condition(expression.left), _condition(expression.right)))
-    if isinstance(expression, Predicate):
-        return _predicate(expression)
-    raise ExpressionError(f"{expression!r} is not a condition")
-
-
-def _predicate(predicate: Predicate) -> Value:
-    column = ColumnValue(predicate.column.path)
-    values = [ColumnValue(value.path) if isinstance(value, Column) else literal_of(value) for value in predicate.values]
-    names = {"is null": "isnull", "is nan": "isnan", "starts with": "startswith", "is distinct from": "not <=>"}
-    operator = predicate.operator
-    negated = operator in ("!=", "is not null", "not in") or operator.startswith("not ") or operator == "is not nan"
-    plain = "=" if operator == "!=" else operator.replace("not ", "")
-    name = names.get(plain, plain)
-    if name == "not <=>":
-        name, negated = "<=>", True
-    if name == "in" and not values:
-        return Literal(negated, Primitive("boolean"))
-    call = Call(name, (column, *values))
-    return Call("not", (call,)) if negated else call
+        raise error.with_context(**{kind: text}) from None
 
 
 def _value(node: exp.Expr) -> Value:
@@ -159,8 +100,7 @@ def _value(node: exp.Expr) -> Value:
 
 def _joined(node: exp.Expr) -> Value:
     """Join a chain of ANDs or ORs without recursion."""
-    name = type(node).__name__.lower()
-    return combined([_value(part) for part in node.flatten()], lambda left, right: Call(name, (left, right)))
+    return Call(type(node).__name__.lower(), tuple(_value(part) for part in node.flatten()))
 
 
 @cache
@@ -304,7 +244,7 @@ def _is(node: exp.Is) -> Value:
     if isinstance(value, exp.Boolean):
         return Call("<=>", (_value(node.this), Literal(bool(value.this), Primitive("boolean"))))
     if is_nan_word(value):
-        return Call("=", (_value(node.this), literal_of(math.nan)))
+        return Call("=", (_value(node.this), Literal(math.nan, Primitive("double"))))
     raise _unsupported(node)
 
 

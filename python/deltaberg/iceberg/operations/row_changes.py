@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations.columns import merge_columns
@@ -183,7 +183,7 @@ class RowChanges:
     def _rows(self) -> NewRows:
         return NewRows(self._files.ids, self.tasks)
 
-    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+    def scan(self, condition: Value | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all.
 
         If the table asks for serializable changes, no such rows may be added meanwhile.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE, Value, as_expression, bind
+from deltaberg.expressions import TRUE, as_filter, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
@@ -113,9 +113,7 @@ def overwrite_rows(
         rows = open_rows(data, transaction.progress)
         schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
         row_condition(schema, where, timezone)
-        if isinstance(where, Value):
-            raise InvalidArgumentError("where is no filter", hint="write it as SQL text, or with col")
-        bound = None if where is None else bind(as_expression(where), schema, timezone)
+        bound = None if where is None else bind(as_filter(where), schema, timezone)
         if not dynamic:
             made.rows.deleted, made.rows.copied = _remove(transaction, where, options)
             # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.iceberg.partition.ordinals import months_and_days, ordinals_of
 from deltaberg.schema import DataType, Fixed, Primitive, arrow_type
+from deltaberg.schema.ordinals import months_and_days, ordinals_of
 
 __all__ = ["date_part_text", "value_text"]
 

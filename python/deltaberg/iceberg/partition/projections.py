@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.expressions import FALSE, TRUE, Bound, BoundAnd, BoundComputed, BoundPredicate, Constant, join_bound
+from deltaberg.expressions import FALSE, TRUE, Bound, BoundAnd, BoundComputed, BoundPredicate, Literal, join_bound
 from deltaberg.iceberg.metadata.specs import PartitionField
-from deltaberg.iceberg.partition.ordinals import limits, of_ordinals, ordinals_of
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Bucket, Identity, Transform, Truncate, Unknown, Void, parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct
+from deltaberg.schema.ordinals import limits, of_ordinals, ordinals_of
 
 __all__ = ["project"]
 
@@ -64,7 +64,7 @@ def project(condition: Bound, fields: Sequence[PartitionField], schema: Struct, 
 
 
 def _project(bound: Bound, parts: Mapping[int | None, Sequence[_Part]], strict: bool) -> Bound:
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return bound
     if isinstance(bound, BoundComputed):
         return FALSE if strict else _project(bound.implied, parts, strict)

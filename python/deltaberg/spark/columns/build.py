@@ -10,7 +10,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.values.literals import literal_of
+from deltaberg.expressions.values.given import literal_of
 from deltaberg.expressions.values.tree import Call, ColumnValue, Value
 from deltaberg.schema import split_name
 

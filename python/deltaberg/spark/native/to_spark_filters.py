@@ -12,8 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from deltaberg.expressions import Bound, BoundAnd, BoundComputed, BoundPredicate
-from deltaberg.expressions.predicates.tree import Constant
+from deltaberg.expressions import Bound, BoundAnd, BoundComputed, BoundPredicate, Literal
 from deltaberg.schema import Field
 from deltaberg.spark.native.paddings import padded_texts
 
@@ -46,7 +45,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 def why_not_in_spark(bound: Bound) -> str | None:
     """Return why a filter cannot be applied by Spark's operators; None if it can."""
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return None
     if isinstance(bound, BoundComputed):
         return "the filter calls functions"
@@ -74,7 +73,7 @@ def _why_not_literal(value: pa.Scalar) -> str | None:
 
 def spark_condition(bound: Bound, column_of: ColumnOf) -> Column:
     """Return a filter as a boolean column; `why_not_in_spark` must have found no reason against it."""
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return sf.lit(bound.value)
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column_of)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.expressions import Expression, all_of
+from deltaberg.expressions import Value, all_of
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import batch_for_spark, read_packed
 from deltaberg.spark.source.delta_options import DeltaReadOptions
@@ -226,7 +226,7 @@ class _Reader(DataSourceReader):
 
     def __init__(self, settings: ReadOptions) -> None:
         self._settings = settings
-        self._pushed: Expression | None = None
+        self._pushed: Value | None = None
         self._spec = bound_scan(settings.scan()).read_spec
 
     @briefly
@@ -261,7 +261,7 @@ class _PushdownReader(_Reader):
             self._pushed = all_of(taken)
             self._spec = bound_scan(self._settings.scan(self._pushed)).read_spec
 
-    def _fits(self, condition: Expression) -> bool:
+    def _fits(self, condition: Value) -> bool:
         try:
             self._settings.scan(condition)
         except (ExpressionError, SchemaError):

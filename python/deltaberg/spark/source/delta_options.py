@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from deltaberg.delta import DeltaTable
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.spark.source.options import ReadOptions
 from deltaberg.table import Scan
 
@@ -38,7 +38,7 @@ class DeltaReadOptions(ReadOptions):
         super().__init__(options)
         self._version: int | None = None
 
-    def scan(self, pushed: Expression | None = None) -> Scan:
+    def scan(self, pushed: Value | None = None) -> Scan:
         """Return the scan that the options and a pushed filter describe."""
         feed = self._flag("readChangeFeed") or self._flag("readChangeData")
         self._check_together(feed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from deltaberg.expressions import Column, Expression, Predicate
+from deltaberg.expressions import Column, Value, comparison
 
 __all__ = ["from_spark"]
 
@@ -16,11 +16,11 @@ _COMPARISONS = {
     "GreaterThanOrEqual": ">=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
-    "StringStartsWith": "starts with",
+    "StringStartsWith": "startswith",
 }
 
 
-def from_spark(pushed: Any) -> Expression | None:
+def from_spark(pushed: Any) -> Value | None:
     """Return a filter as an expression; None if it has no equivalent, and Spark must apply it itself."""
     kind = type(pushed).__name__
     if kind == "Not":
@@ -31,10 +31,10 @@ def from_spark(pushed: Any) -> Expression | None:
         return None
     column = Column(tuple(attribute))
     if kind in _COMPARISONS:
-        return Predicate(_COMPARISONS[kind], column, (pushed.value,))
+        return comparison(_COMPARISONS[kind], column, pushed.value)
     if kind == "In":
         values: Iterable[Any] = pushed.value
-        return Predicate("in", column, tuple(values))
+        return comparison("in", column, *values)
     if kind in ("IsNull", "IsNotNull"):
-        return Predicate("is null" if kind == "IsNull" else "is not null", column)
+        return column.is_null() if kind == "IsNull" else column.is_not_null()
     return None

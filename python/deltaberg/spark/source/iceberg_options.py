@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.iceberg import IcebergTable
 from deltaberg.spark.source.options import ReadOptions
 from deltaberg.table import AUTO, Scan
@@ -39,7 +39,7 @@ class IcebergReadOptions(ReadOptions):
         super().__init__(options)
         self._found: tuple[str, int | None] | None = None
 
-    def scan(self, pushed: Expression | None = None) -> Scan:
+    def scan(self, pushed: Value | None = None) -> Scan:
         """Return the scan that the options and a pushed filter describe."""
         self._check_together()
         wanted: dict[str, Any] = {

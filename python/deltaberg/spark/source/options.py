@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Expression, all_of, as_filter
+from deltaberg.expressions import Value, all_of, as_filter
 from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
 from deltaberg.table import OpenOptions, Scan, ScanOptions, zone_of
@@ -230,7 +230,7 @@ class ReadOptions(SourceOptions, ABC):
         return super()._known() | {name.lower(): name for name in _READING}
 
     @abstractmethod
-    def scan(self, pushed: Expression | None = None) -> Scan:
+    def scan(self, pushed: Value | None = None) -> Scan:
         """Return the scan that the options and a pushed filter describe."""
 
     def _scan_options(self) -> ScanOptions:
@@ -247,7 +247,7 @@ class ReadOptions(SourceOptions, ABC):
             raise InvalidArgumentError(f"the option columns must be names separated by commas, not {text!r:.200}")
         return names
 
-    def _condition(self, pushed: Expression | None) -> Expression | None:
+    def _condition(self, pushed: Value | None) -> Value | None:
         parts = [] if pushed is None else [pushed]
         if "filter" in self._options:
             parts.append(as_filter(self._options["filter"]))

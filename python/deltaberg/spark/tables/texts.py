@@ -101,7 +101,7 @@ def own_text(text: str, alias: str | None) -> str:
     Examples
     --------
     >>> own_text("t.id > 5 and name = 't.id'", "t")
-    "((id > 5) AND (name = 't.id'))"
+    "(id > 5 AND name = 't.id')"
     """
     if alias is None:
         return text

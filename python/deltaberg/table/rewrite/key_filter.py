@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.expressions import FALSE, TRUE, Expression, all_of, any_of, col
+from deltaberg.expressions import FALSE, TRUE, Value, all_of, any_of, col
 from deltaberg.schema import as_array
 
 __all__ = ["filter_of_keys"]
@@ -23,7 +23,7 @@ _RANGES = 32
 _Range = tuple[pa.Scalar, pa.Scalar]
 
 
-def filter_of_keys(name: tuple[str, ...], batches: Iterable[pa.Array]) -> Expression:
+def filter_of_keys(name: tuple[str, ...], batches: Iterable[pa.Array]) -> Value:
     """Return a filter on a column that all keys fulfil: their values if they are few, and else ranges around them.
 
     Parameters

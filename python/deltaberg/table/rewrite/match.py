@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import Filter, as_expression, bind
+from deltaberg.expressions import Filter, as_filter, bind
 from deltaberg.files import open_data_file
 from deltaberg.schema import ColumnName, Struct, as_array
 from deltaberg.storage import parse_location
@@ -145,7 +145,7 @@ def matching_rows(batch: pa.RecordBatch, width: int, test: RowTest | None) -> tu
 
 def scan_of_rows(source: ScanSource, condition: Filter | None, timezone: str) -> BoundScan:
     """Return the scan, with addresses, of the rows of a table that match a filter, or of all."""
-    bound = bind(as_expression(condition), Struct((*source.schema, *source.hidden)), timezone)
+    bound = bind(as_filter(condition), Struct((*source.schema, *source.hidden)), timezone)
     return BoundScan(source, bound, source.schema, None, scan_options(None, {}, timezone)).with_addresses()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from deltaberg.choices import WhenMatched, WhenNotMatched
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
-from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
+from deltaberg.expressions import TRUE, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
 from deltaberg.schema import ColumnName, Struct, field_finder, find_column, join_name, split_name
 from deltaberg.schema.conform import ConformOptions
@@ -321,7 +321,7 @@ def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
     return Struct(tuple(found))
 
 
-def _filter(plan: MergePlan, of_keys: Expression) -> Expression:
+def _filter(plan: MergePlan, of_keys: Value) -> Value:
     own = value_filter(plan.condition)
     return all_of([part for part in (own, of_keys) if part != TRUE])
 

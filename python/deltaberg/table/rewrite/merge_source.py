@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.expressions import TRUE, Expression, all_of
+from deltaberg.expressions import TRUE, Value, all_of
 from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, fit_texts, join_name
 from deltaberg.schema.columns import places_of_fields
 from deltaberg.schema.conform import Conformer, ConformOptions
@@ -162,12 +162,12 @@ def _check_keys(rows: pa.RecordBatch, keys: Sequence[tuple[str, ...]]) -> None:
             raise ConstraintViolationError(f"the key {name} is null in a row of the source", column=name)
 
 
-def source_filter(plan: MergePlan, source: StoredRows) -> Expression:
+def source_filter(plan: MergePlan, source: StoredRows) -> Value:
     """Return a filter on the table that every row fulfils that can match a row of the source.
 
     Of keys that are columns of the table, the values in the source are looked at; see `filter_of_keys`.
     """
-    parts: list[Expression] = []
+    parts: list[Value] = []
     for equality in plan.join.equalities:
         path = equality.column
         if path is not None and not equality.null_safe:

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from deltaberg.expressions import Expression
+from deltaberg.expressions import Value
 from deltaberg.schema import ColumnName, Struct, count_up
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments, checked_values
 from deltaberg.table.rewrite.changed_rows import RowTasks
 from deltaberg.table.rewrite.conditions import RowCondition
-from deltaberg.table.rewrite.match import MatchedRows
+from deltaberg.table.rewrite.match import MatchedRows, find_rows
 from deltaberg.table.rewrite.rows import Change, Replacement
 from deltaberg.table.write import RowRules, TableRules
 
@@ -72,7 +72,7 @@ class RowTarget(Protocol):
         """Add those columns, and fields of structs, that the table lacks."""
         ...
 
-    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+    def scan(self, condition: Value | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all, with their addresses.
 
         The transaction relies on it: it is refused if another commit adds such rows meanwhile.
@@ -93,7 +93,7 @@ def change_matching(target: RowTarget, condition: RowCondition, change: Change |
         What replaces them; None deletes them.
     """
     # Even if no row matches, rows that others append meanwhile may.
-    matched = condition.find(target.scan(condition.filter, target.timezone), target.tasks)
+    matched = find_rows(target.scan(condition.filter, target.timezone), search=target.tasks)
     if not matched.is_empty:
         target.apply(matched, change)
 

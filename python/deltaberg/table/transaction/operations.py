@@ -189,7 +189,7 @@ class Operations(ABC):
         with self.transaction.operation("update") as made:
             target = self.target("update", options, strategy)
             now = dt.datetime.now(dt.timezone.utc)
-            condition = row_condition(target.schema, where, target.timezone, now)
+            condition = row_condition(target.schema, where, target.timezone)
             change = update_change(target, values, now)
             if not self.transaction.is_done:
                 change_matching(target, condition, change)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from deltaberg.table.rewrite import Condition, row_condition
+from deltaberg.table.rewrite import Condition, find_rows, row_condition
 from deltaberg.table.verbs.arguments import RecordedArguments
 from deltaberg.table.verbs.table import Table, operations_of
 from deltaberg.table.write import RowOptions
@@ -40,7 +40,7 @@ def count_matching(table: Table[Any, Any], where: Condition | None, arguments: M
     try:
         target = operations_of(transaction).target("delete", RowOptions.of(arguments), arguments.get("strategy"))
         condition = row_condition(target.schema, where, target.timezone)
-        matched = condition.find(target.scan(condition.filter, target.timezone), target.tasks)
+        matched = find_rows(target.scan(condition.filter, target.timezone), search=target.tasks)
     finally:
         transaction.abort()
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
+from functools import partial
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.values.casts import cast_node
 from deltaberg.expressions.values.kinds import (
     BINARY,
     BOOLEAN,
     DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_BITS,
     NTZ,
     STRING,
     TIMESTAMP,
@@ -21,14 +22,11 @@ from deltaberg.expressions.values.kinds import (
     common_type,
     is_numeric,
 )
-from deltaberg.expressions.values.nodes import CallNode, ColumnNode, Frame, Kernel, LiteralNode, Node, folded, spread
+from deltaberg.expressions.values.nodes import CallNode, Kernel, ListNode, LiteralNode, Node, folded
 from deltaberg.expressions.values.tree import type_text
-from deltaberg.schema import DataType, Primitive, arrow_type
+from deltaberg.schema import DataType
 
-__all__ = ["Context", "Function", "same_type", "simple", "wrong_types"]
-
-#: So many literals are converted one by one.
-_FEW = 16
+__all__ = ["COMPARED", "Context", "Function", "same_type", "simple", "wrong_types"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,22 @@ class Context:
     zone: dt.tzinfo
     now: dt.datetime
 
-    def cast(self, node: Node, to: DataType) -> Node:
-        """Return a node converted to a type, as CAST does."""
-        return folded(cast_node(node, to, self.zone))
+    def cast(self, node: Node, to: DataType, *, forgiving: bool = False) -> Node:
+        """Return a node converted to a type, as CAST does, or TRY_CAST where that is forgiving."""
+        if node.type == to:
+            return node
+        if isinstance(node, (LiteralNode, ListNode)) and _is_wider(to, node.type):
+            return node.widened(to)
+        # Most conditions of reads convert nothing.
+        from deltaberg.expressions.values.casts import cast_node, forgiving_cast
+
+        found = folded(cast_node(node, to, self.zone))
+        return forgiving_cast(found, node, "try_cast") if forgiving else found
 
     def assign(self, node: Node, to: DataType, path: tuple[str, ...], completes: bool) -> Node:
         """Return a node converted to the type of a column, with the fields of structs by their names."""
+        from deltaberg.expressions.values.casts import cast_node
+
         return folded(cast_node(node, to, self.zone, by_name=True, completes=completes, path=path))
 
     def convert(self, node: Node, to: DataType, function: str) -> Node:
@@ -68,6 +76,16 @@ class Context:
         return self.cast(node, to)
 
 
+def _is_wider(kind: DataType, than: DataType) -> bool:
+    """Return whether a type has all numbers of another one, as Arrow casts them."""
+    bits = INTEGER_BITS.get(than)
+    if bits is None:
+        return (kind, than) == (DOUBLE, FLOAT)
+    return bits <= INTEGER_BITS.get(kind, 32 if kind == DOUBLE else 0)
+
+
+#: Functions that compare their arguments.
+COMPARED = frozenset({"=", "<", "<=", ">", ">=", "<=>", "in"})
 #: Binds a call to its arguments.
 Binding = Callable[[Context, Sequence[Node]], Node]
 
@@ -134,36 +152,24 @@ def same_type(context: Context, nodes: Iterable[Node], function: str) -> tuple[N
     ExpressionError
         If there is none.
     """
-    given = tuple(nodes)
+    given = list(nodes)
     kind = common_type(dict.fromkeys(node.type for node in given))
     if kind is None:
         raise wrong_types(function, given)
-    converted = _literals_converted(context, given, kind)
-    return tuple(
-        node if node.type == kind else converted.get(number) or context.cast(node, kind)
-        for number, node in enumerate(given)
-    )
-
-
-def _literals_converted(context: Context, nodes: Sequence[Node], to: DataType) -> dict[int, Node]:
-    """Return literals of a type by their numbers, where there are many, which are converted at once."""
-    found: dict[DataType, list[tuple[int, LiteralNode]]] = {}
-    for number, node in enumerate(nodes):
-        if isinstance(node, LiteralNode) and node.type not in (to, VOID) and isinstance(node.type, Primitive):
-            found.setdefault(node.type, []).append((number, node))
-    done: dict[int, Node] = {}
-    for kind, literals in found.items():
-        if len(literals) > _FEW:
-            values = pa.array([node.scalar for _, node in literals], arrow_type(kind))
-            cast = cast_node(ColumnNode(kind, 0, (), (0,)), to, context.zone)
-            outcome = cast.evaluate(Frame(pa.RecordBatch.from_arrays([values], ["value"])))
-            if not outcome.failures:
-                scalars = spread(outcome.values, len(literals))
-                done |= {number: LiteralNode(to, scalar) for (number, _), scalar in zip(literals, scalars, strict=True)}
-    return done
+    found: list[Node] = []
+    for node in given:
+        if not isinstance(node, ListNode) or node.type == kind:
+            found.append(context.cast(node, kind))
+            continue
+        converted = node.cast_by(partial(context.cast, to=kind))
+        # A literal that fails does so in the rows that come to it.
+        found += [context.cast(part, kind) for part in node.parts] if converted is None else [converted]
+    return tuple(found)
 
 
 def wrong_types(function: str, nodes: Iterable[Node]) -> ExpressionError:
     """Return the error of a call with arguments of wrong types."""
     shown = ", ".join(type_text(node.type) for node in nodes)
+    if function in COMPARED:
+        return ExpressionError(f"values of the types {shown} cannot be compared", hint="use CAST")
     return ExpressionError(f"{function} cannot be applied to {shown}", hint="use CAST")

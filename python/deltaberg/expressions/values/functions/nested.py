@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ColumnNotFoundError, ExpressionError
-from deltaberg.expressions.predicates.evaluate import compare_values
+from deltaberg.expressions.values.evaluate import compare_values
+from deltaberg.expressions.values.functions.conditions import comparable
 from deltaberg.expressions.values.functions.function import Context, Function, same_type, wrong_types
-from deltaberg.expressions.values.functions.operators import comparable
 from deltaberg.expressions.values.kinds import (
     BOOLEAN,
     INTEGER,
@@ -57,7 +57,7 @@ def _access(name: str) -> Function:
         value, key = nodes
         if isinstance(value.type, Map) and name != "get":
             kind = value.type.key.type
-            comparable(name, (LiteralNode(kind, pa.scalar(None)),))
+            comparable((LiteralNode(kind, pa.scalar(None)),))
             key = context.convert(key, kind, name)
             return CallNode(value.type.value.type, name, (value, key), lambda maps, keys: lookup(maps, keys, kind))
         if isinstance(value.type, Struct) and name == "[]" and isinstance(key, LiteralNode) and key.type == STRING:
@@ -104,7 +104,7 @@ def _contains(context: Context, nodes: Sequence[Node]) -> Node:
     kind = common_type((value.type.element.type, member.type))
     if kind is None:
         raise wrong_types("array_contains", nodes)
-    comparable("array_contains", (LiteralNode(kind, pa.scalar(None)),))
+    comparable((LiteralNode(kind, pa.scalar(None)),))
     value = context.cast(value, List(Field("element", kind, value.type.element.nullable)))
     member = context.cast(member, kind)
     return CallNode(BOOLEAN, "array_contains", (value, member), lambda lists, values: member_of(lists, values, kind))
@@ -124,7 +124,7 @@ def _map(context: Context, nodes: Sequence[Node]) -> Node:
     if len(nodes) % 2 or not nodes:
         raise ExpressionError("map takes keys and values in turns")
     keys, values = same_type(context, nodes[0::2], "map"), same_type(context, nodes[1::2], "map")
-    comparable("map", keys)
+    comparable(keys)
     key_type = keys[0].type
     if key_type == VOID:
         # Arrow ends the process where it makes such a map.

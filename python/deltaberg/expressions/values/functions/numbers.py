@@ -15,8 +15,9 @@ from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.arithmetic import absolute, fit_integer
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.decimals import fit_decimal
+from deltaberg.expressions.values.functions.conditions import CONDITIONS, comparable
 from deltaberg.expressions.values.functions.function import Context, Function, same_type, simple, wrong_types
-from deltaberg.expressions.values.functions.operators import OPERATORS, arithmetic, comparable
+from deltaberg.expressions.values.functions.operators import OPERATORS, arithmetic
 from deltaberg.expressions.values.kinds import (
     DOUBLE,
     FLOAT,
@@ -155,7 +156,7 @@ def _sign(values: pa.Array) -> pa.Array:
 def _extreme(name: str, operator: str, summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         arguments = same_type(context, nodes, name)
-        kind = comparable(name, arguments)
+        kind = comparable(arguments)
         is_better = compare(operator, kind)
 
         def choose(first: Datum, *others: Datum) -> Datum:
@@ -188,7 +189,7 @@ def _nanvl(context: Context, nodes: Sequence[Node]) -> Node:
     pair = same_type(context, nodes, "nanvl")
     if not is_floating(pair[0].type):
         pair = tuple(context.convert(node, DOUBLE, "nanvl") for node in pair)
-    return OPERATORS["if"].bind(context, (OPERATORS["isnan"].bind(context, pair[:1]), pair[1], pair[0]))
+    return OPERATORS["if"].bind(context, (CONDITIONS["isnan"].bind(context, pair[:1]), pair[1], pair[0]))
 
 
 def _same(name: str, operator: str, summary: str) -> Function:

@@ -1,4 +1,4 @@
-"""Operators: logic, comparisons, arithmetic, and the conditional functions."""
+"""Operators of arithmetic, and the conditional functions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from decimal import Decimal as PyDecimal
 from typing import cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.arithmetic import negate, number_kernel, without_zero
 from deltaberg.expressions.values.decimals import decimal_kernel
+from deltaberg.expressions.values.functions.conditions import CONDITIONS, condition, is_not_null
 from deltaberg.expressions.values.functions.function import Context, Function, same_type, wrong_types
 from deltaberg.expressions.values.kinds import (
-    BOOLEAN,
     BYTE,
     DOUBLE,
     LONG,
@@ -27,21 +26,11 @@ from deltaberg.expressions.values.kinds import (
     is_numeric,
     result_decimal,
 )
-from deltaberg.expressions.values.logic import (
-    compare,
-    decide_and,
-    decide_case,
-    decide_coalesce,
-    decide_in,
-    decide_member,
-    decide_or,
-    null_safe_equal,
-)
+from deltaberg.expressions.values.logic import decide_case, decide_coalesce
 from deltaberg.expressions.values.moves import days_later, refuse_moments, shifted
-from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, MemberNode, Node, null_where_failed
-from deltaberg.expressions.values.paddings import padded_alike
+from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node, null_where_failed
 from deltaberg.expressions.values.tree import IntervalType
-from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Decimal
 
 __all__ = ["OPERATORS", "arithmetic"]
 
@@ -141,72 +130,6 @@ def _positive(context: Context, nodes: Sequence[Node]) -> Node:
     return context.cast(node, DOUBLE) if node.type in (STRING, VOID) else node
 
 
-def comparable(name: str, nodes: Sequence[Node]) -> DataType:
-    """Return the one type of nodes that are compared.
-
-    Raises
-    ------
-    UnsupportedExpressionError
-        If values of the type are not compared here.
-    """
-    kind = nodes[0].type
-    if isinstance(kind, (List, Map, Struct, IntervalType)) or kind == Primitive("variant"):
-        raise UnsupportedExpressionError(f"{name} of two values of type {kind} cannot be evaluated")
-    return kind
-
-
-def _comparison(name: str, summary: str) -> Function:
-    def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        pair = same_type(context, padded_alike(nodes), name)
-        kind = comparable(name, pair)
-        if kind == VOID:
-            pair = tuple(context.cast(node, BOOLEAN) for node in pair)
-        if name == "<=>":
-            # Null is a value here, so both sides are evaluated.
-            return CallNode(BOOLEAN, name, pair, null_safe_equal(kind), eager=True)
-        return CallNode(BOOLEAN, name, pair, compare(name, kind))
-
-    return Function(name, "x, y", summary, (2, 2), bind)
-
-
-def _logic(name: str, summary: str) -> Function:
-    def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        pair = tuple(condition(context, node, name) for node in nodes)
-        return LazyNode(BOOLEAN, name, pair, decide_and if name == "and" else decide_or)
-
-    return Function(name, "x, y", summary, (2, 2), bind)
-
-
-def condition(context: Context, node: Node, name: str) -> Node:
-    """Return a node as a condition, which is a boolean or null."""
-    if node.type == VOID:
-        return context.cast(node, BOOLEAN)
-    if node.type == STRING:
-        return context.cast(node, BOOLEAN)
-    if node.type != BOOLEAN:
-        raise wrong_types(name, (node,))
-    return node
-
-
-def _not(context: Context, nodes: Sequence[Node]) -> Node:
-    return CallNode(BOOLEAN, "not", (condition(context, nodes[0], "not"),), pc.invert)
-
-
-def _is_null(_: Context, nodes: Sequence[Node]) -> Node:
-    return CallNode(BOOLEAN, "isnull", tuple(nodes), pc.is_null)
-
-
-def _is_not_null(_: Context, nodes: Sequence[Node]) -> Node:
-    return CallNode(BOOLEAN, "isnotnull", tuple(nodes), pc.is_valid)
-
-
-def _is_nan(context: Context, nodes: Sequence[Node]) -> Node:
-    (node,) = nodes
-    if not is_floating(node.type):
-        node = context.convert(node, DOUBLE, "isnan")
-    return CallNode(BOOLEAN, "isnan", (node,), lambda values: pc.is_nan(values).fill_null(False))
-
-
 def _case(context: Context, nodes: Sequence[Node]) -> Node:
     arguments = list(nodes)
     if len(arguments) % 2 == 0:
@@ -227,21 +150,12 @@ def _coalesce(context: Context, nodes: Sequence[Node]) -> Node:
 
 
 def _nvl2(context: Context, nodes: Sequence[Node]) -> Node:
-    return _case(context, (_is_not_null(context, nodes[:1]), *nodes[1:]))
+    return _case(context, (is_not_null(context, nodes[:1]), *nodes[1:]))
 
 
 def _nullif(context: Context, nodes: Sequence[Node]) -> Node:
-    equal = OPERATORS["="].bind(context, nodes)
+    equal = CONDITIONS["="].bind(context, nodes)
     return _case(context, (equal, LiteralNode(VOID, pa.scalar(None)), nodes[0]))
-
-
-def _in(context: Context, nodes: Sequence[Node]) -> Node:
-    values = same_type(context, padded_alike(nodes), "in")
-    kind = comparable("in", values)
-    literals = [node for node in values[1:] if isinstance(node, LiteralNode)]
-    if len(literals) == len(values) - 1:
-        return MemberNode(BOOLEAN, "in", values, decide_member([node.scalar for node in literals], kind))
-    return LazyNode(BOOLEAN, "in", values, lambda outcomes, rows: decide_in(outcomes, rows, kind))
 
 
 _LIST = [
@@ -258,18 +172,6 @@ _LIST = [
     _forgiving("%", "try_mod", "the remainder of two numbers, null for a division by zero"),
     Function("negative", "x", "the number with the other sign, also written -x", (1, 1), _minus_or_plus),
     Function("positive", "x", "the number", (1, 1), _positive),
-    _comparison("=", "whether both are equal; NaN equals NaN"),
-    _comparison("<", "whether x is less than y; NaN is greater than all other numbers"),
-    _comparison("<=", "whether x is at most y"),
-    _comparison(">", "whether x is greater than y"),
-    _comparison(">=", "whether x is at least y"),
-    _comparison("<=>", "whether both are equal or both are null; never null"),
-    _logic("and", "true if both are true, false if one is false, else null"),
-    _logic("or", "true if one is true, false if both are false, else null"),
-    Function("not", "x", "the other truth value", (1, 1), _not),
-    Function("isnull", "x", "whether the value is null, also written x IS NULL", (1, 1), _is_null),
-    Function("isnotnull", "x", "whether the value is not null, also written x IS NOT NULL", (1, 1), _is_not_null),
-    Function("isnan", "x", "whether a number is NaN; false for null", (1, 1), _is_nan),
     Function("case", "c1, x1, ..., z", "CASE WHEN c1 THEN x1 ... ELSE z END", (2, None), _case),
     Function("if", "c, x, y", "x where the condition is true, else y", (3, 3), _if),
     Function("coalesce", "x, ...", "the first value that is not null", (1, None), _coalesce),
@@ -277,6 +179,5 @@ _LIST = [
     Function("ifnull", "x, y", "x where it is not null, else y", (2, 2), _coalesce),
     Function("nvl2", "x, y, z", "y where x is not null, else z", (3, 3), _nvl2),
     Function("nullif", "x, y", "null where x equals y, else x", (2, 2), _nullif),
-    Function("in", "x, y, ...", "whether x equals one of the others, written x IN (y, ...)", (2, None), _in),
 ]
 OPERATORS = {function.name: function for function in _LIST}

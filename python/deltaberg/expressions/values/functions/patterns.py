@@ -35,7 +35,10 @@ def _like(name: str, summary: str) -> Function:
         if name == "ilike":
             subject = CallNode(STRING, "lower", (subject,), lowered)
             pattern = None if pattern is None else pattern.lower()
-        return CallNode(BOOLEAN, name, (subject,), like_kernel(pattern, escape))
+        kernel = like_kernel(pattern, escape)
+        shown = LiteralNode(STRING, pa.scalar(pattern, pa.string()))
+        called = name if escape == ESCAPE else f"{name} escape"
+        return CallNode(BOOLEAN, called, (subject, shown), lambda values, _: kernel(values))
 
     return Function(name, "text, pattern", summary, (2, 3), bind)
 

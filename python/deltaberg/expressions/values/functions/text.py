@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct, each_row
+from deltaberg.expressions.values.functions.conditions import CONDITIONS
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
 from deltaberg.expressions.values.functions.operators import OPERATORS
 from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, INTEGER, STRING
@@ -214,7 +215,7 @@ def _locate(context: Context, nodes: Sequence[Node]) -> Node:
     found = CallNode(INTEGER, "locate", (start, part, text), _position_after)
     nothing = LiteralNode(INTEGER, pa.scalar(0, pa.int32()))
     # A place that is null is before every text, as in Hive.
-    return OPERATORS["if"].bind(context, (OPERATORS["isnull"].bind(context, (start,)), nothing, found))
+    return OPERATORS["if"].bind(context, (CONDITIONS["isnull"].bind(context, (start,)), nothing, found))
 
 
 def _position_after(start: Datum, part: Datum, text: Datum) -> Outcome:

@@ -1,14 +1,14 @@
-"""Filters that are bound to a schema: what pruning and the evaluation of rows take.
+"""Conditions as pruning and the evaluation of rows take them: comparisons of columns, which metadata can decide.
 
-A bound tree consists of `BoundAnd`, `BoundOr`, `BoundPredicate`, `BoundComputed` and `Constant`. It has no NOT, and no
-comparison that pruning or row evaluation would have to rewrite.
+Such a tree is derived from a bound value (see `derive`). It consists of `BoundAnd`, `BoundOr`, `BoundPredicate`,
+`BoundComputed` and literals that are true or false. It has no NOT, and no comparison that has to be rewritten.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,7 +16,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, Constant, quoted
+from deltaberg.expressions.double_quotes import quoted
+from deltaberg.expressions.scalars import python_value
+from deltaberg.expressions.values.tree import FALSE, TRUE, Literal
 from deltaberg.schema import DataType, Field, Primitive
 
 __all__ = [
@@ -29,12 +31,25 @@ __all__ = [
     "bound_paths",
     "is_computed",
     "join_bound",
+    "member",
     "next_numbers",
     "split_and",
 ]
 
 #: What a comparison with values limits.
 _SIDES = {"=": "=", "in": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
+#: Operators of which several amount to one, with what that is: a set, the values of both, or the nearest end.
+_JOINED_BY_OR = {"=": "in", "in": "in"}
+_JOINED_BY_AND = {
+    "=": "both",
+    "in": "both",
+    "!=": "not in",
+    "not in": "not in",
+    ">": ">",
+    ">=": ">",
+    "<": "<",
+    "<=": "<",
+}
 #: So many parts of OR are looked at together.
 _MANY = 256
 
@@ -98,7 +113,7 @@ def _shown(value: pa.Scalar) -> str:
     if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
         # Python's datetime has no nanoseconds.
         return f"'{value.cast(pa.timestamp('ns')).cast(pa.string())}{'+00:00' if value.type.tz else ''}'"
-    python = value.as_py()
+    python = python_value(value)
     if isinstance(python, str):
         return quoted(python)
     return f"'{python}'" if isinstance(python, (dt.date, dt.time)) else str(python)
@@ -230,7 +245,7 @@ class BoundComputed:
         return str(self.test)
 
 
-Bound = BoundPredicate | BoundAnd | BoundOr | BoundComputed | Constant
+Bound = BoundPredicate | BoundAnd | BoundOr | BoundComputed | Literal
 
 
 def split_and(bound: Bound) -> tuple[Bound, ...]:
@@ -262,17 +277,70 @@ def is_computed(bound: Bound) -> bool:
 
 
 def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
-    """Join parts into a flat tree without constants. No parts at all are true for AND, and false for OR."""
+    """Join parts into a flat tree without constants, in which comparisons of a column that amount to one are one.
+
+    No parts at all are true for AND, and false for OR.
+    """
     kind = BoundAnd if is_and else BoundOr
     neutral, absorbing = (TRUE, FALSE) if is_and else (FALSE, TRUE)
     flat: list[Bound] = []
     for part in parts:
-        if part == absorbing:
-            return absorbing
-        if isinstance(part, kind):
+        if isinstance(part, Literal):
+            if part == absorbing:
+                return absorbing
+        elif isinstance(part, kind):
             flat.extend(part.parts)
-        elif part != neutral:
+        else:
             flat.append(part)
-    if not flat:
+    merged = _merged(flat, _JOINED_BY_AND if is_and else _JOINED_BY_OR) if len(flat) > 1 else flat
+    if absorbing in merged:
+        return absorbing
+    if not merged:
         return neutral
-    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+    return merged[0] if len(merged) == 1 else kind(tuple(merged))
+
+
+def _merged(parts: list[Bound], known: Mapping[str, str]) -> list[Bound]:
+    """Return parts, of which comparisons of one column on one side are the single one that all of them amount to."""
+    groups: dict[Any, list[BoundPredicate]] = {}
+    places: dict[Any, Bound | None] = {}
+    for number, part in enumerate(parts):
+        side = known.get(part.operator) if isinstance(part, BoundPredicate) and part.other is None else None
+        if not isinstance(part, BoundPredicate) or side is None or (part.is_floating and side != "in"):
+            places[number] = part
+            continue
+        key = (side, tuple(map(id, part.path)))
+        places.setdefault(key, None)
+        groups.setdefault(key, []).append(part)
+    for key, group in groups.items():
+        places[key] = group[0] if len(group) == 1 else _one_of(key[0], group)
+    return [part for part in places.values() if part is not None]
+
+
+def _one_of(side: str, group: Sequence[BoundPredicate]) -> Bound:
+    first = group[0]
+    if side == "both":
+        common = first.literals
+        for part in group[1:]:
+            common = common.filter(pc.is_in(common, value_set=part.literals))
+            if not len(common):
+                return FALSE
+        return member("in", first.path, common)
+    values = _literals_of(group)
+    if side in ("in", "not in"):
+        return member(side, first.path, values)
+    order = pc.array_sort_indices(values)
+    end = values[order[-1 if side == ">" else 0].as_py()]
+    # Of equal ends, the one that leaves the end itself out demands more.
+    operator = side if any(part.operator == side and part.values[0] == end for part in group) else f"{side}="
+    return BoundPredicate(operator, first.path, (end,))
+
+
+def member(operator: str, path: tuple[Field, ...], values: pa.Array) -> Bound:
+    """Return that a column is, or is not, one of some values."""
+    different = tuple(pc.unique(values))
+    if not different:
+        return BoundPredicate("is not null", path) if operator == "not in" else FALSE
+    if len(different) == 1:
+        operator = "=" if operator == "in" else "!="
+    return BoundPredicate(operator, path, different)

@@ -1,4 +1,4 @@
-"""Evaluating filters on rows: each row of a batch yields true, false or null (unknown)."""
+"""Evaluating comparisons of columns: each row of a batch yields true, false or null (unknown)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import EvaluationError, first_line
-from deltaberg.expressions.like import ESCAPE, like_kernel
-from deltaberg.expressions.predicates.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
-from deltaberg.expressions.predicates.tree import Constant
-from deltaberg.schema import Field, pad_texts
+from deltaberg.expressions.values.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
+from deltaberg.expressions.values.tree import Literal
+from deltaberg.schema import Field
 
 __all__ = ["ColumnReader", "among_doubles", "compare_values", "evaluate"]
 
@@ -26,7 +25,6 @@ _COMPARISONS = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
@@ -37,7 +35,7 @@ def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
     EvaluationError
         If a condition cannot be computed for a row.
     """
-    if isinstance(bound, Constant):
+    if isinstance(bound, Literal):
         return pa.array([bound.value], pa.bool_()).take(pa.nulls(rows, pa.int8()).fill_null(0))
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column)
@@ -102,7 +100,7 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
         nan = pc.is_nan(values).fill_null(False)
         return nan if operator == "is nan" else pc.invert(nan)
     if bound.other is not None and other is not None:
-        return _columns(bound, bound.other, values, other)
+        return _columns(bound, values, other)
     if operator in ("in", "not in"):
         return _membership(bound, values)
     literal = bound.values[0]
@@ -110,6 +108,8 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
         found = pc.starts_with(values, literal.as_py())
         return found if operator == "starts with" else pc.invert(found)
     if operator in ("like", "not like"):
+        from deltaberg.expressions.like import ESCAPE, like_kernel
+
         found = like_kernel(literal.as_py(), ESCAPE)(values)
         return found if operator == "like" else pc.invert(found)
     if operator in ("<=>", "is distinct from"):
@@ -118,11 +118,7 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
     return compare_values(operator, values, literal, bound.is_floating)
 
 
-def _columns(bound: BoundPredicate, other: tuple[Field, ...], left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    lengths = [path[0].length for path in (bound.path, other) if len(path) == 1]
-    if len(lengths) == 2 and all(length is not None and length.is_padded for length in lengths):
-        # The shorter ones are padded like the others.
-        left, right = pad_texts(left, lengths[1]), pad_texts(right, lengths[0])
+def _columns(bound: BoundPredicate, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
     if bound.is_floating:
         right = right.cast(pa.float64())
     if bound.operator in ("<=>", "is distinct from"):

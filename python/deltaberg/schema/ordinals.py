@@ -62,7 +62,7 @@ def limits(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
-    return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return {8: pa.int8(), 16: pa.int16(), 32: pa.int32()}.get(kind.bit_width, pa.int64())
 
 
 def months_and_days(days: pa.Int64Array) -> tuple[pa.Int64Array, pa.Int64Array]:

@@ -11,28 +11,33 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.predicates.chains import combined
-from deltaberg.expressions.predicates.literals import Moment
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.expressions.values.given import Column, comparison
+from deltaberg.expressions.values.tree import FALSE, TRUE, Call, Value
 
 __all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
 
 _MODULE = "pyiceberg.expressions"
+#: The names of their classes, each with the function and whether it is negated.
 _COMPARISONS = {
-    "EqualTo": "=",
-    "NotEqualTo": "!=",
-    "LessThan": "<",
-    "LessThanOrEqual": "<=",
-    "GreaterThan": ">",
-    "GreaterThanOrEqual": ">=",
-    "StartsWith": "starts with",
-    "NotStartsWith": "not starts with",
+    "EqualTo": ("=", False),
+    "NotEqualTo": ("=", True),
+    "LessThan": ("<", False),
+    "LessThanOrEqual": ("<=", False),
+    "GreaterThan": (">", False),
+    "GreaterThanOrEqual": (">=", False),
+    "StartsWith": ("startswith", False),
+    "NotStartsWith": ("startswith", True),
+    "In": ("in", False),
+    "NotIn": ("in", True),
+    "IsNull": ("isnull", False),
+    "NotNull": ("isnull", True),
+    # Whether null is NaN is unknown to pyiceberg, while isnan is false.
+    "IsNaN": ("=", False),
+    "NotNaN": ("=", True),
 }
-_SETS = {"In": "in", "NotIn": "not in"}
-_TESTS = {"IsNull": "is null", "NotNull": "is not null"}
-#: Whether null is NaN is unknown to pyiceberg, while ``isnan`` is false.
-_NAN_TESTS = {"IsNaN": "=", "NotNaN": "!="}
 _CONSTANTS = {"AlwaysTrue": TRUE, "AlwaysFalse": FALSE}
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROS_PER_DAY = 86_400_000_000
@@ -53,7 +58,7 @@ def is_of_pyiceberg(given: object) -> bool:
     return type(given).__module__.partition(_MODULE)[:2] == ("", _MODULE)
 
 
-def from_pyiceberg(given: Any) -> Expression:
+def from_pyiceberg(given: Any) -> Value:
     """Convert an expression that is not bound to a schema.
 
     Raises
@@ -75,25 +80,20 @@ def from_pyiceberg(given: Any) -> Expression:
         raise ExpressionError("the filter is nested too deeply") from None
 
 
-def _expression(given: Any) -> Expression:
+def _expression(given: Any) -> Value:
     name = type(given).__name__
     if not is_of_pyiceberg(given):
         raise _unknown(given)
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     if name == "Not":
-        return Not(_expression(given.child))
+        return ~_expression(given.child)
     if name in ("And", "Or"):
-        return combined(list(map(_expression, _chained(given))), And if name == "And" else Or)
-    if name in _TESTS:
-        return Predicate(_TESTS[name], _column(given.term))
-    if name in _NAN_TESTS:
-        return Predicate(_NAN_TESTS[name], _column(given.term), (math.nan,))
-    if name in _SETS:
-        values = sorted((_value(literal) for literal in given.literals), key=str)
-        return Predicate(_SETS[name], _column(given.term), tuple(values))
+        return Call(name.lower(), tuple(map(_expression, _chained(given))))
     if name in _COMPARISONS:
-        return Predicate(_COMPARISONS[name], _column(given.term), (_value(given.literal),))
+        function, negated = _COMPARISONS[name]
+        found = comparison(function, _column(given.term), *_operands(given))
+        return ~found if negated else found
     raise _unknown(given)
 
 
@@ -114,6 +114,14 @@ def _column(term: Any) -> Column:
     return Column(tuple(term.name.split(".")))
 
 
+def _operands(given: Any) -> list[Any]:
+    if type(given).__name__.endswith("NaN"):
+        return [math.nan]
+    if hasattr(given, "literals"):
+        return sorted(map(_value, given.literals), key=str)
+    return [_value(given.literal)] if hasattr(given, "literal") else []
+
+
 def _value(literal: Any) -> Any:
     read = _LITERALS.get(type(literal).__name__)
     if read is None:
@@ -129,12 +137,17 @@ def _time(micros: int) -> dt.time:
     return (_EPOCH + dt.timedelta(microseconds=micros)).time()
 
 
+def _moment(micros: int) -> str:
+    """Return a text that is an instant, or the time on a clock on the wall, as the column demands."""
+    return f"{pa.scalar(micros, pa.int64()).cast(pa.timestamp('us')).cast(pa.string())}Z"
+
+
 _LITERALS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("BooleanLiteral", "LongLiteral", "FloatLiteral", "DoubleLiteral", "DecimalLiteral"), _same),
     **dict.fromkeys(("StringLiteral", "UUIDLiteral", "FixedLiteral", "BinaryLiteral"), _same),
-    "DateLiteral": lambda days: Moment(days * _MICROS_PER_DAY),
+    "DateLiteral": lambda days: _moment(days * _MICROS_PER_DAY),
     "TimeLiteral": _time,
-    "TimestampLiteral": Moment,
+    "TimestampLiteral": _moment,
 }
 
 
