@@ -284,6 +284,7 @@ class _Binder:
         self._target = target
         self._context = context
         self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
+        self._found: dict[tuple[str, ...], ColumnNode] = {}
         #: Whether anything is computed from the present time.
         self.is_of_the_present = False
 
@@ -367,6 +368,12 @@ class _Binder:
         return any(_has(relation.columns, name) for relation in self._relations)
 
     def _column(self, value: ColumnValue) -> Node:
+        known = self._found.get(value.path)
+        if known is None:
+            known = self._found[value.path] = self._find(value)
+        return known
+
+    def _find(self, value: ColumnValue) -> ColumnNode:
         found = self._qualified(value.path) or self._unqualified(value)
         relation, path = found
         places = [self._firsts[relation]]

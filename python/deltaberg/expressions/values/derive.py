@@ -248,13 +248,21 @@ class _Side:
     @property
     def is_plain(self) -> bool:
         """Whether values are compared as they are, or as doubles, which the comparison makes of floats itself."""
-        return not self.casts or {self.column.type, *(cast.type for cast in self.casts)} <= {FLOAT, DOUBLE}
+        return not self.casts or all(map(is_floating, self._kinds))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the casts keep every value, and are between whole numbers and decimals."""
+        return all(map(_is_exact, self._kinds, self._kinds[1:]))
 
     @property
     def keeps_order(self) -> bool:
         """Whether the casts make no value less than one that it was not less than."""
-        kinds = [self.column.type, *(cast.type for cast in self.casts)]
-        return all(map(_keeps_order, kinds, kinds[1:]))
+        return all(map(_keeps_order, self._kinds, self._kinds[1:]))
+
+    @property
+    def _kinds(self) -> list[DataType]:
+        return [self.column.type, *(cast.type for cast in self.casts)]
 
     def converted(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return values of the column as they are compared, and which of them fail."""
@@ -379,12 +387,30 @@ def _literal(operator: str, side: _Side, literal: pa.Scalar) -> _Form:
     if side.is_plain:
         value = literal.cast(pa.float64()) if is_floating(side.column.type) else literal
         return BoundPredicate(operator, side.path, (value,)), True
+    exact = _exactly(side, literal)
+    if exact is not None:
+        return BoundPredicate(operator, side.path, (exact,)), True
     if side.keeps_order:
         return _placed(operator, side, literal), True
     fitting = _fitting(side, pa.array([literal], literal.type))
     if fitting is None or operator in _ORDERED:
         return _UNKNOWN
     return _equal(operator, side.path, fitting, fitting), True
+
+
+def _exactly(side: _Side, literal: pa.Scalar) -> pa.Scalar | None:
+    """Return a literal as a value of the column, if casts between whole numbers and decimals keep it."""
+    if not side.is_exact:
+        return None
+    value = literal.as_py()
+    if is_integral(side.column.type):
+        if value != int(value):
+            return None
+        value = int(value)
+    try:
+        return pa.scalar(value, arrow_type(side.column.type))
+    except (pa.ArrowInvalid, OverflowError):
+        return None
 
 
 def _placed(operator: str, side: _Side, literal: pa.Scalar) -> Bound:
@@ -434,8 +460,7 @@ def _fitting(side: _Side, values: pa.Array) -> pa.Array | None:
     kind = arrow_type(given)
     if is_bytes(given) and to == BINARY and len(side.casts) == 1:
         return values.filter(pc.equal(pc.binary_length(values), kind.byte_width)).cast(kind)
-    kinds = [given, *(cast.type for cast in side.casts)]
-    if not all(map(_is_exact, kinds, kinds[1:])) and not (
+    if not side.is_exact and not (
         is_integral(given) and to == DOUBLE and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()
     ):
         return None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.scalars import arrow_scalar
-from deltaberg.expressions.values.kinds import NTZ_NANOS, TIMESTAMP_NANOS
+from deltaberg.expressions.values.kinds import INTEGER, NTZ_NANOS, TIMESTAMP_NANOS
 from deltaberg.expressions.values.tree import FALSE, TRUE, Call, ColumnValue, Literal, Value
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema import ColumnName, DataType, Decimal, Primitive, split_name
@@ -321,6 +321,9 @@ def _parsed(text: str, kind: str) -> Value:
 
 def literal_of(given: Any) -> Value:
     """Return a Python object as a literal with the type that Spark gives it."""
+    if type(given) is int and -(1 << 31) <= given < 1 << 31:
+        # Lists of a hundred thousand numbers are looked up.
+        return Literal(given, INTEGER)
     if isinstance(given, (list, tuple)):
         return Call("array", tuple(literal_of(part) for part in given))
     given = _plain(given)

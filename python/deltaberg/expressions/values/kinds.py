@@ -135,6 +135,8 @@ def common_type(kinds: Iterable[DataType]) -> DataType | None:
     """Return the type to which Spark converts values that must have one type. None if there is none."""
     found: DataType = VOID
     for kind in kinds:
+        if kind is found:
+            continue
         wider = _wider(found, kind)
         if wider is None:
             return None

@@ -198,7 +198,7 @@ class LiteralNode(Node):
 
     def widened(self, to: DataType) -> LiteralNode:
         """Return the same number in another type, which has it."""
-        return LiteralNode(to, self.scalar.cast(arrow_type(to)))
+        return LiteralNode(to, pa.scalar(self.scalar.as_py(), arrow_type(to)))
 
     def evaluate(self, _: Frame) -> Outcome:
         """Return the scalar."""

@@ -153,7 +153,7 @@ def same_type(context: Context, nodes: Iterable[Node], function: str) -> tuple[N
         If there is none.
     """
     given = list(nodes)
-    kind = common_type(dict.fromkeys(node.type for node in given))
+    kind = common_type(node.type for node in given)
     if kind is None:
         raise wrong_types(function, given)
     found: list[Node] = []
