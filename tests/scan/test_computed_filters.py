@@ -74,7 +74,7 @@ def test_conditions_keep_the_rows_for_which_they_are_true(table: Any) -> None:
     assert everything == [1, 3, 4]
     assert table.scan(~as_filter("upper(v) = 'A'")).to_arrow()["id"].to_pylist() == [2]
     shown = table.scan("id > 2 AND upper(v) = 'A'")
-    assert "((id > 2) AND (upper(v) = 'A'))" in str(shown.explain())
+    assert "(id > 2 AND upper(v) = 'A')" in str(shown.explain())
     assert "upper" in repr(shown)
 
 

@@ -40,6 +40,7 @@ from deltaberg.expressions.values.kinds import (
     nanos_of,
 )
 from deltaberg.expressions.values.nodes import (
+    CallNode,
     ColumnNode,
     Frame,
     ListNode,
@@ -79,6 +80,9 @@ _WITH_UNITS = {
 }
 
 _JOINED = frozenset({"and", "or"})
+#: Comparisons, and the types of literals that are converted by their values alone. Programs join many of them.
+_COMPARED = frozenset({"=", "<", "<=", ">", ">=", "<=>"})
+_ALIKE = frozenset({INTEGER, LONG, DOUBLE})
 _NANOSECONDS = re.compile(r"\.[0-9]{7,9}(?![0-9])")
 #: The types whose literals are bound together.
 _LISTED = frozenset({BOOLEAN, INTEGER, LONG, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, NTZ})
@@ -285,6 +289,7 @@ class _Binder:
         self._context = context
         self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
         self._found: dict[tuple[str, ...], ColumnNode] = {}
+        self._compared: dict[tuple[str, tuple[str, ...], DataType], CallNode] = {}
         #: Whether anything is computed from the present time.
         self.is_of_the_present = False
 
@@ -304,7 +309,7 @@ class _Binder:
         if isinstance(value, GetField):
             return self._call(Call("get_field", (value.value, Literal(value.name, STRING))))
         if isinstance(value, Call):
-            return self._call(value)
+            return (self._comparison if value.name in _COMPARED else self._call)(value)
         raise ExpressionError(f"{value!r} is not a value")
 
     def _literal(self, value: Literal) -> Node:
@@ -328,6 +333,23 @@ class _Binder:
         """Return whether the value is assigned to a type, or a column has it. Not all tables have all types."""
         known = [] if self._target is None else [self._target]
         return any(kind in inner_types(within) for within in (*known, *(one.columns for one in self._relations)))
+
+    def _comparison(self, call: Call) -> Node:
+        """Bind a comparison of a column with a literal, as one before it whose literal differed in its value alone."""
+        column, literal = call.arguments
+        if not isinstance(column, ColumnValue) or type(literal) is not Literal or literal.type not in _ALIKE:
+            return self._call(call)
+        key = (call.name, column.path, literal.type)
+        known = self._compared.get(key)
+        if known is None or literal.value is None or not isinstance(known.arguments[1], LiteralNode):
+            made = self._call(call)
+            # Not every long number is a double.
+            if isinstance(made, CallNode) and (literal.type, made.arguments[1].type) != (LONG, DOUBLE):
+                self._compared[key] = made
+            return made
+        subject, other = known.arguments
+        value = LiteralNode(other.type, pa.scalar(literal.value, arrow_type(other.type)), is_written=True)
+        return CallNode(BOOLEAN, known.name, (subject, value), known.kernel, eager=known.eager)
 
     def _call(self, call: Call) -> Node:
         function = function_named(call.name)
