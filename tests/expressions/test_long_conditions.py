@@ -117,6 +117,41 @@ def test_equalities_are_one_look_up() -> None:
         mixed.evaluate(pa.record_batch({"id": [2], "v": [0]}))
 
 
+@pytest.mark.parametrize(
+    ("part", "join", "whole"),
+    [
+        (lambda number: col("id") == number, operator.and_, "false"),
+        (lambda number: col("id").is_in(range(number, 5000)), operator.and_, "id = 4999"),
+        (lambda number: col("id") > number, operator.and_, "id > 4999"),
+        (
+            lambda number: (col("id") >= number) & (col("id") < 9000 - number),
+            operator.and_,
+            "(id >= 4999 AND id < 4001)",
+        ),
+        (lambda number: ~(col("id") <= number), operator.and_, "id > 4999"),
+    ],
+)
+def test_comparisons_of_a_column_on_one_side_are_one(part: Any, join: Any, whole: str) -> None:
+    """Neither metadata nor rows are asked once for each of thousands."""
+    count = 60 if whole == "id = 4999" else 5000
+    numbers = [*range(count - 1), 4999]
+    found = bind(functools.reduce(join, map(part, numbers)), _COLUMNS)
+    assert str(found) == whole
+
+
+def test_equal_ends_demand_what_leaves_the_end_out() -> None:
+    for text in ("id > 5 AND id >= 5", "id >= 5 AND id > 5 AND id > 4"):
+        assert str(bind(as_filter(text), _COLUMNS)) == "id > 5"
+    assert str(bind(as_filter("id >= 5 AND id > 4"), _COLUMNS)) == "id >= 5"
+
+
+def test_lists_of_literals_are_bound_together() -> None:
+    """Whatever is looked up in them, and beside nulls and texts."""
+    for items, found in ((f"{list(range(20_000))}"[1:-1], [True, None]), ("1, NULL, '8'", [True, None])):
+        value = bind_condition(f"id + 1 IN ({items})", _COLUMNS)
+        assert value.evaluate(pa.record_batch({"id": [7, None], "v": [0, 0]})).to_pylist() == found
+
+
 def _part(rng: random.Random) -> str:
     one, other, text = rng.randrange(40), rng.randrange(40), rng.choice("abcd")
     return rng.choice(

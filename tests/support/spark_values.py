@@ -15,7 +15,7 @@ from deltaberg.expressions import BoundValue, bind_value
 from deltaberg.expressions.values.nodes import spread
 from deltaberg.schema import Struct, arrow_type
 
-__all__ = ["ZONE", "Compared", "compare_with_spark", "shown"]
+__all__ = ["ZONE", "Compared", "compare_with_spark", "settings_of_values", "shown"]
 
 ZONE = "America/New_York"
 #: Spark evaluates what it is told to, in the order in which it is written, and compiles nothing.
@@ -48,7 +48,8 @@ class Compared:
 
 
 @contextmanager
-def _settings(spark: Any, zone: str) -> Iterator[None]:
+def settings_of_values(spark: Any, zone: str = ZONE) -> Iterator[None]:
+    """Let Spark evaluate what it is told to, in its ANSI mode, and in a zone."""
     settings = {**_SETTINGS, "spark.sql.session.timeZone": zone}
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
@@ -78,7 +79,7 @@ def compare_with_spark(
     """Evaluate expressions here and in Spark, both in a zone. Where one raises for a row, the other must, too."""
     found = Compared([])
     numbered = pa.Table.from_batches([rows]).append_column("row", pa.array(range(rows.num_rows), pa.int32()))
-    with _settings(spark, zone), warnings.catch_warnings():
+    with settings_of_values(spark, zone), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
         frame = spark.createDataFrame(numbered)
