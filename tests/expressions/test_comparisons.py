@@ -40,7 +40,7 @@ def test_they_mean_the_same_beside_a_function() -> None:
 def test_metadata_hides_no_row_and_proves_no_other() -> None:
     """Of a file for each row, by its bounds."""
     ones = pa.array([1] * ROWS.num_rows, pa.int64())
-    columns = {}
+    columns: dict[tuple[str, ...], ColumnStats] = {}
     for child, values in zip(SCHEMA, ROWS.columns, strict=True):
         nan = pa.compute.is_nan(values).fill_null(False) if pa.types.is_floating(values.type) else None
         bounds = values if nan is None else pa.compute.if_else(nan, pa.scalar(None, values.type), values)

@@ -116,8 +116,8 @@ def test_what_the_history_says(tmp_path: Path) -> None:
     info = json.loads(text.splitlines()[0])["commitInfo"]
     assert info["operation"] == "MERGE"
     assert info["operationParameters"] == {
-        "predicate": '["(target.id = source.id)"]',
-        "matchedPredicates": '[{"predicate": "(source.x > 5)", "actionType": "update"}, {"actionType": "delete"}]',
+        "predicate": '["target.id = source.id"]',
+        "matchedPredicates": '[{"predicate": "source.x > 5", "actionType": "update"}, {"actionType": "delete"}]',
         "notMatchedPredicates": '[{"actionType": "insert"}]',
         "notMatchedBySourcePredicates": "[]",
     }

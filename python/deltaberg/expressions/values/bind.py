@@ -432,9 +432,10 @@ class _Binder:
 
 def _type_in_list(item: Value) -> DataType | None:
     """Return the type of a literal that is bound together with others; None for other items."""
-    if not isinstance(item, Literal) or item.value is None:
+    if type(item) is not Literal or item.value is None:
         return None
-    return item.type if item.type in _LISTED or isinstance(item.type, Decimal) else None
+    kind = item.type
+    return kind if kind is INTEGER or kind in _LISTED or isinstance(kind, Decimal) else None
 
 
 def _with_sets(parts: Sequence[Value], operator: str) -> Iterator[Value]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.scalars import arrow_scalar
+from deltaberg.expressions.scalars import arrow_scalar, python_value
 from deltaberg.expressions.values.kinds import INTEGER, NTZ_NANOS, TIMESTAMP_NANOS
 from deltaberg.expressions.values.tree import FALSE, TRUE, Call, ColumnValue, Literal, Value
 from deltaberg.lossless_json import has_lone_surrogate
@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
+#: The numbers of the type integer are less.
+_FEW = 1 << 31
 #: No column has greater numbers.
 _GREATEST = 10**38
 
@@ -147,11 +149,18 @@ class Column:
 
     def starts_with(self, prefix: str) -> Value:
         """Keep the rows in which a string column begins with the prefix."""
-        return comparison("startswith", self, prefix)
+        return comparison("startswith", self, _text("prefix", prefix, self))
 
     def like(self, pattern: str) -> Value:
         """Keep the rows in which a string column matches a SQL pattern of ``%`` and ``_``, escaped by a backslash."""
-        return comparison("like", self, pattern)
+        return comparison("like", self, _text("pattern", pattern, self))
+
+
+def _text(name: str, given: object, column: Column) -> str | None:
+    text = python_value(given)
+    if text is not None and not isinstance(text, str):
+        raise ExpressionError(f"a {name} is a text, not {given!r:.200}", column=str(column))
+    return text
 
 
 def comparison(name: str, column: Column, *others: Any) -> Value:
@@ -172,6 +181,9 @@ def comparison(name: str, column: Column, *others: Any) -> Value:
 
 
 def _operand(given: Any) -> Value:
+    if type(given) is int and -_FEW <= given < _FEW:
+        # Lists of a hundred thousand numbers are looked up.
+        return Literal(given, INTEGER)
     if isinstance(given, (Column, Value)):
         return given.value if isinstance(given, Column) else given
     if isinstance(given, (int, PyDecimal)) and _is_beyond(given):
@@ -321,9 +333,6 @@ def _parsed(text: str, kind: str) -> Value:
 
 def literal_of(given: Any) -> Value:
     """Return a Python object as a literal with the type that Spark gives it."""
-    if type(given) is int and -(1 << 31) <= given < 1 << 31:
-        # Lists of a hundred thousand numbers are looked up.
-        return Literal(given, INTEGER)
     if isinstance(given, (list, tuple)):
         return Call("array", tuple(literal_of(part) for part in given))
     given = _plain(given)
