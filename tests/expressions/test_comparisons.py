@@ -23,7 +23,7 @@ _RECORDED: dict[str, str] = {
     for kept, texts in json.loads(Path(__file__).with_suffix(".json").read_text("utf-8")).items()
     for text in texts
 }
-#: Spark takes it for true of null, too, that a whole number is less than a decimal beyond all of its type. SQL does not.
+#: To Spark, null is less than a decimal beyond all whole numbers of the type of a column. To SQL, that is unknown.
 _MEANT = {
     text: kept if "99999999999999999999" not in text else kept.replace("0123", "012")
     for text, kept in _RECORDED.items()
