@@ -66,3 +66,11 @@ def test_floats_of_python_find_decimals() -> None:
         assert _rows(as_filter(condition), columns, batch) == [True, False]
     # Decimals are compared exactly.
     assert _rows(as_filter("x = 0.1000000000000000055"), columns, batch) == [False, False]
+
+
+def test_doubles_are_made_floats_before_they_are_compared() -> None:
+    """A cast of the caller that loses digits is no comparison of the column itself."""
+    columns = Struct((Field("x", Primitive("double")),))
+    batch = pa.record_batch({"x": [0.1, 0.5, None]})
+    for text, kept in (("CAST(x AS FLOAT) = 0.1F", [True, False, False]), ("x = 0.1F", [False, False, False])):
+        assert _rows(as_filter(text), columns, batch) == kept

@@ -47,6 +47,7 @@ from deltaberg.expressions.values.nodes import (
     LiteralNode,
     Node,
     Outcome,
+    columns_of,
     folded,
     spread,
     too_large,
@@ -227,7 +228,7 @@ def bind_value(
             node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
-        paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
+        paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(node)))
         return BoundValue(node.type, tree, paths, node, column, not binder.is_of_the_present)
     except RecursionError:
         raise ExpressionError("the expression is nested too deeply") from None
@@ -270,13 +271,6 @@ def bind_condition(
         found = type_text(bound.type)
         raise ExpressionError(f"a condition is a boolean, not of the type {found}", expression=bound.sql)
     return bound
-
-
-def _columns(node: Node) -> Iterator[ColumnNode]:
-    if isinstance(node, ColumnNode):
-        yield node
-    for child in node.children:
-        yield from _columns(child)
 
 
 class _Binder:

@@ -248,7 +248,7 @@ class _Side:
     @property
     def is_plain(self) -> bool:
         """Whether values are compared as they are, or as doubles, which the comparison makes of floats itself."""
-        return not self.casts or all(map(is_floating, self._kinds))
+        return not self.casts or (is_floating(self.column.type) and {cast.type for cast in self.casts} == {DOUBLE})
 
     @property
     def is_exact(self) -> bool:

@@ -9,7 +9,7 @@ from deltaberg.expressions.values.bind import BoundValue
 from deltaberg.expressions.values.derive import exact_column
 from deltaberg.expressions.values.kinds import BOOLEAN
 from deltaberg.expressions.values.logic import decide_and
-from deltaberg.expressions.values.nodes import CallNode, ColumnNode, LazyNode, Node
+from deltaberg.expressions.values.nodes import CallNode, LazyNode, Node, columns_of
 from deltaberg.schema import Field
 
 __all__ = ["JoinCondition", "JoinEquality", "split_join"]
@@ -88,16 +88,9 @@ def _equality(node: Node, condition: BoundValue) -> JoinEquality | None:
 
 
 def _relations(node: Node) -> set[int]:
-    return {leaf.relation for leaf in _columns(node)}
-
-
-def _columns(node: Node) -> Iterator[ColumnNode]:
-    if isinstance(node, ColumnNode):
-        yield node
-    for child in node.children:
-        yield from _columns(child)
+    return {leaf.relation for leaf in columns_of(node)}
 
 
 def _bound(node: Node, whole: BoundValue) -> BoundValue:
-    paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
+    paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(node)))
     return BoundValue(node.type, whole.tree, paths, node)

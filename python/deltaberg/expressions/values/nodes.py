@@ -7,7 +7,7 @@ being split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -33,6 +33,7 @@ __all__ = [
     "MemberNode",
     "Node",
     "Outcome",
+    "columns_of",
     "failed_where",
     "folded",
     "null_where_failed",
@@ -295,6 +296,14 @@ class MemberNode(LazyNode):
     """IN with literals, which are no values of rows: only the argument is evaluated."""
 
     items: pa.Array = field(compare=False)
+
+
+def columns_of(node: Node) -> Iterator[ColumnNode]:
+    """Return the columns from which a value is computed, perhaps with repetitions."""
+    if isinstance(node, ColumnNode):
+        yield node
+    for child in node.children:
+        yield from columns_of(child)
 
 
 def folded(node: Node) -> Node:
