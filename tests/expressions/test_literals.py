@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import col
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions import BoundPredicate, as_filter, bind, evaluate
+from deltaberg.expressions import BoundComputed, BoundPredicate, as_filter, bind, evaluate
 from deltaberg.schema import DataType, Field, Fixed, Primitive, Struct, arrow_type
 
 pytestmark = pytest.mark.one_backend
@@ -139,3 +139,21 @@ def test_nanoseconds_in_sql() -> None:
     bound = bind(as_filter("n = TIMESTAMP_NTZ '1970-01-01 00:00:00.000000001'"), columns)
     rows = pa.array([0, 1], pa.timestamp("ns"))
     assert evaluate(bound, lambda _: rows, 2).to_pylist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "shown"),
+    [
+        ("timestamp_ntz", "x > TIMESTAMP '2020-01-01 10:00:00'", "x >= '2020-01-01 10:00:00.000001'"),
+        ("timestamp_ntz", "x = TIMESTAMP '2020-01-01 10:00:00'", "x = '2020-01-01 10:00:00'"),
+        ("timestamp", "x < TIMESTAMP_NTZ '2020-01-01 10:00:00'", "x < '2020-01-01 10:00:00+00:00'"),
+        ("timestamp_ntz_ns", "CAST(x AS TIMESTAMP_NTZ) < '2020-01-01'", "CAST(x AS timestamp_ntz) < '2020-01-01'"),
+        ("timestamp", "CAST(x AS DATE) = '2020-01-01'", "CAST(x AS date) = '2020-01-01'"),
+    ],
+)
+def test_clocks_and_instants_in_a_zone_that_is_steady(kind: str, text: str, shown: str) -> None:
+    """Metadata decides them there, and rows elsewhere, where clocks are set back."""
+    columns = Struct((Field("x", Primitive(kind)),))
+    assert str(bind(as_filter(text), columns)) == shown
+    if kind == "timestamp_ntz":
+        assert isinstance(bind(as_filter(text), columns, _ZONE), BoundComputed)

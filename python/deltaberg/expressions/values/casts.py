@@ -110,7 +110,9 @@ def cast_node(
         return replace(node, type=to)
     if given == VOID and not isinstance(to, IntervalType):
         return LiteralNode(to, pa.scalar(None, arrow_type(to)))
-    return CallNode(to, "cast", (node,), _kernel(given, to, _Way(zone, by_name, completes, path)))
+    kernel = _kernel(given, to, _Way(zone, by_name, completes, path))
+    is_steady = isinstance(zone, dt.timezone) and is_moment(given) and is_moment(to)
+    return CallNode(to, "cast", (node,), kernel, is_steady=is_steady)
 
 
 #: Texts of a time alone, to which Spark adds the date of today. They are not read here.

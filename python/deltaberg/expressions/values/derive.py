@@ -258,7 +258,8 @@ class _Side:
     @property
     def keeps_order(self) -> bool:
         """Whether the casts make no value less than one that it was not less than."""
-        return all(map(_keeps_order, self._kinds, self._kinds[1:]))
+        steps = zip(self._kinds, self.casts, strict=False)
+        return all(_keeps_order(given, cast.type, cast.is_steady) for given, cast in steps)
 
     @property
     def _kinds(self) -> list[DataType]:
@@ -300,13 +301,15 @@ class _Side:
         return low
 
 
-def _keeps_order(given: DataType, to: DataType) -> bool:
+def _keeps_order(given: DataType, to: DataType, is_steady: bool) -> bool:
     narrow = decimal_of(given)
     if narrow is not None:
         return to in (FLOAT, DOUBLE) or _is_exact(given, to)
     if MICROS_OF.get(to) == given:
         return True
-    return given == DATE and is_moment(to)
+    # Digits below the microsecond are lost, or fail.
+    is_lossless = to != DATE and (given not in MICROS_OF or to in MICROS_OF)
+    return (given == DATE or (is_steady and is_lossless)) and is_moment(to)
 
 
 def _is_exact(given: DataType, to: DataType) -> bool:

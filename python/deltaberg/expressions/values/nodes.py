@@ -220,6 +220,8 @@ class CallNode(Node):
     last_first: bool = False
     #: Whether all arguments are evaluated, even if an earlier one is null.
     eager: bool = False
+    #: Whether it is a cast between instants and clocks in a zone in which no clock was ever set back.
+    is_steady: bool = False
 
     @property
     def children(self) -> tuple[Node, ...]:
