@@ -27,7 +27,6 @@ _PYTHON = re.compile(
 #: Modules whose hints no command shows, and why.
 _UNREACHED = {
     "api/place.py": "commands pass text as a location",
-    "convert/directory.py": "the command convert reports a table that is there",
     "delta/checkpoint/layout.py": "the command checkpoint chooses no layout",
     "delta/operations/alter.py": "the command alter makes one change, and sets no default values",
     "delta/operations/convert.py": "the command convert reads names such as day=1 only",

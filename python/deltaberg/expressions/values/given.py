@@ -61,13 +61,8 @@ class Column:
 
     path: tuple[str, ...]
 
-    @property
-    def value(self) -> Value:
-        """The column as a value."""
-        return ColumnValue(self.path)
-
     def __str__(self) -> str:
-        return str(self.value)
+        return str(ColumnValue(self.path))
 
     def __hash__(self) -> int:
         return hash(self.path)
@@ -91,13 +86,13 @@ class Column:
         return comparison(">=", self, other)
 
     def __and__(self, other: object) -> Value:
-        return self.value & other
+        return ColumnValue(self.path) & other
 
     def __or__(self, other: object) -> Value:
-        return self.value | other
+        return ColumnValue(self.path) | other
 
     def __invert__(self) -> Value:
-        return ~self.value
+        return ~ColumnValue(self.path)
 
     def __bool__(self) -> bool:
         raise ExpressionError(
@@ -106,7 +101,7 @@ class Column:
 
     def is_true(self) -> Value:
         """Keep the rows in which a boolean column is true."""
-        return self.value
+        return ColumnValue(self.path)
 
     def is_null(self) -> Value:
         """Keep the rows in which the column is null."""
@@ -175,7 +170,7 @@ def comparison(name: str, column: Column, *others: Any) -> Value:
     if bits is not None:
         raise ExpressionError(f"a number of {bits} bits is greater than any value of a column", column=str(column))
     try:
-        return Call(name, (column.value, *map(_operand, others)))
+        return Call(name, (ColumnValue(column.path), *map(_operand, others)))
     except ExpressionError as error:
         raise error.with_context(column=str(column)) from None
 
@@ -185,7 +180,7 @@ def _operand(given: Any) -> Value:
         # Lists of a hundred thousand numbers are looked up.
         return Literal(given, INTEGER)
     if isinstance(given, (Column, Value)):
-        return given.value if isinstance(given, Column) else given
+        return ColumnValue(given.path) if isinstance(given, Column) else given
     if isinstance(given, (int, PyDecimal)) and _is_beyond(given):
         # Spark's SQL has no such literals. To every column, it is the same as the double next to it.
         try:
@@ -320,7 +315,7 @@ def as_value(given: Any) -> Value:
     if isinstance(given, Value):
         return given
     if isinstance(given, Column):
-        return given.value
+        return ColumnValue(given.path)
     return _parsed(given, "expression") if isinstance(given, str) else literal_of(given)
 
 
