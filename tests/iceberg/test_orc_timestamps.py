@@ -167,7 +167,7 @@ def test_files_with_them_are_written_anew_in_parquet_only(tmp_path: Path) -> Non
     for change in changes:
         with pytest.raises(SchemaError, match="before 1677 or after 2262") as caught:
             change()
-        assert "set write.format.default to parquet" in str(caught.value)
+        assert "set the property write.format.default to parquet" in str(caught.value)
     assert sorted(builder.root.rglob("*")) == before
     table.alter().set({"write.format.default": "parquet"}).commit()
     table.delete("n = 1")

@@ -43,7 +43,7 @@ _PHRASES = tuple(
         (r"\bpartition_by\b(?!\()", 'the option "partitionBy"'),
         (r"\bpass timezone=", 'pass .option("timezone", NAME)'),
         (r'\btxn=\("([^"]*)", (\d+)\)', r'.option("txnAppId", "\1").option("txnVersion", \2)'),
-        (r"\bpass properties=", "use snapshot-property.NAME"),
+        (r"\bpass (?:commit_)?properties=", "use snapshot-property.NAME"),
         (r"\bderived=True\b", '.option("derived", "true")'),
         (r"\bpass (location_map=\{.*\})", r"read it by deltaberg.open_table(path, \1).scan().to_spark(spark)"),
         (r"\blocation_map\b(?!=)", 'the option "location-map"'),
