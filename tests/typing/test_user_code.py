@@ -16,6 +16,7 @@ from deltaberg.choices import Codec, Compression, Isolation, MetadataTable
 from deltaberg.delta.transaction.isolation import IsolationLevel
 from deltaberg.files.write import CODECS
 from deltaberg.iceberg.inspect import tables as inspected
+from deltaberg.iceberg.transaction.conflict import SERIALIZABLE, SNAPSHOT
 
 pytestmark = pytest.mark.one_backend
 
@@ -53,7 +54,7 @@ def test_users_import_what_is_public(path: Path) -> None:
 
 def test_types_have_the_choices_of_the_code() -> None:
     """Those that the code has by other means than the types."""
-    assert get_args(Isolation) == tuple(level.value for level in IsolationLevel)
+    assert get_args(Isolation) == (*(level.value for level in IsolationLevel), SERIALIZABLE, SNAPSHOT)
     assert get_args(Codec) == tuple(CODECS)
     assert get_args(Compression) == (*CODECS, "uncompressed")
     assert get_args(MetadataTable) == tuple(inspected._TABLES)

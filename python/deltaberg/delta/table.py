@@ -34,7 +34,7 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFou
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import LocationMap, PathResolver, StoreOptions, parse_location
+from deltaberg.storage import PathResolver, parse_location
 from deltaberg.table import (
     Instant,
     OpenOptions,
@@ -48,6 +48,7 @@ from deltaberg.table import (
 )
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.read.options import ScanExecution
+from deltaberg.table.verbs.arguments import DeltaStateArguments
 from deltaberg.table.verbs.table import Table
 
 # What writes is loaded by the first write: it has more modules than all that reads.
@@ -113,18 +114,9 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
     _source: SnapshotSource
 
-    def __init__(
-        self,
-        location: str | os.PathLike[str],
-        *,
-        version: int | None = None,
-        timestamp: Instant | None = None,
-        storage_options: StoreOptions | None = None,
-        location_map: LocationMap | str | None = None,
-        validate: bool = False,
-        timezone: str = "UTC",
-    ) -> None:
-        self._open(location, OpenOptions.of(locals()))
+    @takes(DeltaStateArguments)
+    def __init__(self, location: str | os.PathLike[str], **state: Unpack[DeltaStateArguments]) -> None:
+        self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
         options.refuse(

@@ -27,10 +27,9 @@ from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
+from deltaberg.storage import Location, LocationMap, PathResolver, parse_location
 from deltaberg.table import (
     CommitResult,
-    Instant,
     OpenOptions,
     Scan,
     ScanOptions,
@@ -40,7 +39,7 @@ from deltaberg.table import (
 )
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.read.options import ScanExecution
-from deltaberg.table.verbs.arguments import CommitArguments
+from deltaberg.table.verbs.arguments import CommitArguments, IcebergStateArguments
 from deltaberg.table.verbs.table import Table
 
 # What writes is loaded by the first write: it has more modules than all that reads.
@@ -103,19 +102,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     _source: IcebergSource
 
-    def __init__(
-        self,
-        location: str | os.PathLike[str] | TablePointer,
-        *,
-        snapshot_id: int | None = None,
-        ref: str | None = None,
-        timestamp: Instant | None = None,
-        storage_options: StoreOptions | None = None,
-        location_map: LocationMap | str | None = None,
-        validate: bool = False,
-        timezone: str = "UTC",
-    ) -> None:
-        self._open(location, OpenOptions.of(locals()))
+    @takes(IcebergStateArguments)
+    def __init__(self, location: str | os.PathLike[str] | TablePointer, **state: Unpack[IcebergStateArguments]) -> None:
+        self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
         options.refuse(("version",), "{} applies only to Delta tables; this is an Iceberg table", "use snapshot_id")

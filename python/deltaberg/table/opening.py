@@ -79,9 +79,8 @@ class OpenOptions:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> OpenOptions:
-        """Return the options among the ``locals()`` of a public function, whose keywords have the names of fields."""
-        names = {option.name for option in fields(cls)}
-        return cls(**{name: value for name, value in arguments.items() if name in names})
+        """Return the options among the arguments of a public function."""
+        return cls(**{option.name: arguments[option.name] for option in fields(cls) if option.name in arguments})
 
     def refuse(self, names: Sequence[str], message: str, hint: str) -> None:
         """Refuse arguments that have no meaning for tables of one format."""

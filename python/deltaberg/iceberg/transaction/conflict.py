@@ -26,7 +26,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import as_array
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["SERIALIZABLE", "Claims", "check_conflicts", "checked_isolation", "isolation_level"]
+__all__ = ["SERIALIZABLE", "SNAPSHOT", "Claims", "check_conflicts", "checked_isolation", "isolation_level"]
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 
