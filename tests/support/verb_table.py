@@ -147,7 +147,7 @@ class Outcome(NamedTuple):
 def verbs_of(kind: type) -> Iterator[str]:
     """Yield the names of the verbs of a class: its functions that take typed arguments by their names."""
     for name, member in inspect.getmembers(kind, inspect.isfunction):
-        if hasattr(member, "__takes__") and name not in _OF_HISTORIES:
+        if hasattr(member, "__takes__") and name not in _OF_HISTORIES and not name.startswith("_"):
             yield name
 
 
