@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from deltaberg.errors import (
     DeltabergError,
@@ -30,9 +30,13 @@ from deltaberg.iceberg.operations.settings import check_new_settings
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.signatures import public
+from deltaberg.signatures import public, takes
 from deltaberg.storage import Location, LocationMap, StoreSpec
-from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text, checked_texts
+from deltaberg.table import CommitPolicy, OpenOptions, checked_properties, checked_text, checked_texts
+from deltaberg.table.verbs.arguments import SnapshotArguments
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "Catalog",
@@ -53,25 +57,16 @@ class Catalog(Protocol):
         """The name of the catalog."""
         ...
 
-    def load_table(
-        self,
-        identifier: Identifier,
-        *,
-        snapshot_id: int | None = None,
-        ref: str | None = None,
-        timestamp: Instant | None = None,
-        location_map: LocationMap | str | None = None,
-        validate: bool = False,
-        timezone: str = "UTC",
-    ) -> IcebergTable:
+    def load_table(self, identifier: Identifier, **state: Unpack[SnapshotArguments]) -> IcebergTable:
         """Open a table.
 
         Parameters
         ----------
         identifier
             The namespace and the name: ``"sales.eu.orders"`` or ``("sales", "eu", "orders")``.
-        snapshot_id, ref, timestamp, location_map, validate, timezone
-            As for `IcebergTable`.
+        **state
+            ``snapshot_id``, ``ref``, ``timestamp``, ``location_map``, ``validate`` and ``timezone``, as for
+            `IcebergTable`.
 
         Raises
         ------
@@ -269,21 +264,12 @@ class NamedCatalog(ABC):
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         """Return a pointer, which finds the newest metadata of a table."""
 
-    def load_table(
-        self,
-        identifier: Identifier,
-        *,
-        snapshot_id: int | None = None,
-        ref: str | None = None,
-        timestamp: Instant | None = None,
-        location_map: LocationMap | str | None = None,
-        validate: bool = False,
-        timezone: str = "UTC",
-    ) -> IcebergTable:
+    @takes(SnapshotArguments)
+    def load_table(self, identifier: Identifier, **state: Unpack[SnapshotArguments]) -> IcebergTable:
         """Open a table. See `Catalog.load_table`."""
         levels = identifier_levels(identifier)
         try:
-            options = OpenOptions.of(locals())
+            options = OpenOptions.of(state)
             return open_iceberg_table(self._pointer(levels, options.location_map), options)
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None

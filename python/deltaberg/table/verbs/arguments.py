@@ -31,6 +31,7 @@ __all__ = [
     "RecordedArguments",
     "RowArguments",
     "SingleCommitArguments",
+    "SnapshotArguments",
     "StateArguments",
     "StoreArguments",
     "UpdateArguments",
@@ -45,24 +46,28 @@ class StoreArguments(TypedDict, total=False):
     storage_options: StoreOptions | None
 
 
-class _StateArguments(StoreArguments, total=False):
+class _StateArguments(TypedDict, total=False):
     timestamp: Instant | None
     location_map: LocationMap | str | None
     validate: bool
     timezone: str
 
 
-class DeltaStateArguments(_StateArguments, total=False):
+class DeltaStateArguments(_StateArguments, StoreArguments, total=False):
     """Which state of a Delta table is opened, and how."""
 
     version: int | None
 
 
-class IcebergStateArguments(_StateArguments, total=False):
-    """Which state of an Iceberg table is opened, and how."""
+class SnapshotArguments(_StateArguments, total=False):
+    """Which snapshot of an Iceberg table of a catalog is opened, and how."""
 
     snapshot_id: int | None
     ref: str | None
+
+
+class IcebergStateArguments(SnapshotArguments, StoreArguments, total=False):
+    """Which state of an Iceberg table is opened, and how."""
 
 
 class StateArguments(DeltaStateArguments, IcebergStateArguments, total=False):
