@@ -7,11 +7,11 @@ from typing import Any
 
 from deltaberg.delta.operations.alter import Alteration
 from deltaberg.delta.operations.change_target import ChangeTarget
-from deltaberg.delta.operations.write import append_rows, overwrite_rows
+from deltaberg.delta.operations.write import append_rows, check_partitioning, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
-from deltaberg.table.rewrite import Condition
-from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.write import RowOptions
 
 __all__ = ["DeltaOperations"]
@@ -22,24 +22,15 @@ class DeltaOperations(Operations):
 
     transaction: Transaction
 
-    def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
-        """Write rows to new files."""
-        append_rows(self.transaction, data, options, partition_by)
+    def check_partitioning(self, partition_by: Sequence[ColumnName]) -> None:
+        """Refuse a partitioning that is not that of the table."""
+        check_partitioning(self.transaction.snapshot, partition_by)
 
-    def overwrite(
-        self,
-        data: Any,
-        options: RowOptions,
-        *,
-        where: Condition | None,
-        dynamic: bool,
-        check: bool,
-        partition_by: Sequence[ColumnName] | None,
-    ) -> None:
-        """Replace rows by others."""
-        overwrite_rows(
-            self.transaction, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by
-        )
+    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
+        append_rows(self.transaction, made, data, options)
+
+    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
+        overwrite_rows(self.transaction, made, data, options, which)
 
     def alter(self, *, is_part: bool = True) -> Alteration:
         """Begin changes of the table."""

@@ -45,9 +45,11 @@ from deltaberg.expressions import (
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table.rewrite import Condition, condition_text, row_condition
-from deltaberg.table.write import Rows, naming_overwrite, open_rows
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.operations import Overwritten
+from deltaberg.table.write import Rows, open_rows
 
-__all__ = ["append_rows", "merge_columns", "overwrite_rows", "write_parameters"]
+__all__ = ["append_rows", "check_partitioning", "merge_columns", "overwrite_rows", "write_parameters"]
 
 #: The most partitions that a commit names one by one as what it has read.
 _NAMED_PARTITIONS = 200
@@ -56,117 +58,74 @@ _NAMED_PARTITIONS = 200
 _Names = ColumnName | Sequence[ColumnName] | None
 
 
-def append_rows(transaction: Transaction, data: Any, options: RowOptions, partition_by: _Names = None) -> None:
-    """Write rows to new files that a transaction adds, unless its progress is recorded already.
+def append_rows(transaction: Transaction, made: Operation, data: Any, options: RowOptions) -> None:
+    """Write rows to new files that a transaction adds.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns of the table.
     InvalidArgumentError
-        The data holds no rows of any kind, or the columns are to be replaced.
+        The data holds no rows of any kind.
     """
-    if options.schema_mode == "overwrite":
-        raise InvalidArgumentError(
-            'schema_mode is "overwrite", which would leave the rows of the table without their columns',
-            hint='append with schema_mode="merge", or overwrite the table',
-        )
-    with transaction.operation("append") as made:
-        if transaction.is_done:
-            return
-        _check_partitioning(transaction.snapshot, partition_by, options)
-        rows = open_rows(data, transaction.progress)
-        if options.schema_mode == "merge":
-            merge_columns(transaction, table_schema(rows.schema))
-        made.parameters.update(write_parameters(transaction.snapshot, "Append"))
-        written = _write(transaction, rows, options)
-        made.rows.inserted = total_rows(written)
-        transaction.add_files(written)
+    rows = open_rows(data, transaction.progress)
+    if options.schema_mode == "merge":
+        merge_columns(transaction, table_schema(rows.schema))
+    made.parameters.update(write_parameters(transaction.snapshot, "Append"))
+    written = _write(transaction, rows, options)
+    made.rows.inserted = total_rows(written)
+    transaction.add_files(written)
 
 
 def overwrite_rows(
-    transaction: Transaction,
-    data: Any,
-    options: RowOptions,
-    *,
-    where: Condition | None = None,
-    dynamic: bool = False,
-    check: bool = True,
-    partition_by: _Names = None,
+    transaction: Transaction, made: Operation, data: Any, options: RowOptions, which: Overwritten
 ) -> None:
-    """Replace rows of a table by others: all of them, those of some partitions, or those of the partitions of the rows.
-
-    Nothing is written if the progress of the transaction is recorded already.
-
-    Parameters
-    ----------
-    where
-        A condition: only rows that match it are replaced. If it is a filter on partition columns, no data is read.
-    dynamic
-        Replace the partitions that the new rows are in, and leave the others.
-    check
-        Refuse new rows that do not match ``where``.
-    partition_by
-        The partition columns. Others than those of the table are allowed only if its columns are replaced.
+    """Replace rows of a table by others. If a condition is a filter on partition columns, no data is read.
 
     Raises
     ------
     ConstraintViolationError
-        A new row does not match ``where``.
+        A new row does not match the condition, or the table only grows.
     SchemaError
         The rows do not fit the columns of the table.
     """
-    with transaction.operation("overwrite") as made, naming_overwrite(whole=where is None and not dynamic):
-        if transaction.is_done:
-            return
-        before, timezone = transaction.snapshot, transaction.timezone
-        _check_partitioning(before, partition_by, options)
-        _check_replacement(before, options, where=where, dynamic=dynamic)
-        row_condition(before.schema, where, timezone)
-        # A table without partitions is one partition.
-        dynamic = dynamic and bool(before.partition_fields)
-        if where is not None and not _is_on_partitions(before, where, timezone):
-            rows = open_rows(data, transaction.progress)
-            if options.schema_mode == "merge":
-                merge_columns(transaction, table_schema(rows.schema))
-            made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
-            replace_rows(transaction, made, where, lambda: _write(transaction, rows, options), options, check=check)
-            return
-        condition = None if where is None else as_filter(where)
-        bound = None if condition is None else bind(condition, before.schema, timezone)
-        old = before.live.table
-        if bound is not None:
-            values = read_partition_values(old, before.partition_fields, timezone)
-            old = old.filter(_matches(bound, values, before, len(old)))
+    where, before, timezone = which.where, transaction.snapshot, transaction.timezone
+    if "appendOnly" in before.active_features and len(before.live.table):
+        # The commit would refuse it too, but only after all rows were written.
+        raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(before.log.root))
+    row_condition(before.schema, where, timezone)
+    # A table without partitions is one partition.
+    dynamic = which.dynamic and bool(before.partition_fields)
+    if where is not None and not _is_on_partitions(before, where, timezone):
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
-        elif options.schema_mode == "overwrite":
-            _replace_schema(transaction, rows.schema, partition_by)
-        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where, dynamic=dynamic))
-        if not dynamic:
-            transaction.read(condition)
-            transaction.remove_files(old)
-            made.rows.deleted = _live_rows(old)
-        written = _write(transaction, rows, options)
-        made.rows.inserted = total_rows(written)
-        if bound is not None and check:
-            _check_where(written, bound, condition, before)
-        if dynamic and len(written):
-            made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written, timezone))
-        transaction.add_files(written)
-
-
-def _check_replacement(table: Snapshot, options: RowOptions, *, where: Condition | None, dynamic: bool) -> None:
-    if where is not None and dynamic:
-        raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
-    if options.schema_mode == "overwrite" and (where is not None or dynamic):
-        raise InvalidArgumentError(
-            'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
-        )
-    if "appendOnly" in table.active_features and len(table.live.table):
-        # The commit would refuse it too, but only after all rows were written.
-        raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(table.log.root))
+        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
+        replace_rows(transaction, made, where, lambda: _write(transaction, rows, options), options, check=which.check)
+        return
+    condition = None if where is None else as_filter(where)
+    bound = None if condition is None else bind(condition, before.schema, timezone)
+    old = before.live.table
+    if bound is not None:
+        values = read_partition_values(old, before.partition_fields, timezone)
+        old = old.filter(_matches(bound, values, before, len(old)))
+    rows = open_rows(data, transaction.progress)
+    if options.schema_mode == "merge":
+        merge_columns(transaction, table_schema(rows.schema))
+    elif options.schema_mode == "overwrite":
+        _replace_schema(transaction, rows.schema, which.partition_by)
+    made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where, dynamic=dynamic))
+    if not dynamic:
+        transaction.read(condition)
+        transaction.remove_files(old)
+        made.rows.deleted = _live_rows(old)
+    written = _write(transaction, rows, options)
+    made.rows.inserted = total_rows(written)
+    if bound is not None and which.check:
+        _check_where(written, bound, condition, before)
+    if dynamic and len(written):
+        made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written, timezone))
+    transaction.add_files(written)
 
 
 def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Table:
@@ -190,10 +149,14 @@ def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Tabl
     return written
 
 
-def _check_partitioning(table: Snapshot, partition_by: _Names, options: RowOptions) -> None:
-    """Refuse partition columns that are not those of the table, unless its columns are replaced."""
-    if partition_by is None or options.schema_mode == "overwrite":
-        return
+def check_partitioning(table: Snapshot, partition_by: Sequence[ColumnName]) -> None:
+    """Refuse partition columns that are not those of the table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They are others.
+    """
     known = [field.name for field in table.partition_fields]
     wanted = partition_names(table.schema, partition_by)
     if wanted != known:

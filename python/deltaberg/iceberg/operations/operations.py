@@ -9,6 +9,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.new_columns import own_types
 from deltaberg.iceberg.operations.add_files import add_existing_files
 from deltaberg.iceberg.operations.alter import Alteration
+from deltaberg.iceberg.operations.create import check_partitioning
 from deltaberg.iceberg.operations.delete_by_keys import delete_by_keys
 from deltaberg.iceberg.operations.identifier import identifier_names
 from deltaberg.iceberg.operations.row_changes import RowChanges
@@ -16,8 +17,8 @@ from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
-from deltaberg.table.rewrite import Condition
-from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.write import RowOptions
 
 __all__ = ["IcebergOperations"]
@@ -28,24 +29,15 @@ class IcebergOperations(Operations):
 
     transaction: Transaction
 
-    def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
-        """Write rows to new files."""
-        append_rows(self.transaction, data, options, partition_by)
+    def check_partitioning(self, partition_by: Sequence[ColumnName]) -> None:
+        """Refuse a partitioning that is not that of the table."""
+        check_partitioning(self.transaction.metadata, partition_by)
 
-    def overwrite(
-        self,
-        data: Any,
-        options: RowOptions,
-        *,
-        where: Condition | None,
-        dynamic: bool,
-        check: bool,
-        partition_by: Sequence[ColumnName] | None,
-    ) -> None:
-        """Replace rows by others."""
-        overwrite_rows(
-            self.transaction, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by
-        )
+    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
+        append_rows(self.transaction, made, data, options)
+
+    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
+        overwrite_rows(self.transaction, made, data, options, which)
 
     def alter(self, *, is_part: bool = True) -> Alteration:
         """Begin changes of the table. Alone they make no snapshot, which could keep what the caller says of it."""

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions import TRUE, as_filter, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
-from deltaberg.iceberg.operations.create import check_partitioning
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.operations.rows import write_rows
@@ -24,11 +23,13 @@ from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import ColumnName, as_array
+from deltaberg.schema import as_array
 from deltaberg.table import ScanOptions
 from deltaberg.table.rewrite import Condition, change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
-from deltaberg.table.write import RowOptions, Rows, naming_overwrite, open_rows
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.operations import Overwritten
+from deltaberg.table.write import RowOptions, Rows, open_rows
 from deltaberg.table.write.partition import split_by_partition
 
 __all__ = ["append_rows", "overwrite_rows"]
@@ -37,102 +38,61 @@ __all__ = ["append_rows", "overwrite_rows"]
 _MOVING = 256 << 20
 
 
-def append_rows(
-    transaction: Transaction, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None = None
-) -> None:
+def append_rows(transaction: Transaction, made: Operation, data: Any, options: RowOptions) -> None:
     """Write rows to new files that a transaction adds.
-
-    Parameters
-    ----------
-    partition_by
-        What the caller takes for the partitioning of the table; None for any.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns of the table.
     InvalidArgumentError
-        The data holds no rows of any kind, or the columns are to be replaced.
+        The data holds no rows of any kind.
     """
-    if options.schema_mode == "overwrite":
-        raise InvalidArgumentError(
-            'schema_mode is "overwrite", which would leave the rows of the table without their columns',
-            hint='append with schema_mode="merge", or overwrite the table',
-        )
-    with transaction.operation("append") as made:
-        if partition_by is not None:
-            check_partitioning(transaction.metadata, partition_by)
-        rows = open_rows(data, transaction.progress)
-        _fit(transaction, rows, options)
-        files = write_rows(transaction, rows, options)
-        made.rows.inserted = files.rows
-        transaction.add_entries(files)
+    rows = open_rows(data, transaction.progress)
+    _fit(transaction, rows, options)
+    files = write_rows(transaction, rows, options)
+    made.rows.inserted = files.rows
+    transaction.add_entries(files)
 
 
 def overwrite_rows(
-    transaction: Transaction,
-    data: Any,
-    options: RowOptions,
-    *,
-    where: Condition | None = None,
-    dynamic: bool = False,
-    check: bool = True,
-    partition_by: Sequence[ColumnName] | None = None,
+    transaction: Transaction, made: Operation, data: Any, options: RowOptions, which: Overwritten
 ) -> None:
-    """Replace rows of a table by others: all of them, those that match a filter, or those of the new rows' partitions.
-
-    Parameters
-    ----------
-    where
-        A filter. Files in which some rows match are written anew without these.
-    dynamic
-        Replace the partitions that the new rows are in, and leave the others.
-    check
-        Refuse new rows that do not match ``where``.
-    partition_by
-        The partitioning. Another one than that of the table is allowed only if its columns are replaced.
+    """Replace rows of a table by others. Files in which some rows match a condition are written anew without these.
 
     Raises
     ------
     ConstraintViolationError
-        A new row does not match ``where``.
+        A new row does not match the condition.
     SchemaError
         The rows do not fit the columns of the table.
     """
-    if where is not None and dynamic:
-        raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
-    if options.schema_mode == "overwrite" and (where is not None or dynamic):
-        raise InvalidArgumentError(
-            'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
-        )
+    where, dynamic, partition_by = which.where, which.dynamic, which.partition_by
     replaces = options.schema_mode == "overwrite"
-    with transaction.operation("overwrite") as made, naming_overwrite(whole=where is None and not dynamic):
-        if partition_by is not None and not replaces:
-            check_partitioning(transaction.metadata, partition_by)
-        is_first = transaction.pending.is_empty
-        rows = open_rows(data, transaction.progress)
-        schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
-        row_condition(schema, where, timezone)
-        bound = None if where is None else bind(as_filter(where), schema, timezone)
-        if not dynamic:
-            made.rows.deleted, made.rows.copied = _remove(transaction, where, options)
-            # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
-            transaction.claims.conditions.append(TRUE if bound is None else bound)
-        layout = Alteration(transaction, is_part=True)
-        if partition_by is not None and replaces:
-            # Columns that partition the table can go only after the partitioning has.
-            layout.partition_by()
-        _fit(transaction, rows, options)
-        if partition_by and replaces:
-            layout.partition_by(*partition_by)
-        checked = bound if check else None
-        files = write_rows(transaction, rows, options, checked, str(where))
-        made.rows.inserted = files.rows
-        if dynamic and len(files.entries):
-            made.rows.deleted, made.rows.copied = _remove_partitions(transaction, files)
-        transaction.add_entries(files)
-        # Rows of divided files are replaced by other rows of other partitions.
-        transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
+    is_first = transaction.pending.is_empty
+    rows = open_rows(data, transaction.progress)
+    schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
+    row_condition(schema, where, timezone)
+    bound = None if where is None else bind(as_filter(where), schema, timezone)
+    if not dynamic:
+        made.rows.deleted, made.rows.copied = _remove(transaction, where, options)
+        # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
+        transaction.claims.conditions.append(TRUE if bound is None else bound)
+    layout = Alteration(transaction, is_part=True)
+    if partition_by is not None and replaces:
+        # Columns that partition the table can go only after the partitioning has.
+        layout.partition_by()
+    _fit(transaction, rows, options)
+    if partition_by and replaces:
+        layout.partition_by(*partition_by)
+    checked = bound if which.check else None
+    files = write_rows(transaction, rows, options, checked, str(where))
+    made.rows.inserted = files.rows
+    if dynamic and len(files.entries):
+        made.rows.deleted, made.rows.copied = _remove_partitions(transaction, files)
+    transaction.add_entries(files)
+    # Rows of divided files are replaced by other rows of other partitions.
+    transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
 
 
 def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:

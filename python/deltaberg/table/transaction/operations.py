@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.rewrite import (
@@ -25,9 +27,9 @@ from deltaberg.table.rewrite.merge import MergePlan
 from deltaberg.table.rewrite.merge_operation import MergeOutcome, check_upsert, merge_into, upsert_into
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 from deltaberg.table.transaction.transaction import Transaction
-from deltaberg.table.write import RowOptions
+from deltaberg.table.write import RowOptions, naming_overwrite
 
-__all__ = ["ChangeTarget", "Operations"]
+__all__ = ["ChangeTarget", "Operations", "Overwritten"]
 
 #: What the metrics of a merge call those of other operations.
 _OF_MERGES = {
@@ -66,6 +68,33 @@ class ChangeTarget(RowTarget, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """The rows of a table that others replace: all of them by default.
+
+    Parameters
+    ----------
+    where
+        A condition: only rows that match it are replaced.
+    dynamic
+        Replace the partitions that the new rows are in, and leave the others.
+    check
+        Whether new rows that do not match ``where`` are refused.
+    partition_by
+        The partitioning. Another one than that of the table is allowed only if its columns are replaced.
+    """
+
+    where: Condition | None = None
+    dynamic: bool = False
+    check: bool = True
+    partition_by: Sequence[ColumnName] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are replaced."""
+        return self.where is None and not self.dynamic
+
+
 class Operations(ABC):
     """The operations of a transaction. Nothing is done if all that the transaction is for was committed before.
 
@@ -79,6 +108,17 @@ class Operations(ABC):
         self.transaction = transaction
 
     @abstractmethod
+    def check_partitioning(self, partition_by: Sequence[ColumnName]) -> None:
+        """Refuse a partitioning that is not that of the table."""
+
+    @abstractmethod
+    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
+        """Write rows to new files."""
+
+    @abstractmethod
+    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
+        """Replace rows by others."""
+
     def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
         """Write rows to new files.
 
@@ -91,35 +131,42 @@ class Operations(ABC):
         ------
         SchemaError
             The rows do not fit the columns of the table.
+        InvalidArgumentError
+            The data holds no rows of any kind, or the columns are to be replaced.
         """
+        if options.schema_mode == "overwrite":
+            raise InvalidArgumentError(
+                'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+                hint='append with schema_mode="merge", or overwrite the table',
+            )
+        with self.transaction.operation("append") as made:
+            if not self.transaction.is_done:
+                if partition_by is not None:
+                    self.check_partitioning(partition_by)
+                self._append(made, data, options)
 
-    @abstractmethod
-    def overwrite(
-        self,
-        data: Any,
-        options: RowOptions,
-        *,
-        where: Condition | None,
-        dynamic: bool,
-        check: bool,
-        partition_by: Sequence[ColumnName] | None,
-    ) -> None:
-        """Replace rows by others: all of them, those that match a condition, or those of the new rows' partitions.
-
-        Parameters
-        ----------
-        check
-            Whether new rows that do not match ``where`` are refused.
-        partition_by
-            The partitioning, which may change with the columns.
+    def overwrite(self, data: Any, options: RowOptions, which: Overwritten) -> None:
+        """Replace rows by others.
 
         Raises
         ------
         ConstraintViolationError
-            A new row does not match ``where``.
+            A new row does not match the condition of the rows that are replaced.
         SchemaError
             The rows do not fit the columns of the table.
         """
+        if which.where is not None and which.dynamic:
+            raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
+        replaces_columns = options.schema_mode == "overwrite"
+        if replaces_columns and not which.is_whole:
+            raise InvalidArgumentError(
+                'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
+            )
+        with self.transaction.operation("overwrite") as made, naming_overwrite(whole=which.is_whole):
+            if not self.transaction.is_done:
+                if which.partition_by is not None and not replaces_columns:
+                    self.check_partitioning(which.partition_by)
+                self._overwrite(made, data, options, which)
 
     @abstractmethod
     def alter(self, *, is_part: bool = True) -> Any:

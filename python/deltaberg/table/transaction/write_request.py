@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.expressions import Filter
 from deltaberg.table.commit_options import CommitOptions
-from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.write import RowOptions
 
 __all__ = ["WriteRequest"]
@@ -48,7 +48,7 @@ class WriteRequest:
     def carry_out(self, run: Operations, data: Any) -> None:
         """Write rows as an operation of a transaction."""
         if self.overwrite:
-            where, dynamic = self.where, self.dynamic
-            run.overwrite(data, self.rows, where=where, dynamic=dynamic, check=True, partition_by=self.partition_by)
+            which = Overwritten(self.where, self.dynamic, partition_by=self.partition_by)
+            run.overwrite(data, self.rows, which)
         else:
             run.append(data, self.rows, self.partition_by)

@@ -14,7 +14,7 @@ from deltaberg.table.commit import CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
 from deltaberg.table.new_table import NewTable
-from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.verbs.table import Table
 from deltaberg.table.write import ProgressSum, RowOptions, can_be_read_again, open_rows
 
@@ -226,7 +226,7 @@ class Place(ABC, Generic[_Table, _Run]):
             elif how["where"] is None:
                 run.append(rows, replace(options, schema_mode=None), None)
             else:
-                run.overwrite(rows, options, **how, partition_by=None)
+                run.overwrite(rows, options, Overwritten(**how))
             return self.commit(run, mode)
 
     def _newest(self) -> _Table | None:

@@ -178,15 +178,12 @@ class Verbs(ABC, Generic[_Done]):
         >>> result.inserted_rows, result.deleted_rows
         (1, 0)
         """
+        from deltaberg.table.transaction.operations import Overwritten
         from deltaberg.table.write import RowOptions
 
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
-        checked_flag("dynamic", dynamic)
-        checked_flag("check", check)
-        return self._run(
-            lambda run: run.overwrite(data, rows, where=where, dynamic=dynamic, check=check, partition_by=names),
-            arguments,
-        )
+        which = Overwritten(where, checked_flag("dynamic", dynamic), checked_flag("check", check), names)
+        return self._run(lambda run: run.overwrite(data, rows, which), arguments)
 
     @takes(DeleteArguments)
     def delete(self, where: Condition | None = NEEDED, **arguments: Unpack[DeleteArguments]) -> _Done:
