@@ -29,7 +29,9 @@ _INNER = pa.struct(
 )
 _OF_INNER = "struct<a:char(3),l:array<struct<x:char(2)>>,m:map<string,char(2)>,v:varchar(3)>"
 _TEXTS = ["ab", "ab ", "b", "ab\t", "", None, "üñ", "🦊", "abcdefg", "a b  "]
-_CONDITIONS = ["c = 'ab          '", "c NOT IN ('ab', 'üñ')", "c LIKE '____ '", "c = e", "e >= c", "s.a = 'ab '"]
+_CONDITIONS = ["c = 'ab          '", "c NOT IN ('ab', 'üñ')", "c LIKE '____ '", "s.a = 'ab '"]
+#: Columns of other lengths are padded to be compared, which our reader does.
+_COMPUTED = ["c = e", "e >= c"]
 
 
 def _field(name: str, kind: Any, texts: str) -> dict[str, Any]:
@@ -71,12 +73,17 @@ def test_texts_at_any_depth(builder: DeltaBuilder, spark: Any) -> None:
     assert stored[0] == {"a": "ab ", "l": [], "m": [("k", "x "), ("l", None)], "v": "ab"}
     assert stored[7] == {"a": "🦊  ", "l": [{"x": "🦊 "}, None], "m": None, "v": "🦊"}
     # One query, since each costs more than its rows.
-    scans = [table.scan(condition) for condition in _CONDITIONS]
-    frames = [scan.to_spark(spark, road="native").select(lit(number), "id") for number, scan in enumerate(scans)]
+    conditions = [*_CONDITIONS, *_COMPUTED]
+    scans = [table.scan(condition) for condition in conditions]
+    roads = ["native" if condition in _CONDITIONS else "auto" for condition in conditions]
+    frames = [
+        scan.to_spark(spark, road=road).select(lit(number), "id")
+        for number, (scan, road) in enumerate(zip(scans, roads, strict=True))
+    ]
     pairs = collect(reduce(lambda one, other: one.union(other), frames))
     matched = [ids(pairs.filter(pc.equal(pairs.column(0), number))) for number in range(len(scans))]
-    assert dict(zip(_CONDITIONS, matched, strict=True)) == {
-        condition: ids(scan.to_arrow()) for condition, scan in zip(_CONDITIONS, scans, strict=True)
+    assert dict(zip(conditions, matched, strict=True)) == {
+        condition: ids(scan.to_arrow()) for condition, scan in zip(conditions, scans, strict=True)
     }
     assert all(matched)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from deltaberg.schema import Field, List, Map, Struct, TextLength, has_padded_texts, inner_types
+from deltaberg.schema import Field, List, Map, Struct, has_padded_texts, inner_types
 
-__all__ = ["has_padded_keys", "padded", "padded_texts"]
+__all__ = ["has_padded_keys", "padded"]
 
 
 def has_padded_keys(field: Field) -> bool:
@@ -27,11 +27,7 @@ def padded(found: Column, field: Field) -> Column:
         return sf.transform(found, lambda one: padded(one, kind.element))
     if isinstance(kind, Map):
         return sf.transform_values(found, lambda _, value: padded(value, kind.value))
-    return padded_texts(found, field.length)
-
-
-def padded_texts(found: Column, length: TextLength | None) -> Column:
-    """Return texts with the spaces that their column adds to those that are shorter."""
+    length = field.length
     if length is None or not length.is_padded:
         return found
     is_short = sf.char_length(found) < length.characters

@@ -14,7 +14,6 @@ from pyspark.sql import types as st
 
 from deltaberg.expressions import Bound, BoundAnd, BoundComputed, BoundPredicate, Literal
 from deltaberg.schema import Field
-from deltaberg.spark.native.paddings import padded_texts
 
 __all__ = ["ColumnOf", "spark_condition", "why_not_in_spark"]
 
@@ -104,7 +103,7 @@ def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
     if name == "is not nan":
         return ~sf.isnan(column)
     if bound.other is not None:
-        return _COMPARISONS[name](*_padded_alike(bound.path, column, bound.other, column_of(bound.other)))
+        return _COMPARISONS[name](column, column_of(bound.other))
     if name in ("in", "not in"):
         found = column.isin(*map(_literal, bound.values))
         return found if name == "in" else ~found
@@ -116,16 +115,6 @@ def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
         like = column.like(value.as_py())
         return like if name == "like" else ~like
     return _COMPARISONS[name](column, _literal(value))
-
-
-def _padded_alike(
-    path: Sequence[Field], column: Column, other_path: Sequence[Field], other: Column
-) -> tuple[Column, Column]:
-    """Return two columns as they are compared: if both are of CHAR, the shorter texts are padded like the others."""
-    one, two = (names[0].length if len(names) == 1 else None for names in (path, other_path))
-    if one is None or two is None or not (one.is_padded and two.is_padded):
-        return column, other
-    return padded_texts(column, two), padded_texts(other, one)
 
 
 def _is_pushed(bound: BoundPredicate) -> bool:
