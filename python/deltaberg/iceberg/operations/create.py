@@ -9,11 +9,13 @@ from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
+from deltaberg.iceberg.operations.settings import check_new_settings
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
 from deltaberg.schema import ColumnName, Field, Struct, find_column
 from deltaberg.table.new_table import NewTable
@@ -36,6 +38,8 @@ def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
         The columns are not valid, or one that is named is missing.
     InvalidArgumentError
         A property or a transform is not valid.
+    UnsupportedFeatureError
+        A property asks for files that are not written.
     """
     described = {} if table.description is None else {"comment": table.description}
     version, properties = given_properties({**table.properties, **described})
@@ -45,7 +49,7 @@ def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
         for number, name in enumerate(table.partition_by or ())
     ]
     order = tuple(sort_field(columns, name) for name in table.sort_by or ())
-    return new_metadata(
+    raw = new_metadata(
         Schema(columns),
         PartitionSpec(0, tuple(parts)),
         SortOrder(1, order) if order else None,
@@ -54,6 +58,8 @@ def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
         format_version=version,
         now_ms=time.time_ns() // 1_000_000,
     )
+    check_new_settings(metadata_of_json(dict(raw)))
+    return raw
 
 
 def partition_field(
