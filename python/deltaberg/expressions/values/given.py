@@ -67,10 +67,10 @@ class Column:
     def __hash__(self) -> int:
         return hash(self.path)
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]  # a comparison is a condition here
         return comparison("=", self, other)
 
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]  # as above
         return ~comparison("=", self, other)
 
     def __lt__(self, other: Any) -> Value:
