@@ -130,7 +130,7 @@ def test_commits_compact_the_log_if_a_property_says_so(tmp_path: Path, recorder:
 
 
 def _set_unchecked(table: DeltaTable, properties: dict[str, str]) -> None:
-    """Give a table only these properties, as an engine does that checks none."""
+    """Give a table these properties alone, unchecked, as another engine might."""
     log = Path(table.location) / "_delta_log"
     actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text("utf-8").splitlines()]
     (action,) = (one for one in actions if "metaData" in one)

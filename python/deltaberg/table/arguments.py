@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -31,6 +32,7 @@ __all__ = [
     "checked_text",
     "checked_texts",
     "checked_type",
+    "fields_given",
     "integer_of",
     "parse_instant",
     "zone_of",
@@ -43,6 +45,11 @@ AUTO = "auto"
 #: More than three years; Python cannot wait for much longer.
 _MOST_SECONDS = 100_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def fields_given(kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that are fields of a dataclass."""
+    return {one.name: arguments[one.name] for one in fields(kind) if one.name in arguments}
 
 
 def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text
+from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, fields_given
 from deltaberg.table.commit import ClockedPolicy, CommitPolicy, checked_policy
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CommitOptions:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> CommitOptions:
         """Return those of some arguments that are about a commit."""
-        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
+        return cls(**fields_given(cls, arguments))
 
     @classmethod
     def refuse_in_transaction(cls, arguments: Mapping[str, Any]) -> None:

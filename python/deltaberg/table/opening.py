@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from deltaberg.table.arguments import (
     checked_map,
     checked_options,
     checked_text,
+    fields_given,
     parse_instant,
     zone_of,
 )
@@ -80,7 +81,7 @@ class OpenOptions:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> OpenOptions:
         """Return the options among the arguments of a public function."""
-        return cls(**{option.name: arguments[option.name] for option in fields(cls) if option.name in arguments})
+        return cls(**fields_given(cls, arguments))
 
     def refuse(self, names: Sequence[str], message: str, hint: str) -> None:
         """Refuse arguments that have no meaning for tables of one format."""

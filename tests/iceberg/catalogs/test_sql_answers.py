@@ -160,7 +160,7 @@ def test_what_an_error_tells_of_a_swap(
 ) -> None:
     """Only a connection that broke leaves it open whether the swap took place."""
     if on_commit and raised is StorageError and isinstance(cause, sqlite3.Error):
-        # The library says by such an error that the disk failed, too.
+        # The library raises such an error also when the disk fails.
         raised, sends = CommitUnknownError, 6
     table = catalog.load_table("s.a")
     table.alter().set({"commit.retry.num-retries": "2"}).commit()

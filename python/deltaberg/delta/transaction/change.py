@@ -153,7 +153,7 @@ class LogChange:
         """Return whether a log entry that was written is part of the history.
 
         A gateway can say that it has written what it has not, so that the entry is read back from a store of objects.
-        It is the last object of a commit: what kept it has kept the data files before it, too.
+        It is the last object of a commit, so that a store that kept it has also kept the data files before it.
         """
         return self._in_history() if self.log.root.scheme == "file" else self.look()
 

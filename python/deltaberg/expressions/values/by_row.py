@@ -31,7 +31,7 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
     ----------
     function
         Returns what pyarrow converts to the type. For a row that fails it raises ArithmeticError or ValueError. A row
-        whose text would be too long fails, too.
+        also fails if its text would be too long.
     message
         Why a row fails; empty for a function that can only make texts that are too long.
     """

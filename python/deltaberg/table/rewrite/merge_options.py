@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table.arguments import checked_number, checked_text
+from deltaberg.table.arguments import checked_number, checked_text, fields_given
 from deltaberg.table.write import RowOptions
 
 __all__ = ["MergeOptions"]
@@ -43,8 +43,7 @@ class MergeOptions:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> MergeOptions:
         """Return those of some arguments that are about a merge."""
-        own = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
-        return cls(RowOptions.of(arguments), **own)
+        return cls(RowOptions.of(arguments), **fields_given(cls, arguments))
 
     def __post_init__(self) -> None:
         for name in ("source_alias", "target_alias"):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from deltaberg.table.rewrite import Condition, find_rows, row_condition
-from deltaberg.table.verbs.arguments import RecordedArguments
+from deltaberg.table.verbs.arguments import RecordedArguments, arguments_of
 from deltaberg.table.verbs.table import Table, operations_of
 from deltaberg.table.write import RowOptions
 
@@ -35,7 +35,7 @@ def count_matching(table: Table[Any, Any], where: Condition | None, arguments: M
     ExpressionError, ColumnNotFoundError
         The condition is not valid. The other errors are those that `delete` raises before it writes.
     """
-    commit: Any = {name: arguments[name] for name in RecordedArguments.__annotations__ if name in arguments}
+    commit: Any = arguments_of(RecordedArguments, arguments)
     transaction = table.transaction(**commit)
     try:
         target = operations_of(transaction).target("delete", RowOptions.of(arguments), arguments.get("strategy"))

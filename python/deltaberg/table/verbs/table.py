@@ -20,7 +20,12 @@ from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.options import ScanExecution, ScanOptions, scan_options
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.verbs.arguments import CompactArguments, RecordedArguments, RowArguments
+from deltaberg.table.verbs.arguments import (
+    CompactArguments,
+    RecordedArguments,
+    RowArguments,
+    arguments_of,
+)
 from deltaberg.table.verbs.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -162,7 +167,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         return made
 
     def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> CommitResult:
-        commit: Any = {name: arguments[name] for name in RecordedArguments.__annotations__ if name in arguments}
+        commit: Any = arguments_of(RecordedArguments, arguments)
         with self.transaction(**commit) as transaction:
             verb(operations_of(transaction))
             return transaction.commit()

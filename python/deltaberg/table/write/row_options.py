@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema.columns import ADD_COLUMNS
-from deltaberg.table.arguments import checked_flag, checked_number, zone_of
+from deltaberg.table.arguments import checked_flag, checked_number, fields_given, zone_of
 
 __all__ = ["RowOptions", "naming_overwrite"]
 
@@ -51,7 +51,7 @@ class RowOptions:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> RowOptions:
         """Return those of some arguments that are about rows."""
-        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
+        return cls(**fields_given(cls, arguments))
 
     def __post_init__(self) -> None:
         if self.schema_mode is not None:
@@ -79,7 +79,7 @@ def naming_overwrite(*, whole: bool) -> Iterator[None]:
     Parameters
     ----------
     whole
-        Whether all rows of the table are replaced; only then can its columns be, too.
+        Whether all rows of the table are replaced. Its columns can be replaced only then.
     """
     try:
         yield
