@@ -7,6 +7,8 @@ import math
 import pickle
 import random
 from decimal import Decimal
+from operator import and_, or_
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 
 from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions import BoundPredicate, as_filter, bind
+from deltaberg.expressions import BoundPredicate, Value, as_filter, bind
 from deltaberg.schema import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road
@@ -161,6 +163,32 @@ def test_escapes_of_literals(literal: str, value: str) -> None:
     """As docs/scan.md says."""
     assert str(as_filter(f"s = '{literal}'")) == str(col("s") == value)
     assert str(as_filter([("s", "=", literal)])) == str(col("s") == literal)
+
+
+_SOME, _FLAG = col("x") > 1, col("flag")
+
+
+@pytest.mark.parametrize(
+    ("joined", "text"),
+    [
+        (_SOME & _FLAG, "(x > 1 AND flag)"),
+        (_FLAG & _SOME, "(flag AND x > 1)"),
+        (_SOME | ~_FLAG, "(x > 1 OR (NOT flag))"),
+        (_FLAG | col("s.flag"), "(flag OR s.flag)"),
+        (~(_FLAG & _FLAG), "(NOT (flag AND flag))"),
+    ],
+)
+def test_boolean_columns_are_conditions(joined: Value, text: str) -> None:
+    assert str(joined) == text
+    assert as_filter(text) == joined
+
+
+@pytest.mark.parametrize("left", [_SOME, _FLAG])
+@pytest.mark.parametrize("right", [1, "flag", None, [_SOME]])
+def test_what_is_no_condition_is_not_joined(left: Any, right: object) -> None:
+    for join in (and_, or_):
+        with pytest.raises(ExpressionError, match="a condition was expected, not "):
+            join(left, right)
 
 
 @pytest.mark.parametrize("condition", ["x = x", "id = d", "x = 1", "b = id"])

@@ -185,7 +185,7 @@ def feeding(delta: DeltaTable, iceberg: IcebergTable) -> None:
 
 
 def conditions() -> None:
-    condition = (col("id") >= 1) & ~col("name").is_null() | (col(("a", "b")) == 3)
+    condition = (col("id") >= 1) & ~col("name").is_null() & col("flag") | (col(("a", "b")) == 3)
     col("d").between(1, 2), col("s").like("a%"), col("s").starts_with("a"), col("x").is_nan(), col("p").is_true()
     assert_type(col("id"), Column)
     open_table("t").scan(condition)

@@ -95,10 +95,14 @@ class Value:
 
 
 def _condition(other: object) -> Value:
-    found = other if isinstance(other, Value) else getattr(other, "value", None)
-    if not isinstance(found, Value):
-        raise ExpressionError(f"a condition was expected, not {other!r}")
-    return found
+    if isinstance(other, Value):
+        return other
+    # Columns of `col` are made of values, so that their module is loaded after this one.
+    from deltaberg.expressions.values.given import Column
+
+    if isinstance(other, Column):
+        return ColumnValue(other.path)
+    raise ExpressionError(f"a condition was expected, not {other!r}")
 
 
 @dataclass(frozen=True)
