@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from deltaberg.errors import ArgumentNameError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
-from deltaberg.words import Refused, hint_of_needed, near_words, words_of
+from deltaberg.words import NEAR, Refused, hint_of_needed, words_of
 
 __all__ = ["NEEDED", "instead", "public", "takes"]
 
@@ -191,7 +191,7 @@ def _missing(shown: str, name: str) -> ArgumentNameError:
 
 def instead(name: str, names: Sequence[str]) -> str:
     """Return what to write instead of an argument that there is not."""
-    known = [ours for ours in near_words(name) if ours in names]
+    known = [ours for ours in NEAR.get(name, ()) if ours in names]
     close = known or get_close_matches(name, names, n=1)
     if close:
         return f"pass {close[0]}="

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DELTALAKE", "DELTA_SPARK", "PYICEBERG", "Refused", "hint_of_needed", "near_words", "words_of"]
+__all__ = ["DELTALAKE", "DELTA_SPARK", "NEAR", "PYICEBERG", "Refused", "hint_of_needed", "words_of"]
 
 
 class Refused(str):
@@ -72,7 +72,7 @@ _OURS: dict[str, dict[str, str]] = {
     "compact": {"txn": Refused("leave it out: a compaction makes a commit for each group of files")},
 }
 #: What callers may mean by a name that their function does not know; it may stand for one of several.
-_NEAR: dict[str, tuple[str, ...]] = {
+NEAR: dict[str, tuple[str, ...]] = {
     "condition": ("where", "filter", "predicate"),
     "df": ("data",),
     "filter": ("where",),
@@ -109,11 +109,6 @@ def words_of(function: str) -> dict[str, str]:
     """
     tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK, _OURS))
     return {word: ours for table in tables for word, ours in table.items()}
-
-
-def near_words(word: str) -> tuple[str, ...]:
-    """Return the arguments that callers may mean by a word."""
-    return _NEAR.get(word, ())
 
 
 def hint_of_needed(function: str, name: str) -> str:

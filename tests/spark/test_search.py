@@ -97,7 +97,7 @@ def test_tasks_find_what_this_machine_finds(where: str, way: str, tmp_path: Path
     table = open_table(tmp_path)
     table.delete("n IN (0, 3, 14)")
     condition = row_condition(table.schema, where, "UTC")
-    scan = _scan(table, condition.filter)
+    scan = _scan(table, condition)
     here, there = find_rows(scan), find_rows(scan, search=_Search())
     assert there.rows.numbers == here.rows.numbers
     assert there.whole == here.whole
@@ -111,7 +111,7 @@ def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     transaction = delta_transaction.pending_of(open_table(tmp_path, "delta").transaction())
     condition = row_condition(transaction.snapshot.schema, "5 / n > 1", "UTC")
     with pytest.raises(EvaluationError, match="zero"):
-        find_rows(scan_to_change(transaction, condition.filter, "UTC"), search=_Search())
+        find_rows(scan_to_change(transaction, condition, "UTC"), search=_Search())
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from deltaberg.choices import Format, IfExists, Mode
     from deltaberg.delta import DeltaTable
+    from deltaberg.expressions import Filter
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs.base import Catalog
     from deltaberg.iceberg.catalogs.names import Identifier
     from deltaberg.schema import Struct
-    from deltaberg.table.rewrite import Condition
 
 __all__ = ["create_table", "write_table"]
 
@@ -34,7 +34,7 @@ __all__ = ["create_table", "write_table"]
 class WriteArguments(CreateArguments, RowArguments, PlaceArguments, total=False):
     """The arguments of `write_table`."""
 
-    predicate: Condition | None
+    predicate: Filter | None
 
 
 @overload
@@ -158,7 +158,7 @@ def write_table(
     *,
     format: Format | None = None,
     mode: Mode = "error",
-    where: Condition | None = None,
+    where: Filter | None = None,
     dynamic: bool = False,
     check: bool = True,
     **arguments: Unpack[WriteArguments],
@@ -222,11 +222,12 @@ def write_table(
     1
     """
     from deltaberg.table.new_table import NewTable
+    from deltaberg.table.transaction.operations import Overwritten
 
     new = NewTable.of(None, arguments).without_nothing()
     place = place_to_write(
         target, format, arguments.get("catalog"), OpenOptions.of(arguments_of(StoreArguments, arguments))
     )
-    how = {"where": where, "dynamic": dynamic, "check": check}
+    which = Overwritten(where, dynamic, check)
     said = {**arguments_of(RowArguments, arguments), **arguments_of(SingleCommitArguments, arguments)}
-    return place.write_table(data, new, mode, how, said)
+    return place.write_table(data, new, mode, which, said)

@@ -158,9 +158,9 @@ def alter(
     method = getattr(alteration, _METHODS.get(change, change.replace("-", "_")), None)
     if method is None:
         from deltaberg import IcebergTable
+        from deltaberg.table.formats import DELTA, ICEBERG
 
-        own, other = ("an Iceberg", "Delta") if isinstance(table, IcebergTable) else ("a Delta", "Iceberg")
-        raise click.UsageError(f"{change} applies only to {other} tables; this is {own} table")
+        raise click.UsageError((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change))
     if wanted.apply is None:
         method(*words, **given)
     else:

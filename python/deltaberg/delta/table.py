@@ -47,6 +47,7 @@ from deltaberg.table import (
     parse_instant,
 )
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.formats import DELTA
 from deltaberg.table.read.options import ScanExecution
 from deltaberg.table.verbs.arguments import DeltaStateArguments
 from deltaberg.table.verbs.table import Table
@@ -119,9 +120,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
-        options.refuse(
-            ("snapshot_id", "ref"), "{} applies only to Iceberg tables; this is a Delta table", "use version"
-        )
+        options.refuse(("snapshot_id", "ref"), DELTA, "use version")
         # Delta tables do not record their own location.
         mapped = None if isinstance(options.location_map, str) else options.location_map
         self._options = replace(options, location_map=mapped)

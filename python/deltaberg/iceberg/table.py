@@ -38,6 +38,7 @@ from deltaberg.table import (
     checked_limit,
 )
 from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.formats import ICEBERG
 from deltaberg.table.read.options import ScanExecution
 from deltaberg.table.verbs.arguments import CommitArguments, IcebergStateArguments
 from deltaberg.table.verbs.table import Table
@@ -107,7 +108,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
-        options.refuse(("version",), "{} applies only to Delta tables; this is an Iceberg table", "use snapshot_id")
+        options.refuse(("version",), ICEBERG, "use snapshot_id")
         self._options = options
         if not isinstance(location, TablePointer):
             location = FilePointer(parse_location(location), options.store)

@@ -26,6 +26,10 @@ class TableFormat:
     other: str
     lacks: Mapping[str, str]
 
+    def why_not(self, name: str) -> str:
+        """Return why tables of the format do not take something."""
+        return f"{name} applies only to {self.other} tables; this is {self.own} table"
+
     def refuse(self, given: object, table: str) -> None:
         """Refuse arguments that tables of the format do not have.
 
@@ -41,12 +45,7 @@ class TableFormat:
         """
         for name, instead in self.lacks.items():
             if getattr(given, name, None) is not None:
-                raise UnsupportedFeatureError(
-                    f"{name} applies only to {self.other} tables; this is {self.own} table",
-                    hint=instead,
-                    table=table,
-                    feature=name,
-                )
+                raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=name)
 
 
 DELTA = TableFormat(

@@ -21,6 +21,7 @@ from deltaberg.table.arguments import (
     parse_instant,
     zone_of,
 )
+from deltaberg.table.formats import TableFormat
 
 __all__ = ["OpenOptions"]
 
@@ -83,11 +84,11 @@ class OpenOptions:
         """Return the options among the arguments of a public function."""
         return cls(**fields_given(cls, arguments))
 
-    def refuse(self, names: Sequence[str], message: str, hint: str) -> None:
-        """Refuse arguments that have no meaning for tables of one format."""
+    def refuse(self, names: Sequence[str], opened: TableFormat, hint: str) -> None:
+        """Refuse arguments that have no meaning for tables of the format that is opened."""
         for name in names:
             if getattr(self, name) is not None:
-                raise InvalidArgumentError(message.format(name), hint=hint)
+                raise InvalidArgumentError(opened.why_not(name), hint=hint)
 
     @cached_property
     def zone(self) -> dt.tzinfo:

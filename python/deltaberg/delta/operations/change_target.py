@@ -17,7 +17,7 @@ from deltaberg.expressions import Value
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, RowCounts, Rows, RowTasks
+from deltaberg.table.rewrite import Change, MatchedRows, RowCounts, Rows, RowTasks
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from deltaberg.table.rewrite.merge import MergePlan
 from deltaberg.table.transaction.operation import Operation
@@ -77,12 +77,12 @@ class ChangeTarget:
     def emptied(self) -> None:
         """Take note that all rows were deleted, which needs nothing more."""
 
-    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
+    def describe(self, made: Operation, what: Value | MergePlan | None) -> None:
         """Fill in the parameters that delta-spark records."""
         if isinstance(what, MergePlan):
             made.parameters.update(_merge_parameters(what))
         else:
-            texts = [] if what.text is None else [what.text]
+            texts = [] if what is None else [str(what)]
             made.parameters["predicate"] = json.dumps(texts, ensure_ascii=False)
 
     @property

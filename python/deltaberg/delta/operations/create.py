@@ -28,16 +28,9 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
 from deltaberg.schema import Struct
 from deltaberg.schema.from_arrow import as_table_schema
-from deltaberg.storage import Location
-from deltaberg.table import OpenOptions
 from deltaberg.table.new_table import NewTable
 
-__all__ = ["NewTable", "creation_parameters", "define_table", "log_of", "newest_version"]
-
-
-def log_of(root: Location, options: OpenOptions) -> LogDirectory:
-    """Return the log of a table that may not exist yet."""
-    return LogDirectory(root, options.store)
+__all__ = ["creation_parameters", "define_table", "newest_version"]
 
 
 def newest_version(log: LogDirectory) -> Snapshot | None:

@@ -12,9 +12,10 @@ from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError
+from deltaberg.expressions import Value
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Condition, RowCondition, find_rows, row_condition
+from deltaberg.table.rewrite import find_rows
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 
 __all__ = ["replace_rows", "total_rows"]
@@ -23,7 +24,7 @@ __all__ = ["replace_rows", "total_rows"]
 def replace_rows(
     transaction: Transaction,
     made: Operation,
-    where: Condition,
+    condition: Value,
     write: Callable[[], pa.Table],
     options: RowOptions,
     *,
@@ -35,7 +36,7 @@ def replace_rows(
     ----------
     transaction, made
         The transaction, with the columns that the new rows need, and the operation that it is in.
-    where
+    condition
         The condition.
     write
         Writes the new rows, and returns a row for each of their files.
@@ -49,11 +50,9 @@ def replace_rows(
     ConstraintViolationError
         A new row does not match the condition.
     """
-    table, timezone = transaction.snapshot, transaction.timezone
-    condition = row_condition(table.schema, where, timezone)
-    matched = find_rows(scan_to_change(transaction, condition.filter, timezone))
+    matched = find_rows(scan_to_change(transaction, condition, transaction.timezone))
     changes = RowChanges(transaction, options)
-    transaction.read(condition.filter)
+    transaction.read(condition)
     written = write()
     transaction.add_files(written)
     if check:
@@ -70,15 +69,14 @@ def total_rows(written: pa.Table) -> int:
     return pc.sum(written.column("record_count")).as_py() or 0
 
 
-def _new_rows(transaction: Transaction, condition: RowCondition | None, written: pa.Table) -> BoundScan:
-    """Return the scan of rows that were just written, by the filter of a condition."""
-    known = None if condition is None else condition.filter
-    bound = scan_to_change(transaction, known, transaction.timezone)
+def _new_rows(transaction: Transaction, condition: Value | None, written: pa.Table) -> BoundScan:
+    """Return the scan of rows that were just written, by a condition."""
+    bound = scan_to_change(transaction, condition, transaction.timezone)
     paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
     return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
 
 
-def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.Table) -> None:
+def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -> None:
     """Refuse new rows of which one does not match the condition by which rows are replaced."""
     matched = find_rows(_new_rows(transaction, condition, written))
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
@@ -86,7 +84,7 @@ def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.T
     wrong = rows - whole - matched.rows.total
     if wrong:
         raise ConstraintViolationError(
-            f"{wrong} of {rows} new rows do not match {condition.text}",
+            f"{wrong} of {rows} new rows do not match {condition}",
             hint="write only rows that match it, or call overwrite() of the table with check=False",
             table=str(transaction.snapshot.log.root),
         )

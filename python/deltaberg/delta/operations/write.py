@@ -36,7 +36,6 @@ from deltaberg.expressions import (
     Value,
     all_of,
     any_of,
-    as_filter,
     bind,
     bound_paths,
     col,
@@ -44,7 +43,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.table.rewrite import Condition, condition_text, row_condition
+from deltaberg.table.rewrite import row_condition
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write import Rows, open_rows
@@ -89,22 +88,23 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    where, before, timezone = which.where, transaction.snapshot, transaction.timezone
+    before, timezone = transaction.snapshot, transaction.timezone
     if "appendOnly" in before.active_features and len(before.live.table):
         # The commit would refuse it too, but only after all rows were written.
         raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(before.log.root))
-    row_condition(before.schema, where, timezone)
+    condition = row_condition(before.schema, which.where, timezone)
+    bound = None if condition is None else bind(condition, before.schema, timezone)
     # A table without partitions is one partition.
     dynamic = which.dynamic and bool(before.partition_fields)
-    if where is not None and not _is_on_partitions(before, where, timezone):
+    if condition is not None and bound is not None and not _is_on_partitions(before, bound):
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
-        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
-        replace_rows(transaction, made, where, lambda: _write(transaction, rows, options), options, check=which.check)
+        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
+        replace_rows(
+            transaction, made, condition, lambda: _write(transaction, rows, options), options, check=which.check
+        )
         return
-    condition = None if where is None else as_filter(where)
-    bound = None if condition is None else bind(condition, before.schema, timezone)
     old = before.live.table
     if bound is not None:
         values = read_partition_values(old, before.partition_fields, timezone)
@@ -114,7 +114,7 @@ def overwrite_rows(
         merge_columns(transaction, table_schema(rows.schema))
     elif options.schema_mode == "overwrite":
         _replace_schema(transaction, rows.schema, which.partition_by)
-    made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where, dynamic=dynamic))
+    made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition, dynamic=dynamic))
     if not dynamic:
         transaction.read(condition)
         transaction.remove_files(old)
@@ -168,7 +168,7 @@ def check_partitioning(table: Snapshot, partition_by: Sequence[ColumnName]) -> N
 
 
 def write_parameters(
-    table: Snapshot, mode: str, *, where: Condition | None = None, dynamic: bool = False
+    table: Snapshot, mode: str, *, where: Value | None = None, dynamic: bool = False
 ) -> dict[str, str]:
     """Return the parameters that the history records for a write."""
     parameters = {
@@ -176,7 +176,7 @@ def write_parameters(
         "partitionBy": json.dumps(list(table.metadata.partition_columns), ensure_ascii=False),
     }
     if where is not None:
-        parameters["predicate"] = condition_text(where)
+        parameters["predicate"] = str(where)
     if dynamic:
         parameters["isDynamicPartitionOverwrite"] = "true"
     return parameters
@@ -273,9 +273,8 @@ def _set_schema(
     transaction.set_metadata(metadata)
 
 
-def _is_on_partitions(table: Snapshot, where: Condition, timezone: str) -> bool:
+def _is_on_partitions(table: Snapshot, bound: Bound) -> bool:
     """Return whether a condition names no other columns than partition columns."""
-    bound = bind(as_filter(where), table.schema, timezone)
     names = {field.name for field in table.partition_fields}
     return {path[0].name for path in bound_paths(bound)} <= names
 

@@ -33,7 +33,6 @@ from deltaberg.table.rewrite import (
     Change,
     MatchedRows,
     NewRows,
-    RowCondition,
     RowCounts,
     Rows,
     RowTasks,
@@ -247,7 +246,7 @@ class RowChanges:
         if self.is_serializable:
             self._transaction.pending.removes_deletes = True
 
-    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
+    def describe(self, made: Operation, what: Value | MergePlan | None) -> None:
         """Fill in what the summary of the snapshot says of the condition, which is nothing."""
 
     @property

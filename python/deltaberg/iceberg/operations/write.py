@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions import TRUE, as_filter, bind
+from deltaberg.expressions import TRUE, Value, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
@@ -25,7 +25,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
 from deltaberg.table import ScanOptions
-from deltaberg.table.rewrite import Condition, change_matching, row_condition
+from deltaberg.table.rewrite import change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
@@ -67,15 +67,15 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    where, dynamic, partition_by = which.where, which.dynamic, which.partition_by
+    dynamic, partition_by = which.dynamic, which.partition_by
     replaces = options.schema_mode == "overwrite"
     is_first = transaction.pending.is_empty
     rows = open_rows(data, transaction.progress)
     schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
-    row_condition(schema, where, timezone)
-    bound = None if where is None else bind(as_filter(where), schema, timezone)
+    condition = row_condition(schema, which.where, timezone)
+    bound = None if condition is None else bind(condition, schema, timezone)
     if not dynamic:
-        made.rows.deleted, made.rows.copied = _remove(transaction, where, options)
+        made.rows.deleted, made.rows.copied = _remove(transaction, condition, options)
         # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
         transaction.claims.conditions.append(TRUE if bound is None else bound)
     layout = Alteration(transaction, is_part=True)
@@ -86,7 +86,7 @@ def overwrite_rows(
     if partition_by and replaces:
         layout.partition_by(*partition_by)
     checked = bound if which.check else None
-    files = write_rows(transaction, rows, options, checked, str(where))
+    files = write_rows(transaction, rows, options, checked, str(which.where))
     made.rows.inserted = files.rows
     if dynamic and len(files.entries):
         made.rows.deleted, made.rows.copied = _remove_partitions(transaction, files)
@@ -103,12 +103,11 @@ def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:
         replace_columns(transaction, rows.schema)
 
 
-def _remove(transaction: Transaction, where: Condition | None, options: RowOptions) -> tuple[int | None, int]:
+def _remove(transaction: Transaction, condition: Value | None, options: RowOptions) -> tuple[int | None, int]:
     """Remove the rows that match a filter, or all rows; return how many these are, and how many are copied."""
     target = RowChanges(transaction, options, "delete", COPY_ON_WRITE)
-    condition = row_condition(target.schema, where, target.timezone)
     change_matching(target, condition)
-    if where is None:
+    if condition is None:
         # What is left of delete files is about nothing.
         transaction.pending.removes_deletes = True
     return target.counts.deleted, target.counts.copied

@@ -486,7 +486,7 @@ class Transaction(shared.Transaction):
 
     def _delete_all(self) -> None:
         self._production.delete_unused(None)
-        self._files.delete_since(0)
+        super()._delete_all()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

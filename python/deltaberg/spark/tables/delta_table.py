@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from deltaberg.convert import convert_to_delta
-from deltaberg.delta.operations.create import log_of
 from deltaberg.delta.operations.protocols import features_of_properties
+from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName
@@ -24,7 +24,7 @@ from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_name, own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
-from deltaberg.storage import StoreOptions, parse_location
+from deltaberg.storage import StoreOptions
 from deltaberg.table import CommitResult, OpenOptions
 
 __all__ = ["DeltaTable"]
@@ -121,7 +121,7 @@ class DeltaTable:
             Options of the store, as for `forPath`.
         """
         SessionFacts.of(sparkSession)
-        log = log_of(parse_location(identifier), OpenOptions(storage_options=storage_options))
+        log = DeltaPlace(identifier, OpenOptions(storage_options=storage_options)).log
         return log.storage.has_objects(log.root.join("_delta_log").path)
 
     @classmethod

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         WrittenChange,
     )
     from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
-    from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
+    from deltaberg.table.rewrite.conditions import row_condition
     from deltaberg.table.rewrite.match import (
         DividedTest,
         MatchedRows,
@@ -40,7 +40,6 @@ __all__ = [
     "Assignments",
     "Change",
     "ChangedRows",
-    "Condition",
     "DividedChange",
     "DividedTest",
     "MatchedRows",
@@ -50,7 +49,6 @@ __all__ = [
     "NewFiles",
     "NewRows",
     "Replacement",
-    "RowCondition",
     "RowCounts",
     "RowIdentity",
     "RowPositions",
@@ -63,7 +61,6 @@ __all__ = [
     "WrittenChange",
     "bind_assignments",
     "change_matching",
-    "condition_text",
     "count_rows",
     "find_rows",
     "matched_rows",
@@ -81,7 +78,6 @@ _HOMES = {
     "Assignments": "assignments",
     "Change": "rows",
     "ChangedRows": "changed_rows",
-    "Condition": "conditions",
     "DividedChange": "rows",
     "DividedTest": "match",
     "MatchedRows": "match",
@@ -91,7 +87,6 @@ _HOMES = {
     "NewFiles": "changed_rows",
     "NewRows": "new_rows",
     "Replacement": "rows",
-    "RowCondition": "conditions",
     "RowCounts": "changed_rows",
     "RowIdentity": "changed_rows",
     "RowPositions": "positions",
@@ -104,7 +99,6 @@ _HOMES = {
     "WrittenChange": "changed_rows",
     "bind_assignments": "assignments",
     "change_matching": "target",
-    "condition_text": "conditions",
     "count_rows": "match",
     "find_rows": "match",
     "matched_rows": "rows",

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions import BoundValue, Filter, Literal, Value, as_filter, bind_condition
 from deltaberg.schema import Struct
 
-__all__ = ["Condition", "RowCondition", "condition_text", "refuse_constant", "row_condition"]
-
-#: How callers write a condition.
-Condition = Filter
+__all__ = ["refuse_constant", "row_condition"]
 
 
-@dataclass(frozen=True)
-class RowCondition:
-    """A condition on the rows of a table.
-
-    Parameters
-    ----------
-    text
-        The condition as SQL text; None for all rows.
-    filter
-        The condition; None for all rows.
-    """
-
-    text: str | None
-    filter: Value | None
-
-
-def row_condition(schema: Struct, where: Condition | None, timezone: str) -> RowCondition:
-    """Check a condition on the columns of a table.
+def row_condition(schema: Struct, where: Filter | None, timezone: str) -> Value | None:
+    """Return a condition on the columns of a table, which is checked; None for all rows.
 
     Parameters
     ----------
@@ -49,10 +29,10 @@ def row_condition(schema: Struct, where: Condition | None, timezone: str) -> Row
         The condition is not valid, cannot be evaluated exactly, or names no column.
     """
     if where is None:
-        return RowCondition(None, None)
+        return None
     found = as_filter(where)
     refuse_constant(found, bind_condition(found, schema, timezone=timezone))
-    return RowCondition(str(found), found)
+    return found
 
 
 def refuse_constant(given: Any, bound: BoundValue) -> None:
@@ -83,8 +63,3 @@ def _names_nothing(text: str) -> ExpressionError:
         f"the condition {text} names no column, so that it is the same for every row",
         hint="write true for all rows; names of columns stand in backticks or in no quotes, and texts in single quotes",
     )
-
-
-def condition_text(where: Condition) -> str:
-    """Return a condition as the history records it, without binding it to columns."""
-    return str(as_filter(where))

@@ -15,7 +15,6 @@ from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments, checked_values
 from deltaberg.table.rewrite.changed_rows import RowTasks
-from deltaberg.table.rewrite.conditions import RowCondition
 from deltaberg.table.rewrite.match import MatchedRows, find_rows
 from deltaberg.table.rewrite.rows import Change, Replacement
 from deltaberg.table.write import RowRules, TableRules
@@ -84,7 +83,7 @@ class RowTarget(Protocol):
         ...
 
 
-def change_matching(target: RowTarget, condition: RowCondition, change: Change | None = None) -> None:
+def change_matching(target: RowTarget, condition: Value | None, change: Change | None = None) -> None:
     """Delete the rows of a table that match a condition, or replace them.
 
     Parameters
@@ -93,7 +92,7 @@ def change_matching(target: RowTarget, condition: RowCondition, change: Change |
         What replaces them; None deletes them.
     """
     # Even if no row matches, rows that others append meanwhile may.
-    matched = find_rows(target.scan(condition.filter, target.timezone), search=target.tasks)
+    matched = find_rows(target.scan(condition, target.timezone), search=target.tasks)
     if not matched.is_empty:
         target.apply(matched, change)
 

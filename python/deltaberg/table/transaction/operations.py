@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Filter, Value
 from deltaberg.schema import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
+from deltaberg.table.arguments import checked_flag
 from deltaberg.table.rewrite import (
-    Condition,
     MergeClause,
     MergeOptions,
-    RowCondition,
     RowCounts,
     RowTarget,
     change_matching,
@@ -63,8 +63,8 @@ class ChangeTarget(RowTarget, Protocol):
         """Take note that all rows of the table were deleted."""
         ...
 
-    def describe(self, made: Operation, what: RowCondition | MergePlan) -> None:
-        """Fill in what the history of the table says of a condition or of a merge."""
+    def describe(self, made: Operation, what: Value | MergePlan | None) -> None:
+        """Fill in what the history of the table says of a condition, None for all rows, or of a merge."""
         ...
 
 
@@ -82,12 +82,21 @@ class Overwritten:
         Whether new rows that do not match ``where`` are refused.
     partition_by
         The partitioning. Another one than that of the table is allowed only if its columns are replaced.
+
+    Raises
+    ------
+    InvalidArgumentError
+        ``dynamic`` or ``check`` is neither True nor False.
     """
 
-    where: Condition | None = None
+    where: Filter | None = None
     dynamic: bool = False
     check: bool = True
     partition_by: Sequence[ColumnName] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("dynamic", "check"):
+            checked_flag(name, getattr(self, name))
 
     @property
     def is_whole(self) -> bool:
@@ -186,7 +195,7 @@ class Operations(ABC):
         """The columns that identify rows, if the table has such."""
         return ()
 
-    def delete(self, where: Condition | None, options: RowOptions, strategy: str | None = None) -> None:
+    def delete(self, where: Filter | None, options: RowOptions, strategy: str | None = None) -> None:
         """Delete the rows that match a condition, or all rows.
 
         Parameters
@@ -213,7 +222,7 @@ class Operations(ABC):
     def update(
         self,
         values: Mapping[ColumnName, Any],
-        where: Condition | None,
+        where: Filter | None,
         options: RowOptions,
         strategy: str | None = None,
     ) -> None:
@@ -289,7 +298,7 @@ class Operations(ABC):
             }
 
 
-def _note(made: Operation, target: ChangeTarget, what: RowCondition | MergePlan) -> None:
+def _note(made: Operation, target: ChangeTarget, what: Value | MergePlan | None) -> None:
     target.describe(made, what)
     counts = target.counts
     made.rows = RowNumbers(counts.inserted, counts.updated, counts.deleted, counts.copied)

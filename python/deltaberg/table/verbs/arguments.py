@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
-    from deltaberg.expressions import Filter, Value
+    from deltaberg.expressions import Filter
     from deltaberg.schema import ColumnName
     from deltaberg.storage import LocationMap, StoreOptions
     from deltaberg.table.arguments import Instant
@@ -143,14 +143,14 @@ class AppendArguments(RowArguments, RecordedArguments, total=False):
 
 class _RewriteArguments(FileArguments, RecordedArguments, total=False):
     strategy: Strategy | None
-    predicate: Filter | Value | None
-    condition: Filter | Value | None
+    predicate: Filter | None
+    condition: Filter | None
 
 
 class DeleteArguments(_RewriteArguments, total=False):
     """The arguments of `delete`."""
 
-    delete_filter: Filter | Value | None
+    delete_filter: Filter | None
 
 
 class UpdateArguments(_RewriteArguments, total=False):

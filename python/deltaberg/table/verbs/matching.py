@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from deltaberg.table.rewrite import Condition, find_rows, row_condition
+from deltaberg.expressions import Filter
+from deltaberg.table.rewrite import find_rows, row_condition
 from deltaberg.table.verbs.arguments import RecordedArguments, arguments_of
 from deltaberg.table.verbs.table import Table, operations_of
 from deltaberg.table.write import RowOptions
@@ -22,7 +23,7 @@ class Matching(NamedTuple):
     files: int
 
 
-def count_matching(table: Table[Any, Any], where: Condition | None, arguments: Mapping[str, Any]) -> Matching:
+def count_matching(table: Table[Any, Any], where: Filter | None, arguments: Mapping[str, Any]) -> Matching:
     """Return how many rows `delete` of the table would delete, and in how many files they are; nothing is written.
 
     Parameters
@@ -40,7 +41,7 @@ def count_matching(table: Table[Any, Any], where: Condition | None, arguments: M
     try:
         target = operations_of(transaction).target("delete", RowOptions.of(arguments), arguments.get("strategy"))
         condition = row_condition(target.schema, where, target.timezone)
-        matched = find_rows(target.scan(condition.filter, target.timezone), search=target.tasks)
+        matched = find_rows(target.scan(condition, target.timezone), search=target.tasks)
     finally:
         transaction.abort()
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()

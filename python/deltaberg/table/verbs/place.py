@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, get_args
 
 from deltaberg.choices import IfExists, Mode
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
-from deltaberg.table.arguments import checked_choice, checked_flag
+from deltaberg.table.arguments import checked_choice
 from deltaberg.table.commit import CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
@@ -24,8 +24,6 @@ _Table = TypeVar("_Table", bound=Table[Any, Any])
 _Run = TypeVar("_Run", bound=Operations)
 #: How often a table is created or replaced at most, if others are faster each time.
 _ATTEMPTS = 21
-#: What says which rows an overwrite replaces, by what it is if nobody says it.
-_OF_OVERWRITES = {"where": None, "dynamic": False, "check": True}
 
 
 class Place(ABC, Generic[_Table, _Run]):
@@ -131,7 +129,7 @@ class Place(ABC, Generic[_Table, _Run]):
         return self.open()
 
     def write_table(
-        self, data: Any, new: NewTable, mode: Mode, how: Mapping[str, Any], arguments: Mapping[str, Any]
+        self, data: Any, new: NewTable, mode: Mode, which: Overwritten, arguments: Mapping[str, Any]
     ) -> CommitResult:
         """Write rows to a table, which is created with them if there is none.
 
@@ -145,8 +143,8 @@ class Place(ABC, Generic[_Table, _Run]):
         mode
             What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
             replaces its rows by them, and ``ignore`` writes nothing.
-        how
-            The arguments ``where``, ``dynamic`` and ``check`` of an overwrite.
+        which
+            Which rows an overwrite replaces.
         arguments
             Those about the rows and the commit.
 
@@ -156,21 +154,21 @@ class Place(ABC, Generic[_Table, _Run]):
             There is a table, and ``mode`` is ``error``.
         """
         checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
-        for name, value in _OF_OVERWRITES.items():
-            if name != "where":
-                checked_flag(name, how[name])
-            if mode != "overwrite" and how[name] is not value:
+        given = {"where": which.where is not None, "dynamic": which.dynamic, "check": not which.check}
+        for name, is_given in given.items():
+            if is_given and mode != "overwrite":
                 raise InvalidArgumentError(f"{name} has no meaning if mode is {mode}", hint='pass mode="overwrite"')
         options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
 
         def write(table: _Table) -> CommitResult:
             if mode == "append":
                 return table.append(data, partition_by=new.partition_by, **arguments)
+            how: dict[str, Any] = {"where": which.where, "dynamic": which.dynamic, "check": which.check}
             return table.overwrite(data, partition_by=new.partition_by, **how, **arguments)
 
         return self.create_first(
             mode,
-            lambda: self._create_with_rows(data, new, mode, how, rows, options),
+            lambda: self._create_with_rows(data, new, mode, which, rows, options),
             write,
             instead='pass mode="append" or mode="overwrite"',
             again=can_be_read_again(data),
@@ -216,17 +214,17 @@ class Place(ABC, Generic[_Table, _Run]):
         return self.unchanged(table) if mode == "ignore" else write(table)
 
     def _create_with_rows(
-        self, data: Any, new: NewTable, mode: Mode, how: Mapping[str, Any], options: RowOptions, commit: CommitOptions
+        self, data: Any, new: NewTable, mode: Mode, which: Overwritten, options: RowOptions, commit: CommitOptions
     ) -> CommitResult:
         rows = open_rows(data, None if commit.progress is None else ProgressSum(commit.progress).next_write())
         run = self.create(replace(new, schema=rows.schema, of_rows=True), commit)
         with run.transaction:
             if mode == "append":
                 run.append(rows, options, None)
-            elif how["where"] is None:
+            elif which.where is None:
                 run.append(rows, replace(options, schema_mode=None), None)
             else:
-                run.overwrite(rows, options, Overwritten(**how))
+                run.overwrite(rows, options, which)
             return self.commit(run, mode)
 
     def _newest(self) -> _Table | None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltaberg.schema import column_names
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.table.arguments import checked_flag
 from deltaberg.table.verbs.arguments import (
     AppendArguments,
     DeleteArguments,
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.choices import WhenMatched, WhenNotMatched
+    from deltaberg.expressions import Filter
     from deltaberg.schema import ColumnName
-    from deltaberg.table.rewrite import Condition, MergeBuilder
+    from deltaberg.table.rewrite import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
 
 __all__ = ["Verbs"]
@@ -139,7 +139,7 @@ class Verbs(ABC, Generic[_Done]):
         self,
         data: Any = NEEDED,
         *,
-        where: Condition | None = None,
+        where: Filter | None = None,
         dynamic: bool = False,
         check: bool = True,
         partition_by: ColumnName | Sequence[ColumnName] | None = None,
@@ -182,11 +182,11 @@ class Verbs(ABC, Generic[_Done]):
         from deltaberg.table.write import RowOptions
 
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
-        which = Overwritten(where, checked_flag("dynamic", dynamic), checked_flag("check", check), names)
+        which = Overwritten(where, dynamic, check, names)
         return self._run(lambda run: run.overwrite(data, rows, which), arguments)
 
     @takes(DeleteArguments)
-    def delete(self, where: Condition | None = NEEDED, **arguments: Unpack[DeleteArguments]) -> _Done:
+    def delete(self, where: Filter | None = NEEDED, **arguments: Unpack[DeleteArguments]) -> _Done:
         """Delete the rows that match a condition.
 
         Files in which every row matches are removed without being read. In others the rows are hidden, or the files are
@@ -232,7 +232,7 @@ class Verbs(ABC, Generic[_Done]):
     def update(
         self,
         set: Mapping[ColumnName, Any] = NEEDED,
-        where: Condition | None = None,
+        where: Filter | None = None,
         **arguments: Unpack[UpdateArguments],
     ) -> _Done:
         """Set columns of the rows that match a condition to new values.

@@ -104,9 +104,7 @@ def _logic(name: str, summary: str) -> Function:
 
 def condition(context: Context, node: Node, name: str) -> Node:
     """Return a node as a condition, which is a boolean or null."""
-    if node.type == VOID:
-        return context.cast(node, BOOLEAN)
-    if node.type == STRING:
+    if node.type in (VOID, STRING):
         return context.cast(node, BOOLEAN)
     if node.type != BOOLEAN:
         raise wrong_types(name, (node,))
