@@ -59,6 +59,4 @@ def test_the_page_lists_the_members_of_a_class(entry: Entry) -> None:
 
 @pytest.mark.parametrize("kind", [FilesystemCatalog, SqlCatalog, RestCatalog])
 def test_catalogs_have_the_members_of_every_catalog(kind: type) -> None:
-    # What commits need of a server (`RestDoor`).
-    further = {"ask_for_table", "session", "store_of", "table_path", "takes_keys"} if kind is RestCatalog else set()
-    assert set(members(kind)) - set(members(deltaberg.iceberg.Catalog)) == further
+    assert set(members(kind)) <= set(members(deltaberg.iceberg.Catalog))

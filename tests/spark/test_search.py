@@ -10,11 +10,9 @@ import pytest
 from pyspark import cloudpickle
 
 from deltaberg import IcebergTable, create_table, open_table, write_table
-from deltaberg.delta import table_transaction as delta_transaction
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
-from deltaberg.iceberg import table_transaction as iceberg_transaction
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
@@ -24,6 +22,7 @@ from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
 from deltaberg.table.rewrite import RowTest, find_rows, positions_of, row_condition, scan_of_rows
+from tests.support.below_verbs import engine_of
 from tests.support.canon import canonical_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -83,8 +82,8 @@ _WAYS: dict[str, dict[str, Any]] = {
 
 def _scan(table: Any, condition: Any) -> BoundScan:
     if isinstance(table, IcebergTable):
-        return scan_of_rows(iceberg_transaction.pending_of(table.transaction()).source, condition, "UTC")
-    return scan_to_change(delta_transaction.pending_of(table.transaction()), condition, "UTC")
+        return scan_of_rows(engine_of(table.transaction()).source, condition, "UTC")
+    return scan_to_change(engine_of(table.transaction()), condition, "UTC")
 
 
 @pytest.mark.parametrize("way", ["delta, by vectors", "iceberg, by vectors"])
@@ -108,7 +107,7 @@ def test_tasks_find_what_this_machine_finds(where: str, way: str, tmp_path: Path
 def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"n": [1, 2]}))
     write_table(tmp_path, pa.table({"n": [0]}), mode="append")
-    transaction = delta_transaction.pending_of(open_table(tmp_path, "delta").transaction())
+    transaction = engine_of(open_table(tmp_path, "delta").transaction())
     condition = row_condition(transaction.snapshot.schema, "5 / n > 1", "UTC")
     with pytest.raises(EvaluationError, match="zero"):
         find_rows(scan_to_change(transaction, condition, "UTC"), search=_Search())

@@ -11,9 +11,9 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.operations.rules import rules_of
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltaberg.schema import Field, Primitive, Struct
+from tests.support.below_verbs import begin
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +49,7 @@ def test_columns_are_filled_and_rows_checked(spark: Any, tmp_path: Path) -> None
 
 def test_rules_pickle_small_and_say_the_same(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    rules = rules_of(pending_of(table.transaction()).snapshot, "UTC").rows
+    rules = rules_of(begin(table).snapshot, "UTC").rows
     packed = pickle.dumps(rules)
     assert len(packed) < 2_000
     rows = pa.record_batch({"id": [4], "twice": pa.array([None], pa.int64()), "kind": ["x"]})

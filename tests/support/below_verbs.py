@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, TypeVar
 
-from deltaberg import DeltaTable, IcebergTable
-from deltaberg.delta import table_transaction as of_delta
-from deltaberg.delta.transaction import transaction as delta
-from deltaberg.iceberg import table_transaction as of_iceberg
-from deltaberg.iceberg.transaction import transaction as iceberg
+from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.transaction import Transaction
+from deltaberg.table.verbs.table import Table, operations_of
+from deltaberg.table.verbs.transaction import TableTransaction
 
 __all__ = ["begin", "engine_of"]
 
-
-@overload
-def engine_of(transaction: of_delta.DeltaTransaction) -> delta.Transaction: ...
+_Engine = TypeVar("_Engine", bound=Transaction)
 
 
-@overload
-def engine_of(transaction: of_iceberg.IcebergTransaction) -> iceberg.Transaction: ...
-
-
-def engine_of(transaction: Any) -> Any:
+def engine_of(transaction: TableTransaction[Operations[_Engine], Any]) -> _Engine:
     """Return what the verbs of a transaction call."""
-    of_format: Any = of_delta if isinstance(transaction, of_delta.DeltaTransaction) else of_iceberg
-    return of_format.pending_of(transaction)
+    return operations_of(transaction).transaction
 
 
-@overload
-def begin(table: DeltaTable, **commit: Any) -> delta.Transaction: ...
-
-
-@overload
-def begin(table: IcebergTable, **commit: Any) -> iceberg.Transaction: ...
-
-
-def begin(table: Any, **commit: Any) -> Any:
+def begin(table: Table[TableTransaction[Operations[_Engine], Any], Any], **commit: Any) -> _Engine:
     """Begin a transaction as `transaction` of the table does, and return what its verbs call."""
     return engine_of(table.transaction(**commit))

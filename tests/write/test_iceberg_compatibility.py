@@ -12,10 +12,10 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Field, Primitive, Struct
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -123,7 +123,7 @@ def _add_and_commit(transaction: Transaction, add: dict[str, Any]) -> None:
 def test_files_without_a_row_count(tmp_path: Path, properties: dict[str, str]) -> None:
     table = create_table(tmp_path / "t", ID, properties=properties)
     add = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
-    transaction = pending_of(table.transaction())
+    transaction = begin(table)
     transaction.set_transaction("app", 1)
     with pytest.raises(InvalidArgumentError, match="number of its rows"):
         _add_and_commit(transaction, add)

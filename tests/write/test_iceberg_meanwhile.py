@@ -21,9 +21,9 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.manifests.write import encode_manifest
 from deltaberg.iceberg.operations.add_files import add_existing_files
-from deltaberg.iceberg.table_transaction import pending_of
 from deltaberg.iceberg.transaction import pending_source
 from deltaberg.iceberg.transaction.pending import PendingFiles
+from tests.support.below_verbs import engine_of
 from tests.support.racing import racing
 from tests.support.rows import ids_of
 
@@ -212,7 +212,7 @@ def test_names_of_columns_that_others_change_while_files_are_added(tmp_path: Pat
         other.add_files([str(tmp_path / "theirs.parquet")])
 
     with pytest.raises(MetadataChangedError, match="the names by which they are found"), racing(table, race) as late:
-        add_existing_files(pending_of(late), [str(tmp_path / "ours.parquet")])
+        add_existing_files(engine_of(late), [str(tmp_path / "ours.parquet")])
     assert _other(root).scan().to_arrow().to_pylist() == [{"id": 2, "b": "b", "a": "new"}]
 
     def same() -> None:
@@ -220,7 +220,7 @@ def test_names_of_columns_that_others_change_while_files_are_added(tmp_path: Pat
 
     table = create_table(tmp_path / "u", {"id": pa.int64(), "a": pa.string(), "b": pa.string()}, format="iceberg")
     with racing(table, same) as transaction:
-        add_existing_files(pending_of(transaction), [str(tmp_path / "ours.parquet")])
+        add_existing_files(engine_of(transaction), [str(tmp_path / "ours.parquet")])
     assert ids_of(_other(tmp_path / "u")) == [1, 2]
 
 

@@ -20,9 +20,9 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.operations.compact import compact_table
-from deltaberg.iceberg.table_transaction import pending_of
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.compact import Compaction, Packing
+from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 pytestmark = pytest.mark.one_backend
@@ -201,7 +201,7 @@ def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind:
 
         def begin() -> Transaction:
             builder.commit(*delete(other, 0, 6))
-            return pending_of(late)
+            return engine_of(late)
 
         def refresh() -> None:
             outcomes.append(table.refresh())
@@ -231,7 +231,7 @@ def test_keys_that_others_delete_everywhere_do_not_move(tmp_path: Path, spec_id:
     def begin() -> Transaction:
         place: dict[str, Any] = {"spec_id": 1} if spec_id else {"partition": {"p": 2}}
         builder.commit(builder.equality_deletes([1], [{"id": 1}], **place))
-        return pending_of(late)
+        return engine_of(late)
 
     done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
     assert [type(found) for found in done.conflicts] == ([ConcurrentDeleteReadError] if conflicts else [])
@@ -276,7 +276,7 @@ def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
     def begin() -> Transaction:
         more = {"referenced_data_file": first.path} if kind == "one file" else {}
         builder.commit(builder.position_deletes([(first, 0)], **more))
-        return pending_of(late)
+        return engine_of(late)
 
     done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
     assert [type(found) for found in done.conflicts] == [ConcurrentDeleteReadError]

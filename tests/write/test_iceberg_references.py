@@ -13,7 +13,7 @@ from deltaberg import find_commit, open_table
 from deltaberg.errors import CommitConflictError, ConcurrentAppendError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.operations.cherry_pick import about_pick, cherry_pick
-from deltaberg.iceberg.table_transaction import pending_of
+from tests.support.below_verbs import engine_of
 from tests.support.snapshot_log import faults_of_directory
 from tests.write.small_iceberg import as_pyiceberg_reads as _as_pyiceberg_reads
 from tests.write.small_iceberg import ids_of as _ids
@@ -179,7 +179,7 @@ def test_snapshots_are_picked(tmp_path: Path, version: str) -> None:
         table.cherrypick_snapshot(gone)
     rival = open_table(tmp_path / "t", "iceberg")
     for picker in (table, rival):
-        pick = pending_of(picker.transaction(properties=about_pick(picker.metadata.snapshots[added])))
+        pick = engine_of(picker.transaction(properties=about_pick(picker.metadata.snapshots[added])))
         cherry_pick(pick, picker.metadata.snapshots[added])
         if picker is table:
             pick.commit()

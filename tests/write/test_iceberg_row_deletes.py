@@ -25,13 +25,14 @@ from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.operations import hidden_rows
 from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
-from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
+from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.conflict import isolation_level
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table import scan_options
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite import find_rows
 from tests.storage.conftest import Bucket
+from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.snapshot_log import faults_of_directory
 
@@ -65,7 +66,7 @@ def _new(root: Path, version: str, properties: dict[str, str] | None = None, **m
 
 def _hide_in(public: IcebergTransaction, *ids: int, replaces: bool = False) -> HiddenRows:
     """Delete the rows with these ids in a part of a transaction."""
-    transaction = pending_of(public)
+    transaction = engine_of(public)
     with transaction.operation("delete"):
         scan = BoundScan.of(transaction.source, options=scan_options(None, {}, "UTC"))
         wanted = pa.array(ids, pa.int64())
@@ -298,7 +299,7 @@ def test_which_delete_files_others_need(tmp_path: Path, seed: int) -> None:
 
 
 def _broken(transaction: IcebergTransaction) -> None:
-    with pending_of(transaction).operation("broken"):
+    with engine_of(transaction).operation("broken"):
         _hide_in(transaction, 7)
         raise ZeroDivisionError
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -18,6 +17,7 @@ from deltaberg.errors import (
     SchemaError,
 )
 from deltaberg.schema import Field, Primitive, Struct
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field
 
@@ -147,7 +147,7 @@ def test_what_never_changes(tmp_path: Path) -> None:
     for change in (_identity(2, 1), _identity(1, 2), _identity(1, 1, explicit=True)):
         columns = [{**field("id", "long"), "metadata": change}, field("name", "string")]
         text = json.dumps({"type": "struct", "fields": columns})
-        with pytest.raises(InvalidArgumentError, match="never change"), pending_of(table.transaction()) as transaction:
+        with pytest.raises(InvalidArgumentError, match="never change"), begin(table) as transaction:
             transaction.set_metadata(table.metadata.with_members({"schemaString": text}))
     assert DeltaTable(tmp_path / "t").version == 0
 

@@ -21,7 +21,6 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import check_unique
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     ConstraintViolationError,
@@ -33,6 +32,7 @@ from deltaberg.errors import (
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import StoreSpec, open_store, parse_location
 from deltaberg.table.write import WriteSpec, places, write, write_files
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of, live_files, tombstones
@@ -53,7 +53,7 @@ def test_the_state_after_three_commits(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID)
     table.append(pa.concat_tables([ids(*range(5000)), ids(*range(5000))]), target_file_size=20_000)
     files = len(table.live_files)
-    with pending_of(table.transaction(txn=("app", 3))) as transaction:
+    with begin(table, txn=("app", 3)) as transaction:
         transaction.remove_files(transaction.snapshot.live.table.slice(1))
     last: dict[str, dict[Any, Any]] = {}
     for version in range(3):
@@ -72,7 +72,7 @@ def test_the_state_after_three_commits(tmp_path: Path) -> None:
 def test_a_moved_table_is_the_same_table(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", pa.schema([*ID, ("p", pa.string())]), partition_by="p")
     table.append(pa.table({"id": [1, 2], "p": ["a b", "c%d"]}))
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table.slice(0, 1))
     table.append(pa.table({"id": [3], "p": [None]}, schema=table.scan().to_arrow().schema))
     table.checkpoint()
@@ -94,14 +94,14 @@ def test_directories_mean_nothing(tmp_path: Path) -> None:
         "modificationTime": 1,
         "dataChange": True,
     }
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.add_actions([LogAction("add", add)])
     assert named_actions(tmp_path / "t", 1, "add") == [add]
     # What rewrites the action, a checkpoint and a removal, keeps the value and the path.
     table.checkpoint()
     forget_before(tmp_path / "t" / "_delta_log", 1)
     copied = DeltaTable(tmp_path / "t")
-    with pending_of(copied.transaction()) as transaction:
+    with begin(copied) as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
     (remove,) = named_actions(tmp_path / "t", 2, "remove")
     assert (remove["path"], remove["partitionValues"]) == (add["path"], add["partitionValues"])
@@ -138,7 +138,7 @@ def test_the_order_of_lines_does_not_matter(builder: DeltaBuilder) -> None:
     builder.create(ID, add, protocol=builder.features("deletionVectors"))
     table = DeltaTable(builder.root)
     vector = builder.vector([1])
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
         transaction.add_actions([LogAction("add", {**add["add"], "deletionVector": vector})])
         transaction.set_transaction("app", 4)
@@ -160,7 +160,7 @@ def test_actions_of_checkpoints_stay_out_of_log_entries(tmp_path: Path) -> None:
     names = {name for version in range(7) for line in _lines(tmp_path / "t", version) for name in json.loads(line)}
     assert names == {"commitInfo", "protocol", "metaData", "add"}
     for name in ("sidecar", "checkpointMetadata"):
-        with pytest.raises(InvalidArgumentError, match=name), pending_of(table.transaction()) as transaction:
+        with pytest.raises(InvalidArgumentError, match=name), begin(table) as transaction:
             transaction.add_actions([LogAction(name, {"path": "x", "version": 1})])
 
 
@@ -177,14 +177,14 @@ def test_members_of_metadata(tmp_path: Path) -> None:
         "createdTime": 1_515_491_537_026,
     }
     table = create_table(tmp_path / "t", ID)
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.set_metadata(table.metadata.with_members(members))
     assert named_actions(tmp_path / "t", 1, "metaData") == [members]
     (line,) = [line for line in _lines(tmp_path / "t", 1) if "metaData" in line]
     assert '"schemaString":"{\\"type\\":\\"struct\\",' in line
     assert json.loads(json.loads(line)["metaData"]["schemaString"])["type"] == "struct"
     optional = ("name", "description", "createdTime")
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.set_metadata(table.metadata.with_members(dict.fromkeys(optional)))
     assert named_actions(tmp_path / "t", 2, "metaData") == [{k: v for k, v in members.items() if k not in optional}]
     found = DeltaTable(tmp_path / "t").metadata
@@ -197,7 +197,7 @@ def test_metadata_without_a_required_member_is_not_written(tmp_path: Path, membe
     table = create_table(tmp_path / "t", ID)
     with (
         pytest.raises((InvalidArgumentError, CorruptLogError), match=member),
-        pending_of(table.transaction()) as transaction,
+        begin(table) as transaction,
     ):
         transaction.set_metadata(table.metadata.with_members({member: None}))
     assert DeltaTable(tmp_path / "t").version == 0
@@ -220,7 +220,7 @@ def test_properties_are_texts(tmp_path: Path) -> None:
 @pytest.mark.req("DL-ACT-05", half="writer")
 def test_metadata_replaces_all_of_it(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID, name="orders", properties={"a": "1"})
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.set_metadata(table.metadata.with_members({"name": None, "configuration": {}}))
     for found in (table, DeltaTable(tmp_path / "t")):
         assert (found.properties, found.metadata.name) == ({}, None)
@@ -254,7 +254,7 @@ def test_an_add_of_a_live_file_replaces_what_is_known_of_it(builder: DeltaBuilde
     builder.create(ID, builder.add(ids(*range(6)), path="f", stats={"numRecords": 5}))
     table = DeltaTable(builder.root)
     (add,) = recorded_adds(table._snapshot.live, pa.array([0], pa.int64()))
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.add_actions([add.with_members({"dataChange": False, "stats": '{"numRecords":6}'})])
     for found in (table, DeltaTable(builder.root)):
         assert found.scan().files()["record_count"].to_pylist() == [6]
@@ -321,7 +321,7 @@ def test_domains(tmp_path: Path, rng: random.Random) -> None:
     table = create_table(tmp_path / "t", ID, properties=properties)
     text = '{"key1":"value1"}'
     unknown = {"domain": "delta.deltaTableFeatureX", "configuration": text, "removed": False}
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.set_domain("delta.deltaTableFeatureX", text, system=True)
     assert named_actions(tmp_path / "t", 1, "domainMetadata") == [unknown]
     for _ in range(9):
@@ -331,7 +331,7 @@ def test_domains(tmp_path: Path, rng: random.Random) -> None:
     opened = DeltaTable(tmp_path / "t")
     assert opened.domain_metadata == {"delta.deltaTableFeatureX": text}
     # Of one domain a commit holds one action, whatever is set before.
-    with pending_of(opened.transaction()) as transaction:
+    with begin(opened) as transaction:
         transaction.set_domain("a.b", "1")
         transaction.set_domain("a.b", "2")
     assert named_actions(tmp_path / "t", 11, "domainMetadata") == [
@@ -349,7 +349,7 @@ def test_removals_with_statistics_and_without(builder: DeltaBuilder) -> None:
     builder.create(ID, *adds)
     builder.commit(builder.remove(adds[0], stats='{"numRecords":1}', deletionTimestamp=time.time_ns() // 10**6))
     table = DeltaTable(builder.root)
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table.slice(0, 1))
     (remove,) = named_actions(builder.root, 2, "remove")
     assert "stats" not in remove
@@ -367,12 +367,12 @@ def test_a_file_with_a_vector_needs_its_number_of_rows(builder: DeltaBuilder) ->
     for stats in (None, "{}", '{"numRecords":null}'):
         members = {**add["add"], "deletionVector": vector, "stats": stats}
         action = LogAction("add", {name: value for name, value in members.items() if value is not None})
-        transaction = pending_of(table.transaction())
+        transaction = begin(table)
         transaction.remove_files(transaction.snapshot.live.table)
         with pytest.raises(InvalidArgumentError, match="number of its rows"):
             transaction.add_actions([action])
     assert DeltaTable(builder.root).version == 0
-    with pending_of(table.transaction()) as transaction:
+    with begin(table) as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
         transaction.add_actions([LogAction("add", {**add["add"], "deletionVector": vector})])
     assert ids_of(DeltaTable(builder.root, validate=True)) == [1, 3]

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import ColumnNotFoundError, ConcurrentAppendError, InvalidArgumentError
+from tests.support.below_verbs import engine_of
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -45,7 +45,7 @@ def test_old_files_get_ids(tmp_path: Path, checkpointed: bool) -> None:
     for properties, message in (_ENABLE, "materializedRow"), (_ENABLE | named, "a file has no row ids"):
         transaction = table.transaction()
         transaction.alter().set({"delta.feature.rowTracking": "supported"})
-        pending_of(transaction).set_metadata(table.metadata.with_properties(properties))
+        engine_of(transaction).set_metadata(table.metadata.with_properties(properties))
         with pytest.raises(InvalidArgumentError, match=message):
             transaction.commit()
     done = table.alter().set(_ENABLE).commit()

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import (
     CommitUnknownError,
     ConcurrentAppendError,
@@ -23,6 +22,7 @@ from deltaberg.errors import (
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table import ClockedPolicy
+from tests.support.below_verbs import engine_of
 from tests.support.log_entries import actions_at
 from tests.support.rows import ids, ids_of
 
@@ -126,14 +126,14 @@ def test_an_abort_by_hand(tmp_path: Path, table: DeltaTable) -> None:
 def test_an_operation_that_fails_has_changed_nothing(tmp_path: Path, table: DeltaTable) -> None:
     with table.transaction() as transaction:
         transaction.append(_rows(3))
-        before = pending_of(transaction).snapshot
+        before = engine_of(transaction).snapshot
         files = _data_files(tmp_path / "t")
         wrong = pa.table({"id": ["seven"], "p": ["a"], "new": [1]})
         with pytest.raises(SchemaError):
             transaction.append(wrong, schema_mode="merge")
         with pytest.raises(SchemaError):
             transaction.overwrite(wrong)
-        after = pending_of(transaction).snapshot
+        after = engine_of(transaction).snapshot
         assert after.schema == before.schema
         assert after.live.table == before.live.table
         assert _data_files(tmp_path / "t") == files

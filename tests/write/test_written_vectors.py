@@ -14,11 +14,11 @@ from deltaberg import DeltaTable, kernels
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.written_vectors import VectorWriter
-from deltaberg.delta.table_transaction import pending_of
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.kernels.results import DELETION_VECTOR
 from deltaberg.storage import PathResolver, StoreSpec, open_store, parse_location
+from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 
@@ -121,7 +121,7 @@ def test_what_must_not_be_written(builder: DeltaBuilder) -> None:
     members = {**builder.add(ids(*range(10)), stats="full", path="other.parquet")["add"], "deletionVector": vector}
 
     def add(**changed: Any) -> None:
-        with pending_of(table.transaction()) as transaction:
+        with begin(table) as transaction:
             transaction.add_actions([LogAction("add", members).with_members(changed)])
 
     with pytest.raises(InvalidArgumentError, match="needs statistics with the number of its rows"):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from deltaberg.delta.operations.alter import Alteration
 from deltaberg.delta.operations.operations import DeltaOperations
-from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.signatures import public
 from deltaberg.table.verbs.transaction import TableTransaction
 
-__all__ = ["DeltaTransaction", "pending_of"]
+__all__ = ["DeltaTransaction"]
 
 
 @public
-class DeltaTransaction(TableTransaction[Alteration]):
+class DeltaTransaction(TableTransaction[DeltaOperations, Alteration]):
     """Several operations on a Delta table that become one version, or none: see `TableTransaction`."""
-
-    _operations: DeltaOperations
 
     def set_transaction(self, application: str, version: int) -> None:
         """Record the progress of an application, whatever was recorded before.
@@ -53,8 +50,3 @@ class DeltaTransaction(TableTransaction[Alteration]):
             The domain belongs to the protocol, or its name or configuration is not a text.
         """
         self._operations.transaction.set_domain(name, configuration)
-
-
-def pending_of(transaction: DeltaTransaction) -> Transaction:
-    """Return what a transaction has changed so far."""
-    return transaction._operations.transaction  # noqa: SLF001 - callers must not see it

@@ -41,7 +41,7 @@ from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.read.options import ScanExecution
 from deltaberg.table.verbs.arguments import CommitArguments, IcebergStateArguments
-from deltaberg.table.verbs.table import Table
+from deltaberg.table.verbs.table import Table, operations_of
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
@@ -406,10 +406,10 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
         from deltaberg.iceberg.operations.cherry_pick import about_pick, pick_snapshot
-        from deltaberg.iceberg.table_transaction import pending_of
 
         said: Any = {**commit, "properties": about_pick(picked)}
-        return pick_snapshot(lambda: pending_of(self.transaction(**said)), lambda: self.refresh().metadata, picked)
+        begin = lambda: operations_of(self.transaction(**said)).transaction  # noqa: E731
+        return pick_snapshot(begin, lambda: self.refresh().metadata, picked)
 
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
         from deltaberg.iceberg.operations.operations import IcebergOperations

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.operations import IcebergOperations
-from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.signatures import public
 from deltaberg.table.verbs.transaction import TableTransaction
 
-__all__ = ["IcebergTransaction", "pending_of"]
+__all__ = ["IcebergTransaction"]
 
 
 @public
-class IcebergTransaction(IcebergVerbs[None], TableTransaction[Alteration]):
+class IcebergTransaction(IcebergVerbs[None], TableTransaction[IcebergOperations, Alteration]):
     """Several operations on an Iceberg table that become one snapshot, or none: see `TableTransaction`."""
-
-    _operations: IcebergOperations
-
-
-def pending_of(transaction: IcebergTransaction) -> Transaction:
-    """Return what a transaction has changed so far."""
-    return transaction._operations.transaction  # noqa: SLF001 - callers must not see it

@@ -28,10 +28,10 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.iceberg.catalogs import rest
-from deltaberg.iceberg.table_transaction import pending_of
 from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.memory_catalog import MemoryCatalog, Twist, as_http, reached
 from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
+from tests.support.below_verbs import engine_of
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -428,7 +428,7 @@ def test_a_server_that_creates_what_it_was_to_stage(memory: MemoryCatalog) -> No
     catalog: Any = deltaberg.load_catalog("far", uri=memory.uri)
     before = _files(memory)
     staged = catalog.create_table_transaction("s.c", _COLUMNS, properties=_QUICK)
-    metadata = pending_of(staged).metadata.raw
+    metadata = engine_of(staged).metadata.raw
     memory.tables["s", "c"] = {"metadata-location": f"{metadata['location']}/1.json", "metadata": metadata}
     staged.append(ids(7))
     with pytest.raises(TableExistsError, match="without its rows"):

@@ -13,39 +13,30 @@ from deltaberg.delta.operations.alter_columns import (
     WIDENING,
     allow_nulls,
     fields_of,
-    insert_field,
-    move_field,
     nested_column,
     set_comment,
     widen_field,
 )
 from deltaberg.delta.operations.alter_properties import PropertyAlteration
-from deltaberg.delta.operations.alter_rules import one_step, refuse_referenced
+from deltaberg.delta.operations.alter_rules import refuse_referenced
 from deltaberg.delta.operations.protocols import features_of_schema
 from deltaberg.delta.schema.indexed_columns import renamed_in_properties
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
+from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, recorded_column
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
 from deltaberg.signatures import public
-from deltaberg.table import CommitResult, checked_note, checked_text, checked_type
+from deltaberg.table import checked_note, checked_text, checked_type
+from deltaberg.table.verbs.alteration import ColumnPlace, one_step
 
 __all__ = ["Alteration", "altered_snapshot"]
 
 
 @public
 class Alteration(PropertyAlteration):
-    """Changes of a table that become one version with `commit`. Each method returns the object itself.
-
-    Parameters
-    ----------
-    transaction
-        The transaction that takes the changes.
-    is_part
-        Whether the transaction consists of more than these changes, and commits them by itself.
+    """Changes of a table that become one version with `commit`: see `TableAlteration`.
 
     Examples
     --------
@@ -55,21 +46,6 @@ class Alteration(PropertyAlteration):
     >>> table.schema.names, table.properties
     (['id', 'name', 'price'], {'owner': 'ada'})
     """
-
-    def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
-        self._transaction = transaction
-        self._is_part = is_part
-        self._steps: list[str] = []
-        self._parameters = {}
-        self._added: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"Alteration({self._steps})"
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        """The table as the changes leave it, as far as they go."""
-        return self._transaction.snapshot
 
     @one_step("ADD COLUMNS")
     def add(
@@ -126,6 +102,7 @@ class Alteration(PropertyAlteration):
                 hint="element, key and value lead into lists and maps",
                 column=join_name(above),
             )
+        place = ColumnPlace(after, before, first)
         _check_new_name(siblings, last)
         metadata = {} if comment is None else {b"comment": comment.encode()}
         new = table_field(pa.field(last, type, metadata=metadata), (*above, last))
@@ -134,25 +111,16 @@ class Alteration(PropertyAlteration):
         document = self._document()
         added = new if numbers is None else numbers.assign(new)
         fields = document.fields(*(field.name for field in parent))
-        insert_field(fields, field_to_json(added), siblings, after, before, first)
+        fields.insert(place.among(siblings.fields, added), field_to_json(added))
         column = recorded_column(document, (*parent, added))
-        place = f',"position":{json.dumps(_position(fields, added.name))}' if first or after or before else ""
-        self._parameters["columns"] = f'[{{"column":{column}{place}}}]'
+        position = "" if place == ColumnPlace() else f',"position":{json.dumps(_position(fields, added.name))}'
+        self._parameters["columns"] = f'[{{"column":{column}{position}}}]'
         self._raise_protocol(features_of_schema(Struct((new,))))
-        self._added.add(join_name((*above, last)))
         self._set_schema(document, numbers)
+        self._added.add(join_name((*above, last)))
 
     @one_step("RENAME COLUMN")
-    def rename(self, name: ColumnName, to: str) -> None:
-        """Rename a column, or a field of a struct. The files stay as they are, which needs column mapping.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            The table has no column mapping; ``set({"delta.columnMapping.mode": "name"})`` enables it.
-        SchemaError
-            There is no such column, or there is one of the new name.
-        """
+    def _rename(self, name: ColumnName, to: str) -> None:
         self._need_mapping("renamed")
         path = nested_column(self._snapshot.schema, name)
         siblings = fields_of(self._snapshot.schema, path[:-1])
@@ -206,93 +174,33 @@ class Alteration(PropertyAlteration):
         self._set_schema(document, None, properties=properties)
 
     @one_step("CHANGE COLUMN")
-    def move(
-        self,
-        name: ColumnName,
-        *,
-        after: ColumnName | None = None,
-        before: ColumnName | None = None,
-        first: bool = False,
-    ) -> None:
-        """Move a column, or a field of a struct, behind or before another one, or to the front.
-
-        Parameters
-        ----------
-        after, before
-            The column, or the field of the same struct, that it shall come behind, or before.
-        first
-            Put it before all others.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        InvalidArgumentError
-            Not exactly one of ``after``, ``before`` and ``first`` is given.
-        """
+    def _move(self, name: ColumnName, place: ColumnPlace) -> None:
+        path = nested_column(self._snapshot.schema, name)
+        known, names = fields_of(self._snapshot.schema, path[:-1]), [field.name for field in path]
         document = self._document()
-        path = [field.name for field in nested_column(self._snapshot.schema, name)]
-        move_field(document, self._snapshot.schema, name, after, before, first)
+        siblings, moved = document.fields(*names[:-1]), document.field(*names)
+        siblings.remove(moved)
+        siblings.insert(place.among(known.fields, path[-1]), moved)
         self._record(document, name)
-        self._parameters["position"] = _position(document.fields(*path[:-1]), path[-1])
-        self._set_schema(document, None)
+        self._parameters["position"] = _position(siblings, names[-1])
+        self._set_schema(document)
 
     @one_step("CHANGE COLUMN")
-    def comment(self, name: ColumnName, text: str | None) -> None:
-        """Set the comment of a column, or of a field of a struct; None removes it.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        """
-        checked_note("comment", text, "pass None to remove it")
+    def _comment(self, name: ColumnName, text: str | None) -> None:
         document = self._document()
         set_comment(document, self._snapshot.schema, name, text)
         self._record(document, name)
-        self._set_schema(document, None)
+        self._set_schema(document)
 
     @one_step("CHANGE COLUMN")
-    def drop_not_null(self, name: ColumnName) -> None:
-        """Let a column, or a field of a struct, be null that could not be so far.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        SchemaError
-            It may be null already.
-        """
+    def _allow_nulls(self, name: ColumnName) -> None:
         document = self._document()
         allow_nulls(document, self._snapshot.schema, name)
         self._record(document, name)
-        self._set_schema(document, None)
+        self._set_schema(document)
 
     @one_step("CHANGE COLUMN")
-    def widen(self, name: ColumnName, type: pa.DataType) -> None:
-        """Change the type of a column to a wider one, which files with the old type are read as.
-
-        The property ``delta.enableTypeWidening`` must be true. Integers become wider integers, doubles or decimals,
-        floats become doubles, decimals gain digits, and dates become timestamps without a zone (Delta protocol, "Type
-        Widening").
-
-        Parameters
-        ----------
-        name
-            The column, or the field of a struct. Dots lead into structs, and ``element``, ``key`` and ``value`` into
-            lists and maps.
-        type
-            The Arrow type.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            Type widening is not enabled.
-        SchemaError
-            The type is not a wider one, or a constraint or another column names the column.
-        ColumnNotFoundError
-            There is no such column.
-        """
+    def _widen(self, name: ColumnName, type: pa.DataType) -> None:
         if not WIDENING & self._snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
@@ -303,37 +211,14 @@ class Alteration(PropertyAlteration):
         known = isinstance(name, str) and schema.get(name) is not None
         refuse_referenced(self._snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
         document = self._document()
-        checked_type(name if isinstance(name, str) else join_name(name), type)
         wanted = table_field(pa.field("type", type), split_name(name)).type
-        self._raise_protocol(widen_field(document, self._snapshot.schema, name, wanted))
+        self._raise_protocol(widen_field(document, schema, name, wanted))
         self._record(document, name)
-        self._set_schema(document, None)
-
-    def commit(self) -> CommitResult:
-        """Commit the changes as one version.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Nothing was changed, or the changes are part of a transaction, which commits them.
-        MetadataChangedError, ProtocolChangedError
-            Another commit has changed the table meanwhile.
-        """
-        if self._is_part:
-            raise InvalidArgumentError(
-                "the changes are committed by the transaction that they are part of", hint="leave out commit()"
-            )
-        if not self._steps:
-            raise InvalidArgumentError("nothing is altered", hint="call add, rename, set or another change first")
-        operation = self._steps[0] if len(set(self._steps)) == 1 else "ALTER TABLE"
-        return self._transaction.commit(operation)
+        self._set_schema(document)
 
     def _record(self, document: SchemaDocument, name: ColumnName) -> None:
         """Let the history say what a column is after the change."""
         self._parameters["column"] = recorded_column(document, nested_column(self._snapshot.schema, name))
-
-    def _document(self) -> SchemaDocument:
-        return SchemaDocument(self._snapshot.metadata.schema_string or "")
 
     def _numbers(self) -> ColumnNumbers | None:
         return ColumnNumbers.of(self._snapshot.mapping_mode, self._snapshot.metadata.configuration)
@@ -345,20 +230,6 @@ class Alteration(PropertyAlteration):
                 hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
                 feature="columnMapping",
             )
-
-    def _set_schema(
-        self,
-        document: SchemaDocument,
-        numbers: ColumnNumbers | None,
-        members: Mapping[str, Any] | None = None,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
-        metadata = self._snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
-        if properties:
-            metadata = metadata.with_properties(properties)
-        if numbers is not None:
-            metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
-        self._transaction.set_metadata(metadata)
 
 
 def altered_snapshot(alteration: Alteration) -> Snapshot:

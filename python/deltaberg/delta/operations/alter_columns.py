@@ -13,7 +13,7 @@ from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.new_columns import ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import is_widening, record_type_change
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, SchemaError
 from deltaberg.schema import (
     ColumnName,
     DataType,
@@ -23,19 +23,15 @@ from deltaberg.schema import (
     Struct,
     dotted_path,
     find_column,
-    find_sibling,
     join_name,
     split_name,
 )
-from deltaberg.table import checked_flag
 
 __all__ = [
     "WIDENING",
     "allow_nulls",
     "fields_of",
-    "insert_field",
     "map_fields",
-    "move_field",
     "nested_column",
     "set_comment",
     "widen_field",
@@ -45,74 +41,6 @@ __all__ = [
 WIDENING = frozenset({"typeWidening", "typeWidening-preview"})
 
 _COMMENT = "comment"
-
-
-def insert_field(
-    siblings: list[dict[str, Any]],
-    new: dict[str, Any],
-    known: Struct,
-    after: ColumnName | None,
-    before: ColumnName | None,
-    first: bool,
-) -> None:
-    """Put a field among others: behind or before one of them, first, or last.
-
-    Parameters
-    ----------
-    siblings
-        The fields of the struct in the schema, which the new one joins.
-    known
-        The struct, by whose names ``after`` and ``before`` are found.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Two places are named, or the field itself is one.
-    ColumnNotFoundError
-        There is no field of the name ``after`` or ``before``.
-    """
-    if sum((after is not None, before is not None, checked_flag("first", first))) > 1:
-        raise InvalidArgumentError("after, before and first exclude each other", hint="pass one of them")
-    place = 0 if first else len(siblings)
-    other = before if after is None else after
-    if other is not None:
-        name = find_sibling(known, other).name
-        if name == new.get("name"):
-            raise InvalidArgumentError(
-                f"the column {name!r} cannot be moved next to itself", hint="name another column"
-            )
-        place = next(number for number, field in enumerate(siblings) if field.get("name") == name) + (after is not None)
-    siblings.insert(place, new)
-
-
-def move_field(
-    document: SchemaDocument,
-    schema: Struct,
-    name: ColumnName,
-    after: ColumnName | None,
-    before: ColumnName | None,
-    first: bool,
-) -> None:
-    """Move a column, or a field of a struct, among its siblings.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not said where to.
-    ColumnNotFoundError
-        There is no such column.
-    """
-    if after is None and before is None and not checked_flag("first", first):
-        raise InvalidArgumentError(
-            "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
-        )
-    path = nested_column(schema, name)
-    known, names = fields_of(schema, path[:-1]), [field.name for field in path]
-    siblings = document.fields(*names[:-1])
-    moved = document.field(*names)
-    others = [field for field in siblings if field is not moved]
-    insert_field(others, moved, known, after, before, first)
-    siblings[:] = others
 
 
 def set_comment(document: SchemaDocument, schema: Struct, name: ColumnName, text: str | None) -> None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.operations.alter_columns import map_fields
-from deltaberg.delta.operations.alter_rules import RuleAlteration, one_step
+from deltaberg.delta.operations.alter_rules import RuleAlteration
 from deltaberg.delta.operations.drop_feature import check_droppable
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
-from deltaberg.delta.operations.protocols import features_of_properties, lowered_protocol, raised_protocol
+from deltaberg.delta.operations.protocols import features_of_properties, lowered_protocol
 from deltaberg.delta.operations.row_tracking import give_row_ids, take_row_ids
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
@@ -29,6 +28,7 @@ from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, join_name, listed_names
 from deltaberg.signatures import public
 from deltaberg.table import checked_note, checked_text
+from deltaberg.table.verbs.alteration import one_step
 
 __all__ = ["PropertyAlteration"]
 
@@ -212,9 +212,3 @@ class PropertyAlteration(RuleAlteration):
         }
         text = clustering_text([[field.physical_name for field in path] for path in paths])
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
-
-    def _raise_protocol(self, features: AbstractSet[str]) -> None:
-        table = self._snapshot
-        protocol = raised_protocol(features, table.protocol)
-        if protocol is not table.protocol:
-            self._transaction.set_protocol(protocol)

@@ -5,13 +5,15 @@ Delta protocol, "CHECK Constraints" and "Default Columns".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
+from deltaberg.delta.operations.protocols import raised_protocol
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.enforce import columns_of, constraint_check, default_value
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument, recorded_column
 from deltaberg.delta.schema.writer_rules import (
     CURRENT_DEFAULT,
@@ -26,15 +28,15 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
 from deltaberg.signatures import public
 from deltaberg.storage import PathResolver
-from deltaberg.table import checked_text, scan_options
+from deltaberg.table import CommitResult, checked_text, scan_options
 from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.verbs.alteration import TableAlteration, one_step
 
-__all__ = ["RuleAlteration", "constraint_property", "one_step", "refuse_referenced"]
+__all__ = ["RuleAlteration", "constraint_property", "refuse_referenced"]
 
 _CONSTRAINT = "delta.constraints."
 
 _Alteration = TypeVar("_Alteration", bound="RuleAlteration")
-_Given = ParamSpec("_Given")
 
 
 def constraint_property(name: str) -> str:
@@ -115,64 +117,53 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
             )
 
 
-def one_step(
-    name: str,
-) -> Callable[
-    [Callable[Concatenate[_Alteration, _Given], None]], Callable[Concatenate[_Alteration, _Given], _Alteration]
-]:
-    """Make a method one step of an alteration, which it returns. A step that raises has changed nothing.
-
-    Parameters
-    ----------
-    name
-        The step as the history names it.
-    """
-
-    def decorate(
-        method: Callable[Concatenate[_Alteration, _Given], None],
-    ) -> Callable[Concatenate[_Alteration, _Given], _Alteration]:
-        @wraps(method)
-        def step(self: _Alteration, /, *args: _Given.args, **named: _Given.kwargs) -> _Alteration:
-            added = set(self._added)
-            try:
-                with self._transaction.operation(name) as made:
-                    self._parameters = made.parameters
-                    method(self, *args, **named)
-            except BaseException:
-                self._added = added
-                raise
-            self._steps.append(name)
-            return self
-
-        return step
-
-    return decorate
-
-
 @public
-class RuleAlteration:
+class RuleAlteration(TableAlteration[Transaction]):
     """The part of `Alteration` that changes the rules of a table for its rows."""
 
-    _transaction: Transaction
-    _steps: list[str]
-    #: What the history says of the step that is being made.
-    _parameters: dict[str, str]
-    #: The columns that the same commit adds.
-    _added: set[str]
+    def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
+        super().__init__(transaction, is_part=is_part)
+        #: What the history says of the step that is being made.
+        self._parameters: dict[str, str] = {}
+        #: The columns that the same commit adds.
+        self._added: set[str] = set()
+
+    @contextmanager
+    def _step(self, name: str, *, waits: bool = False) -> Iterator[None]:
+        with self._transaction.operation(name) as made:
+            self._parameters = made.parameters
+            yield
+
+    def _commit(self) -> CommitResult:
+        return self._transaction.commit(self._steps[0] if len(set(self._steps)) == 1 else "ALTER TABLE")
 
     @property
     def _snapshot(self) -> Snapshot:
-        """The table as it is after the changes."""
-        raise NotImplementedError
+        """The table as the changes leave it, as far as they go."""
+        return self._transaction.snapshot
 
     def _document(self) -> SchemaDocument:
-        raise NotImplementedError
+        return SchemaDocument(self._snapshot.metadata.schema_string or "")
 
     def _raise_protocol(self, features: AbstractSet[str]) -> None:
-        raise NotImplementedError
+        table = self._snapshot
+        protocol = raised_protocol(features, table.protocol)
+        if protocol is not table.protocol:
+            self._transaction.set_protocol(protocol)
 
-    def _set_schema(self, document: SchemaDocument, numbers: None) -> None:
-        raise NotImplementedError
+    def _set_schema(
+        self,
+        document: SchemaDocument,
+        numbers: ColumnNumbers | None = None,
+        members: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        metadata = self._snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
+        if properties:
+            metadata = metadata.with_properties(properties)
+        if numbers is not None:
+            metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
+        self._transaction.set_metadata(metadata)
 
     @one_step("ADD CONSTRAINT")
     def add_constraint(self: _Alteration, name: str, condition: str) -> None:  # noqa: PYI019 - the decorator binds it
@@ -276,4 +267,4 @@ class RuleAlteration:
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value
         self._parameters["column"] = recorded_column(document, path)
-        self._set_schema(document, None)
+        self._set_schema(document)

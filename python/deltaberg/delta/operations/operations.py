@@ -17,10 +17,8 @@ from deltaberg.table.write import RowOptions
 __all__ = ["DeltaOperations"]
 
 
-class DeltaOperations(Operations):
+class DeltaOperations(Operations[Transaction]):
     """The operations of a transaction of a Delta table."""
-
-    transaction: Transaction
 
     def check_partitioning(self, partition_by: Sequence[ColumnName]) -> None:
         """Refuse a partitioning that is not that of the table."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
-from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import Any
 
 from deltaberg.errors import (
     CommitConflictError,
@@ -20,7 +18,6 @@ from deltaberg.errors import (
     StorageError,
     TableExistsError,
     TableNotFoundError,
-    UnsafePathError,
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.base import NamedCatalog, checked_changes
@@ -28,25 +25,21 @@ from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_leve
 from deltaberg.iceberg.catalogs.outcome import carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.rest_commit import RestCommitter, table_document
+from deltaberg.iceberg.catalogs.rest_door import RestDoor
 from deltaberg.iceberg.catalogs.rest_transaction import CatalogTransaction
 from deltaberg.iceberg.catalogs.session import (
     Meanings,
-    RestSession,
     json_object,
     of_protocol,
-    read_settings,
-    session_of,
 )
-from deltaberg.iceberg.catalogs.transport import Answer, same_origin
-from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
+from deltaberg.iceberg.catalogs.transport import Answer
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.json_members import objects, optional, required, strings, text
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
-from deltaberg.storage import LocationMap, StoreSpec, is_store_option
-from deltaberg.storage.options import option_name
+from deltaberg.storage import LocationMap
 from deltaberg.table import CommitPolicy, checked_text
 
 __all__ = ["RestCatalog"]
@@ -56,24 +49,12 @@ __all__ = ["RestCatalog"]
 _MOST_PAGES, _MOST_IDLE, _MOST_BYTES, _MOST_TIMEOUTS = 10_000, 200, 1 << 28, 10
 #: So many pages may be nearly empty; behind them, a page has ten names on average.
 _SMALL_PAGES, _NAMES = 200, 10
-_CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _SEVERAL = "POST /v1/{prefix}/transactions/commit"
 _WHAT = "the catalog's answer"
 
 # Tests put their own in place of it.
 _monotonic = time.monotonic
-
-
-class _Config(NamedTuple):
-    """The configuration that the catalog returns first: where its paths begin, and what it supports."""
-
-    root: str
-    separator: str
-    page_size: str | None
-    endpoints: frozenset[str]
-    stores: dict[str, str]
-    takes_keys: bool
 
 
 @public
@@ -95,22 +76,20 @@ class RestCatalog(NamedCatalog):
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         super().__init__(name)
-        self._properties = dict(properties)
-        self._settings = read_settings(properties)
-        self._own = {key: value for key, value in properties.items() if is_store_option(key)}
+        self._door = RestDoor(name, properties)
 
     def __repr__(self) -> str:
-        return f"RestCatalog({self.name!r}, uri={self._settings.uri!r})"
+        return f"RestCatalog({self.name!r}, uri={self._door.settings.uri!r})"
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
         """List the namespaces directly below one."""
         levels = namespace_levels(namespace)
-        query = {"parent": self._joined(levels)} if levels else {}
+        query = {"parent": self._door.joined(levels)} if levels else {}
 
         def names(page: Mapping[str, Any]) -> Iterable[Levels]:
             return map(_levels, required(page, "namespaces", list, _WHAT))
 
-        return self._listed("namespaces", query, names)
+        return self._listed(f"{self._door.config.root}namespaces", query, names)
 
     def list_tables(self, namespace: Identifier) -> list[Levels]:
         """List the tables of a namespace."""
@@ -121,14 +100,14 @@ class RestCatalog(NamedCatalog):
             entries = objects(page, "identifiers", _WHAT)
             return ((*_levels(entry.get("namespace")), text(entry, "name", "a table")) for entry in entries)
 
-        return self._listed(f"namespaces/{self._encoded(levels)}/tables", {}, names)
+        return self._listed(f"{self._door.namespace_path(levels)}/tables", {}, names)
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the catalog has the table."""
         levels = identifier_levels(identifier)
-        if _EXISTS in self._config.endpoints:
+        if _EXISTS in self._door.config.endpoints:
             try:
-                if self.session.get(self.table_path(levels), method="HEAD").status == 204:
+                if self._door.session.get(self._door.table_path(levels), method="HEAD").status == 204:
                     return True
             except StorageError as error:
                 if error.context.get("status") != 404:
@@ -139,7 +118,7 @@ class RestCatalog(NamedCatalog):
     def _found(self, levels: Levels) -> Mapping[str, Any] | None:
         """Return the answer that holds a table; None if the catalog does not have the table."""
         try:
-            return table_document(self.ask_for_table(levels, None, {"snapshots": "refs"}))
+            return table_document(self._door.ask_for_table(levels, None, {"snapshots": "refs"}))
         except TableNotFoundError:
             return None
 
@@ -153,7 +132,7 @@ class RestCatalog(NamedCatalog):
         levels = identifier_levels(identifier)
         self._change(
             "DELETE",
-            self.table_path(levels),
+            self._door.table_path(levels),
             query={"purgeRequested": "false"},
             meanings={404: TableNotFoundError},
             is_done=lambda: self._found(levels) is None,
@@ -172,7 +151,7 @@ class RestCatalog(NamedCatalog):
 
         self._change(
             "POST",
-            f"{self._config.root}tables/rename",
+            f"{self._door.config.root}tables/rename",
             {"source": names[0], "destination": names[1]},
             meanings={404: TableNotFoundError, 409: TableExistsError},
             is_done=is_done,
@@ -193,7 +172,7 @@ class RestCatalog(NamedCatalog):
 
         self._change(
             "POST",
-            f"{self._namespace_path(levels[:-1])}/register",
+            f"{self._door.namespace_path(levels[:-1])}/register",
             {"name": levels[-1], "metadata-location": metadata_location},
             meanings={404: NamespaceNotFoundError, 409: TableExistsError},
             is_answer=lambda answer: shows(table_document(answer)),
@@ -208,7 +187,7 @@ class RestCatalog(NamedCatalog):
         try:
             self._change(
                 "POST",
-                f"{self._config.root}namespaces",
+                f"{self._door.config.root}namespaces",
                 {"namespace": list(levels), "properties": given},
                 meanings={404: NamespaceNotFoundError, 409: TableExistsError},
                 is_answer=lambda answer: json_object(answer, _WHAT).get("namespace") == list(levels),
@@ -232,15 +211,15 @@ class RestCatalog(NamedCatalog):
 
         self._change(
             "DELETE",
-            self._namespace_path(levels),
+            self._door.namespace_path(levels),
             meanings={404: NamespaceNotFoundError, 409: ConstraintViolationError},
             is_done=is_done,
         )
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Return the properties of a namespace."""
-        path = self._namespace_path(namespace_levels(namespace))
-        found = json_object(self.session.get(path, missing=NamespaceNotFoundError), _WHAT)
+        path = self._door.namespace_path(namespace_levels(namespace))
+        found = json_object(self._door.session.get(path, missing=NamespaceNotFoundError), _WHAT)
         with of_protocol(path):
             # Without its name, the answer is not about a namespace.
             _levels(found.get("namespace"))
@@ -263,7 +242,7 @@ class RestCatalog(NamedCatalog):
 
         self._change(
             "POST",
-            f"{self._namespace_path(levels)}/properties",
+            f"{self._door.namespace_path(levels)}/properties",
             {"removals": sorted(gone), "updates": new},
             meanings={404: NamespaceNotFoundError},
             is_answer=is_answer,
@@ -295,7 +274,7 @@ class RestCatalog(NamedCatalog):
         """
 
         def send() -> None:
-            answer = self.session.change(path, body, method=method, query=query, meanings=meanings)
+            answer = self._door.session.change(path, body, method=method, query=query, meanings=meanings)
             with suppress(StorageError, CorruptMetadataError):
                 if is_answer(answer):
                     return
@@ -305,7 +284,7 @@ class RestCatalog(NamedCatalog):
 
     def transaction(self, *, policy: CommitPolicy | None = None) -> CatalogTransaction:
         """Begin a transaction of several tables. See `Catalog.transaction`."""
-        known = self._config.endpoints
+        known = self._door.config.endpoints
         if known and _SEVERAL not in known:
             raise UnsupportedFeatureError(
                 "the server has no transactions of several tables",
@@ -313,80 +292,20 @@ class RestCatalog(NamedCatalog):
                 catalog=self.name,
                 feature=_SEVERAL,
             )
-        return CatalogTransaction(self, f"{self._config.root}transactions/commit", policy)
-
-    def _namespace_path(self, levels: Levels) -> str:
-        return f"{self._config.root}namespaces/{self._encoded(levels)}"
-
-    @property
-    def session(self) -> RestSession:
-        """The session of this process with the server."""
-        return session_of(self._settings)
-
-    @property
-    def takes_keys(self) -> bool:
-        """Whether the server tells repeated requests by a key."""
-        return self._config.takes_keys
-
-    @cached_property
-    def _config(self) -> _Config:
-        warehouse = self._properties.get("warehouse")
-        answer = self.session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
-        found = json_object(answer, "the configuration of the catalog")
-        with of_protocol("v1/config"):
-            defaults, overrides = (
-                strings({part: _without_nulls(found.get(part))}, part, "the configuration")
-                for part in ("defaults", "overrides")
-            )
-        if "uri" in overrides and not same_origin(overrides["uri"], self._settings.uri):
-            raise UnsafePathError(
-                f"the catalog redirects its clients to another server: {overrides['uri']:.200}",
-                hint="pass that address as uri, if you trust it",
-                catalog=self.name,
-            )
-        merged = {**defaults, **self._properties, **overrides}
-        prefix = merged.get("prefix", "").strip("/")
-        if ".." in prefix.split("/"):
-            raise CorruptMetadataError("the prefix of the catalog's paths contains '..'", catalog=self.name)
-        root = f"v1/{quote(prefix, safe='/%:@=,')}/" if prefix else "v1/"
-        known = {option_name(scheme, key) for key in self._own for scheme in ("s3", "gs", "az")}
-        stores = {
-            key: value
-            for key, value in server_config(defaults, "defaults").items()
-            if not known & {option_name(scheme, key) for scheme in ("s3", "gs", "az")}
-        }
-        endpoints = optional(found, "endpoints", list, "the configuration") or []
-        return _Config(
-            root,
-            unquote(merged.get("namespace-separator", "%1F")),
-            merged.get("rest-page-size"),
-            frozenset(entry for entry in endpoints if isinstance(entry, str)),
-            {**stores, **server_config(overrides, "overrides")},
-            bool(found.get("idempotency-key-lifetime")),
-        )
-
-    def _joined(self, levels: Levels) -> str:
-        return self._config.separator.join(levels)
-
-    def _encoded(self, levels: Levels) -> str:
-        return quote(self._joined(levels), safe="")
-
-    def table_path(self, levels: Levels) -> str:
-        """Return the path of a table."""
-        return f"{self._namespace_path(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
+        return CatalogTransaction(self._door, self.load_table, f"{self._door.config.root}transactions/commit", policy)
 
     def _listed(
         self, path: str, query: Mapping[str, str], names: Callable[[Mapping[str, Any]], Iterable[Levels]]
     ) -> list[Levels]:
         """Return the names on all pages of a listing, sorted."""
-        config = self._config
-        asked = {**query, "pageToken": "", **({"pageSize": config.page_size} if config.page_size else {})}
-        until = _monotonic() + _MOST_TIMEOUTS * self._settings.transport.timeout
+        size_of_page = self._door.config.page_size
+        asked = {**query, "pageToken": "", **({"pageSize": size_of_page} if size_of_page else {})}
+        until = _monotonic() + _MOST_TIMEOUTS * self._door.settings.transport.timeout
         found: set[Levels] = set()
         tokens, idle, size = {""}, 0, 0
         for pages in range(1, _MOST_PAGES + 1):
-            missing = None if path == "namespaces" and not query else NamespaceNotFoundError
-            answer = self.session.get(f"{config.root}{path}", asked, missing=missing)
+            missing = NamespaceNotFoundError if query or path.endswith("/tables") else None
+            answer = self._door.session.get(path, asked, missing=missing)
             page = json_object(answer, _WHAT)
             known = len(found)
             with of_protocol(path):
@@ -409,35 +328,14 @@ class RestCatalog(NamedCatalog):
         )
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
-        return RestPointer(self, levels, location_map)
-
-    def ask_for_table(self, levels: Levels, tag: str | None, query: Mapping[str, str] | None = None) -> Answer:
-        """Request a table. With an entity tag, the answer may be that the table has not changed."""
-        headers = {"If-None-Match": tag} if tag else None
-        try:
-            return self.session.get(self.table_path(levels), query, headers, missing=TableNotFoundError)
-        except NamespaceNotFoundError as error:
-            raise TableNotFoundError(error.message, **error.context) from None
-
-    def store_of(self, levels: Levels, answer: Mapping[str, Any]) -> StoreSpec:
-        """Return the description of the stores that hold a table."""
-        config = self._config
-        vended = read_vended(answer, config.stores)
-        if not any(options for _, options in vended.by_prefix):
-            return StoreSpec(self._own)
-        path = self.table_path(levels)
-        query: tuple[tuple[str, str], ...] = (("snapshots", "refs"),)
-        if _CREDENTIALS in config.endpoints:
-            path, query = f"{path}/credentials", ()
-        own, shared = tuple(sorted(self._own.items())), tuple(sorted(config.stores.items()))
-        return StoreSpec(self._own, RestVendor(self._settings, path, query, own, shared, vended))
+        return RestPointer(self._door, levels, location_map)
 
 
 class RestPointer:
     """A table of a REST catalog, which returns the metadata along with the location."""
 
-    def __init__(self, catalog: RestCatalog, levels: Levels, location_map: LocationMap | str | None) -> None:
-        self._catalog = catalog
+    def __init__(self, door: RestDoor, levels: Levels, location_map: LocationMap | str | None) -> None:
+        self._door = door
         self._levels = levels
         self._map = location_map
         #: The table as it was loaded last, and its entity tag.
@@ -446,7 +344,7 @@ class RestPointer:
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Ask the catalog. Nothing is read where it answers that the table has not changed."""
         last, tag = self._last
-        answer = self._catalog.ask_for_table(self._levels, tag if known is not None and known is last else None)
+        answer = self._door.ask_for_table(self._levels, tag if known is not None and known is last else None)
         if answer.status == 304:
             if known is None:
                 raise StorageError("the catalog answers 304 (not modified) to a request without an entity tag")
@@ -459,7 +357,7 @@ class RestPointer:
             return known
         metadata = metadata_of_json(found["metadata"])
         file = place_of(recorded or metadata.location, self._map)
-        loaded = loaded_table(metadata, file, self._catalog.store_of(self._levels, found), self._map)
+        loaded = loaded_table(metadata, file, self._door.store_of(self._levels, found), self._map)
         self._last = (loaded, answer.headers.get("ETag"))
         return loaded
 
@@ -476,7 +374,7 @@ class RestPointer:
                 "a table that is opened with location_map cannot be written to",
                 hint="load the table without location_map",
             )
-        return RestCommitter(self._catalog, self._levels)
+        return RestCommitter(self._door, self._levels)
 
 
 def _is_same(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
@@ -484,10 +382,6 @@ def _is_same(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     one, other = found["metadata"], known["metadata"]
     told = next((name for name in ("table-uuid", "location") if one.get(name) or other.get(name)), None)
     return told is not None and bool(one.get(told) == other.get(told))
-
-
-def _without_nulls(values: Any) -> Any:
-    return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
 def _levels(value: Any) -> Levels:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from deltaberg.errors import (
@@ -28,7 +28,8 @@ from deltaberg.errors import (
 from deltaberg.iceberg.catalogs.names import Levels
 from deltaberg.iceberg.catalogs.outcome import unsettled
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
-from deltaberg.iceberg.catalogs.session import RestSession, json_object
+from deltaberg.iceberg.catalogs.rest_door import RestDoor
+from deltaberg.iceberg.catalogs.session import json_object
 from deltaberg.iceberg.catalogs.transport import Answer
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -47,36 +48,10 @@ from deltaberg.lossless_json import read_json
 from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
 
-__all__ = ["RestAttempt", "RestCommitter", "RestDoor", "key_of_request", "send_changes", "table_document"]
+__all__ = ["RestAttempt", "RestCommitter", "key_of_request", "send_changes", "table_document"]
 
 _IDEMPOTENCY_KEY = "Idempotency-Key"
 _FORMAT_VERSION = "format-version"
-
-
-class RestDoor(Protocol):
-    """What commits need of the catalog."""
-
-    @property
-    def session(self) -> RestSession:
-        """The session."""
-        ...
-
-    @property
-    def takes_keys(self) -> bool:
-        """Whether the server tells repeated requests by a key."""
-        ...
-
-    def table_path(self, levels: Levels) -> str:
-        """Return the path of a table."""
-        ...
-
-    def store_of(self, levels: Levels, answer: Mapping[str, Any]) -> StoreSpec:
-        """Return the description of the stores that hold a table."""
-        ...
-
-    def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
-        """Request a table."""
-        ...
 
 
 def table_document(answer: Answer) -> Mapping[str, Any]:
@@ -233,7 +208,7 @@ def _is_as_asked(found: TableMetadata, wanted: TableMetadata) -> bool:
 
 def key_of_request(door: RestDoor) -> dict[str, str]:
     """Return the header by which the server tells a new request that is repeated; none if it does not."""
-    return {_IDEMPOTENCY_KEY: str(_new_key())} if door.takes_keys else {}
+    return {_IDEMPOTENCY_KEY: str(_new_key())} if door.config.takes_keys else {}
 
 
 def send_changes(

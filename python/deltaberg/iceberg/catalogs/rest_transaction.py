@@ -7,21 +7,23 @@ was to add are in their tables, or they are not. The answer itself does not tell
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels
-from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, RestDoor, key_of_request, send_changes
+from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, key_of_request, send_changes
+from deltaberg.iceberg.catalogs.rest_door import RestDoor
 from deltaberg.iceberg.table import IcebergTable
-from deltaberg.iceberg.table_transaction import IcebergTransaction, pending_of
+from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.signatures import public, takes
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.table import CommitPolicy, CommitResult, Fate, checked_policy, commit_change
 from deltaberg.table.verbs.arguments import RecordedArguments
+from deltaberg.table.verbs.table import operations_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -150,30 +152,27 @@ class _Changes:
         return fate
 
 
-class _Catalog(RestDoor, Protocol):
-    """What the transaction needs of the catalog."""
-
-    def load_table(self, identifier: Identifier) -> IcebergTable:
-        """Open a table."""
-        ...
-
-
 @public
 class CatalogTransaction:
     """Changes of several tables of a REST catalog that become visible together, or not at all.
 
     Parameters
     ----------
-    catalog
-        The catalog.
+    door
+        The way to the catalog.
+    load
+        Opens a table of the catalog.
     path
         Where the server takes the changes.
     policy
         How long the commit is tried; by default, as the properties of the first table say.
     """
 
-    def __init__(self, catalog: _Catalog, path: str, policy: CommitPolicy | None = None) -> None:
-        self._catalog = catalog
+    def __init__(
+        self, door: RestDoor, load: Callable[[Identifier], IcebergTable], path: str, policy: CommitPolicy | None = None
+    ) -> None:
+        self._door = door
+        self._load = load
         self._path = path
         self._policy = checked_policy(policy)
         self._members: dict[Levels, IcebergTransaction] = {}
@@ -198,8 +197,8 @@ class CatalogTransaction:
                     table=".".join(levels),
                 )
             return self._members[levels]
-        member = self._catalog.load_table(levels).transaction(**commit)
-        pending_of(member).is_member = True
+        member = self._load(levels).transaction(**commit)
+        operations_of(member).transaction.is_member = True
         return self._members.setdefault(levels, member)
 
     def _check_open(self) -> None:
@@ -210,7 +209,7 @@ class CatalogTransaction:
         """Commit the changes of all tables. See `SeveralTables.commit`."""
         self._check_open()
         self._is_ended = True
-        members = {levels: pending_of(member) for levels, member in self._members.items()}
+        members = {levels: operations_of(member).transaction for levels, member in self._members.items()}
         try:
             handed = {levels: member.hand_over() for levels, member in members.items()}
             parts = {levels: change for levels, change in handed.items() if change is not None}
@@ -229,7 +228,7 @@ class CatalogTransaction:
         policy = self._policy or commit_policy(bases[0].metadata.properties)
         for change in parts.values():
             change.now = policy.now
-        retries = commit_change(_Changes(self._catalog, self._path, parts), policy)
+        retries = commit_change(_Changes(self._door, self._path, parts), policy)
         seconds = time.monotonic() - started
         made = {}
         for levels, change in parts.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import WRITE_DEFAULT, default_json, given_column, with_default
 from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
@@ -23,7 +23,7 @@ from deltaberg.iceberg.metadata.updates import (
     UpgradeFormatVersion,
 )
 from deltaberg.iceberg.operations.alter_references import ReferenceChanges
-from deltaberg.iceberg.operations.changed_fields import placed, with_field, with_fields
+from deltaberg.iceberg.operations.changed_fields import with_field, with_fields
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
@@ -35,13 +35,13 @@ from deltaberg.schema import (
     Struct,
     dotted_path,
     find_column,
-    find_sibling,
     join_name,
     listed_names,
     split_name,
 )
 from deltaberg.signatures import public
-from deltaberg.table import checked_flag, checked_note, checked_properties, checked_text, checked_type
+from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
+from deltaberg.table.verbs.alteration import ColumnPlace, one_step
 
 __all__ = ["Alteration", "altered_metadata"]
 
@@ -51,18 +51,9 @@ _Fields = tuple[Field, ...]
 
 @public
 class Alteration(ReferenceChanges):
-    """Changes of a table that become one commit with `commit`. Each method returns the object itself.
+    """Changes of a table that become one commit with `commit`: see `TableAlteration`."""
 
-    Names have dots that lead into structs; ``element``, ``key`` and ``value`` lead into lists and maps.
-
-    Parameters
-    ----------
-    transaction
-        The transaction that takes the changes.
-    is_part
-        Whether the transaction consists of more than these changes, and commits them by itself.
-    """
-
+    @one_step("add column", waits=True)
     def add(
         self,
         name: ColumnName,
@@ -74,7 +65,7 @@ class Alteration(ReferenceChanges):
         after: ColumnName | None = None,
         before: ColumnName | None = None,
         first: bool = False,
-    ) -> Alteration:
+    ) -> None:
         """Add a column, or a field of a struct. It is null, or has a default value, in all rows that are there.
 
         Parameters
@@ -90,10 +81,8 @@ class Alteration(ReferenceChanges):
             struct names the default values of its fields.
         required
             Refuse nulls in the column; then it needs a default value.
-        after
-            The column, or the field of the same struct, that it comes behind; by default it comes last.
-        before
-            The column, or the field of the same struct, that it comes before.
+        after, before
+            The column, or the field of the same struct, that it comes behind, or before; by default it comes last.
         first
             Put it before all others.
 
@@ -107,7 +96,7 @@ class Alteration(ReferenceChanges):
         InvalidArgumentError
             The default is not a value of the type.
         """
-        path = split_name(name)
+        path, place = split_name(name), ColumnPlace(after, before, first)
         if required and default is None:
             raise SchemaError(
                 "the rows that are there would have no value of a new column that is required",
@@ -121,53 +110,31 @@ class Alteration(ReferenceChanges):
         # Arrow has no columns that are null and must not be, and the default value is refused by its name.
         nullable = not required or pa.types.is_null(type)
         given = given_column(pa.field(path[-1], type, nullable, metadata), tuple(path), version)
-        return self._step("add column", lambda: self._add(path, given, default, after, before, first), waits=True)
-
-    def _add(
-        self,
-        path: Sequence[str],
-        given: Field,
-        default: Any,
-        after: ColumnName | None,
-        before: ColumnName | None,
-        first: bool,
-    ) -> None:
-        *above, last = path
-        folded = last.lower()
         (new,) = with_fresh_ids(Struct((given,)), self._altered.last_id)[0]
         if default is not None:
             new = with_default(new, default, join_name(tuple(path)))
 
         def added(fields: _Fields) -> _Fields:
-            if folded in [field.name.lower() for field in fields]:
+            if new.name.lower() in [field.name.lower() for field in fields]:
                 raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
-            return placed(fields, new, after=after, before=before, first=first)
+            number = place.among(fields, new)
+            return (*fields[:number], new, *fields[number:])
 
-        self._set(dotted_path(self._altered.struct, above), added)
+        self._set(dotted_path(self._altered.struct, path[:-1]), added)
 
-    def rename(self, name: ColumnName, to: str) -> Alteration:
-        """Rename a column, or a field of a struct. Files keep it under its id.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        SchemaError
-            Another column has the new name, or a partition field with other values has or had it.
-        """
+    @one_step("rename column", waits=True)
+    def _rename(self, name: ColumnName, to: str) -> None:
         checked_text("the name of a column", to, "pass a name")
 
-        def change() -> None:
-            def renamed(fields: _Fields, old: Field) -> _Fields:
-                if any(field.name.lower() == to.lower() and field is not old for field in fields):
-                    raise SchemaError(f"the name {to!r} is that of another column", column=to)
-                return tuple(replace(field, name=to, physical_name=to) if field is old else field for field in fields)
+        def renamed(fields: _Fields, old: Field) -> _Fields:
+            if any(field.name.lower() == to.lower() and field is not old for field in fields):
+                raise SchemaError(f"the name {to!r} is that of another column", column=to)
+            return tuple(replace(field, name=to, physical_name=to) if field is old else field for field in fields)
 
-            self._change(name, renamed)
+        self._change(name, renamed)
 
-        return self._step("rename column", change, waits=True)
-
-    def drop(self, *names: ColumnName) -> Alteration:
+    @one_step("drop column", waits=True)
+    def drop(self, *names: ColumnName) -> None:
         """Drop columns, or fields of structs. Their values stay in the files, where only older snapshots see them.
 
         Raises
@@ -177,14 +144,11 @@ class Alteration(ReferenceChanges):
         SchemaError
             The partitioning, the sort order or the identity of rows needs it, or it is the only one.
         """
+        for name in names:
+            self._change(name, lambda fields, old: tuple(field for field in fields if field is not old))
 
-        def change() -> None:
-            for name in names:
-                self._change(name, lambda fields, old: tuple(field for field in fields if field is not old))
-
-        return self._step("drop column", change, waits=True)
-
-    def undrop(self, *names: ColumnName) -> Alteration:
+    @one_step("put column back")
+    def undrop(self, *names: ColumnName) -> None:
         """Put back columns, or fields of structs, that were dropped: they have their old ids, types and values.
 
         They are null in rows that were written since. Therefore a required column is put back only if no rows were
@@ -214,73 +178,31 @@ class Alteration(ReferenceChanges):
         >>> table.scan().to_arrow().to_pylist()
         [{'id': 1, 'note': 'a'}]
         """
+        for name in names:
+            path = split_name(name)
+            dropped = dropped_column(self._metadata, path)
+            if not dropped.column.nullable:
+                require_no_rows_without(self._transaction, dropped.column)
+            self._set(path[:-1], dropped.put_back)
 
-        def change() -> None:
-            for name in names:
-                path = split_name(name)
-                dropped = dropped_column(self._metadata, path)
-                if not dropped.column.nullable:
-                    require_no_rows_without(self._transaction, dropped.column)
-                self._set(path[:-1], dropped.put_back)
-
-        return self._step("put column back", change)
-
-    def move(
-        self,
-        name: ColumnName,
-        *,
-        after: ColumnName | None = None,
-        before: ColumnName | None = None,
-        first: bool = False,
-    ) -> Alteration:
-        """Move a column among the others, or a field within its struct.
-
-        Parameters
-        ----------
-        name
-            The column.
-        after, before
-            The column, or the field of the same struct, that it comes behind, or before.
-        first
-            Put it before all others.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            A column that is named does not exist.
-        InvalidArgumentError
-            The place is not named, or it is named by the column itself.
-        """
-        if after is None and before is None and not checked_flag("first", first):
-            raise InvalidArgumentError(
-                "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
-            )
-
+    @one_step("move column", waits=True)
+    def _move(self, name: ColumnName, place: ColumnPlace) -> None:
         def moved(fields: _Fields, old: Field) -> _Fields:
-            if any(other is not None and find_sibling(Struct(fields), other) is old for other in (after, before)):
-                raise InvalidArgumentError("a column cannot be moved next to itself", hint="name another column")
-            others = tuple(field for field in fields if field is not old)
-            return placed(others, old, after=after, before=before, first=first)
+            others, number = tuple(field for field in fields if field is not old), place.among(fields, old)
+            return (*others[:number], old, *others[number:])
 
-        return self._step("move column", lambda: self._change(name, moved), waits=True)
+        self._change(name, moved)
 
-    def comment(self, name: ColumnName, text: str | None) -> Alteration:
-        """Set what the schema says about a column; None removes it."""
-        checked_note("comment", text, "pass None to remove it")
-        doc = {} if text is None else {"doc": text}
+    @one_step("comment", waits=True)
+    def _comment(self, name: ColumnName, text: str | None) -> None:
+        self._describe(name, lambda _: {} if text is None else {"doc": text}, "doc")
 
-        def changed(old: Field) -> Field:
-            return replace(old, metadata={key: value for key, value in old.metadata.items() if key != "doc"} | doc)
+    @one_step("drop not null", waits=True)
+    def _allow_nulls(self, name: ColumnName) -> None:
+        self._replace(name, lambda old: replace(old, nullable=True))
 
-        return self._step("comment", lambda: self._replace(name, changed), waits=True)
-
-    def drop_not_null(self, name: ColumnName) -> Alteration:
-        """Let a column be null."""
-        return self._step(
-            "drop not null", lambda: self._replace(name, lambda old: replace(old, nullable=True)), waits=True
-        )
-
-    def set_default(self, name: ColumnName, value: Any) -> Alteration:
+    @one_step("set default", waits=True)
+    def set_default(self, name: ColumnName, value: Any) -> None:
         """Set the value that new rows get that do not name a column; None removes it (format version 3).
 
         Rows that are there keep their values.
@@ -292,15 +214,13 @@ class Alteration(ReferenceChanges):
         SchemaError
             The format version of the table has no default values, or the type has none.
         """
+        shown = join_name(split_name(name))
+        self._describe(
+            name, lambda old: {} if value is None else {WRITE_DEFAULT: default_json(value, old, shown)}, WRITE_DEFAULT
+        )
 
-        def changed(old: Field) -> Field:
-            kept = {key: value for key, value in old.metadata.items() if key != WRITE_DEFAULT}
-            more = {} if value is None else {WRITE_DEFAULT: default_json(value, old, join_name(split_name(name)))}
-            return replace(old, metadata=kept | more)
-
-        return self._step("set default", lambda: self._replace(name, changed), waits=True)
-
-    def identify_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
+    @one_step("identify by")
+    def identify_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
         """Set the columns that identify a row (``identifier-field-ids``); without names there are none.
 
         Raises
@@ -310,33 +230,22 @@ class Alteration(ReferenceChanges):
         ColumnNotFoundError
             There is no such column.
         """
+        columns = self._altered.struct
+        found = [find_column(columns, name)[-1].id or 0 for name in listed_names(names)]
+        set_columns(self._transaction, columns, sorted(set(found)))
 
-        def change() -> None:
-            columns = self._altered.struct
-            found = [find_column(columns, name)[-1].id or 0 for name in listed_names(names)]
-            set_columns(self._transaction, columns, sorted(set(found)))
-
-        return self._step("identify by", change)
-
-    def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
-        """Widen the type of a column, as the specification allows it ("Schema Evolution").
-
-        Raises
-        ------
-        SchemaError
-            Files that were written with the old type cannot be read with the new one.
-        """
-        checked_type(join_name(split_name(name)), type)
-
+    @one_step("widen column", waits=True)
+    def _widen(self, name: ColumnName, type: pa.DataType) -> None:
         def changed(old: Field) -> Field:
             metadata = self._transaction.metadata
             new = given_column(pa.field(old.name, type), (old.name,), metadata.format_version).type
             check_promotion(metadata, old, new)
             return replace(old, type=new)
 
-        return self._step("widen column", lambda: self._replace(name, changed), waits=True)
+        self._replace(name, changed)
 
-    def set(self, properties: Mapping[str, Any]) -> Alteration:
+    @one_step("set properties")
+    def set(self, properties: Mapping[str, Any]) -> None:
         """Set properties. ``format-version`` raises the version of the format.
 
         Raises
@@ -349,17 +258,14 @@ class Alteration(ReferenceChanges):
         known = {_FORMAT_VERSION: self._transaction.metadata.format_version}
         version, given = given_properties({**known, **checked_properties(properties)})
         check_properties(given)
+        if version != self._transaction.metadata.format_version:
+            self._transaction.change_metadata(UpgradeFormatVersion(version))
+        if given:
+            with settings_checked(self._transaction):
+                self._transaction.change_metadata(SetProperties(given))
 
-        def change() -> None:
-            if version != self._transaction.metadata.format_version:
-                self._transaction.change_metadata(UpgradeFormatVersion(version))
-            if given:
-                with settings_checked(self._transaction):
-                    self._transaction.change_metadata(SetProperties(given))
-
-        return self._step("set properties", change)
-
-    def unset(self, *names: str) -> Alteration:
+    @one_step("unset properties")
+    def unset(self, *names: str) -> None:
         """Remove properties.
 
         Raises
@@ -369,14 +275,11 @@ class Alteration(ReferenceChanges):
         """
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
+        with settings_checked(self._transaction):
+            self._transaction.change_metadata(RemoveProperties(names))
 
-        def change() -> None:
-            with settings_checked(self._transaction):
-                self._transaction.change_metadata(RemoveProperties(names))
-
-        return self._step("unset properties", change)
-
-    def partition_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
+    @one_step("partition by")
+    def partition_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
         """Partition the files that are written from now on by other columns, or transforms of columns.
 
         Files that are there stay as they are. Without names, new files are not partitioned.
@@ -395,26 +298,24 @@ class Alteration(ReferenceChanges):
         SchemaError
             Two fields have one name, or a field has the name of a column that it is not made from.
         """
-        given = listed_names(names)
+        spec = new_partitioning(self._transaction.metadata, listed_names(names))
+        self._transaction.change_metadata(AddSpec(spec), SetDefaultSpec())
 
-        def change() -> None:
-            spec = new_partitioning(self._transaction.metadata, given)
-            self._transaction.change_metadata(AddSpec(spec), SetDefaultSpec())
-
-        return self._step("partition by", change)
-
-    def sort_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
+    @one_step("sort by")
+    def sort_by(self, *names: ColumnName | Sequence[ColumnName]) -> None:
         """Record the order of rows that engines keep when they write: columns or transforms, such as ``id desc``."""
-        given = listed_names(names)
+        fields = tuple(sort_field(self._altered.struct, name) for name in listed_names(names))
+        number = max(self._transaction.metadata.sort_orders, default=0) + 1 if fields else 0
+        self._transaction.change_metadata(AddSortOrder(SortOrder(number, fields)), SetDefaultSortOrder())
 
-        def change() -> None:
-            fields = tuple(sort_field(self._altered.struct, name) for name in given)
-            number = max(self._transaction.metadata.sort_orders, default=0) + 1
-            self._transaction.change_metadata(
-                AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder()
-            )
+    def _describe(self, name: ColumnName, said: Callable[[Field], dict[str, Any]], member: str) -> None:
+        """Set a member of what the schema says of a column, or remove it."""
 
-        return self._step("sort by", change)
+        def changed(old: Field) -> Field:
+            kept = {key: value for key, value in old.metadata.items() if key != member}
+            return replace(old, metadata=kept | said(old))
+
+        self._replace(name, changed)
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
         """Change a column, a field of a struct, the element of a list or the value of a map."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from deltaberg.choices import IfExists
@@ -23,6 +24,7 @@ from deltaberg.iceberg.operations.references import (
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.signatures import public
 from deltaberg.table import CommitResult, Instant, checked_number, parse_instant, zone_of
+from deltaberg.table.verbs.alteration import TableAlteration
 
 if TYPE_CHECKING:
     from deltaberg.iceberg.operations.alter import Alteration
@@ -33,25 +35,12 @@ _NUMBER = "pass the number of a snapshot"
 
 
 @public
-class ReferenceChanges:
-    """The part of `Alteration` that is about branches, tags and snapshots.
-
-    Parameters
-    ----------
-    transaction
-        The transaction that takes the changes.
-    is_part
-        Whether the transaction consists of more than these changes, and commits them by itself.
-    """
+class ReferenceChanges(TableAlteration[Transaction]):
+    """The part of `Alteration` that is about branches, tags and snapshots."""
 
     def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
-        self._transaction = transaction
-        self._is_part = is_part
+        super().__init__(transaction, is_part=is_part)
         self._altered = AlteredColumns(transaction, is_shared=is_part)
-        self._steps: list[str] = []
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._steps})"
 
     @property
     def _metadata(self) -> TableMetadata:
@@ -59,46 +48,25 @@ class ReferenceChanges:
         self._altered.settle()
         return self._transaction.metadata
 
-    def commit(self) -> CommitResult:
-        """Commit the changes.
-
-        Raises
-        ------
-        InvalidArgumentError
-            They are part of a transaction, which commits them.
-        MetadataChangedError
-            Another commit changed the columns or the partitioning meanwhile.
-        CommitConflictError
-            Another commit moved one of the branches or tags meanwhile.
-        """
-        if self._is_part:
-            raise InvalidArgumentError(
-                "the changes are part of a transaction", hint="commit the transaction, or let its block end"
-            )
+    def _commit(self) -> CommitResult:
         self._altered.settle()
         return self._transaction.commit()
 
-    def _step(self, name: str, change: Callable[[], None], *, waits: bool = False) -> Alteration:
-        """Make a change of the metadata, or one of columns that may wait for other changes of columns."""
+    @contextmanager
+    def _step(self, name: str, *, waits: bool = False) -> Iterator[None]:
         if not waits:
             self._altered.settle()
         with self._altered.restored_by_failure(), self._transaction.operation(name, writes_files=False):
-            change()
-        self._steps.append(name)
-        return cast("Alteration", self)
+            yield
 
-    def _reference(
-        self,
-        name: str,
-        change: Callable[[], Update | Iterable[Update] | None],
-    ) -> Alteration:
-        def apply() -> None:
+    def _reference(self, name: str, change: Callable[[], Update | Iterable[Update] | None]) -> Alteration:
+        with self._step(name):
             made = change()
             updates = () if made is None else (made,) if isinstance(made, Update) else tuple(made)
             if updates:
                 self._transaction.change_metadata(*updates)
-
-        return self._step(name, apply)
+        self._steps.append(name)
+        return cast("Alteration", self)
 
     def create_branch(
         self,
@@ -217,7 +185,7 @@ class ReferenceChanges:
             It is not an ancestor of the newest one.
         """
         number = checked_number("snapshot_id", snapshot_id, 0, _NUMBER)
-        return self._move(
+        return self._move_branch(
             "rollback", lambda: rollback_target(self._metadata, self._branch, snapshot_id=number).snapshot_id
         )
 
@@ -235,7 +203,9 @@ class ReferenceChanges:
             The table has no snapshot from before that time.
         """
         before = parse_instant(timestamp, zone_of(self._transaction.timezone))
-        return self._move("rollback", lambda: rollback_target(self._metadata, self._branch, before=before).snapshot_id)
+        return self._move_branch(
+            "rollback", lambda: rollback_target(self._metadata, self._branch, before=before).snapshot_id
+        )
 
     def set_current_snapshot(
         self,
@@ -270,12 +240,12 @@ class ReferenceChanges:
                 raise InvalidArgumentError("the table has no snapshot yet")
             return found.snapshot_id
 
-        return self._move("set current snapshot", target)
+        return self._move_branch("set current snapshot", target)
 
     @property
     def _branch(self) -> str:
         return self._transaction.branch
 
-    def _move(self, name: str, target: Callable[[], int]) -> Alteration:
+    def _move_branch(self, name: str, target: Callable[[], int]) -> Alteration:
         """Move the branch of the transaction."""
         return self._reference(name, lambda: set_branch(self._metadata, self._branch, target()))

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, find_sibling, join_name
-from deltaberg.table import checked_flag
+from deltaberg.errors import ColumnNotFoundError, SchemaError
+from deltaberg.schema import DataType, Field, List, Map, Struct, find_column, join_name
 
-__all__ = ["placed", "with_field", "with_fields"]
+__all__ = ["with_field", "with_fields"]
 
 _Fields = tuple[Field, ...]
 
@@ -99,30 +98,3 @@ def _with_type(
 def _not_found(path: Sequence[str]) -> ColumnNotFoundError:
     name = join_name(tuple(path))
     return ColumnNotFoundError(f"there is no column {name!r}", column=name)
-
-
-def placed(
-    fields: _Fields,
-    new: Field,
-    *,
-    after: ColumnName | None = None,
-    before: ColumnName | None = None,
-    first: bool = False,
-) -> _Fields:
-    """Return fields with another one among them: behind or before one of them, first, or last.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Two places are named.
-    ColumnNotFoundError
-        There is no such field.
-    """
-    if sum((after is not None, before is not None, checked_flag("first", first))) > 1:
-        raise InvalidArgumentError("after, before and first exclude each other", hint="pass one of them")
-    place = 0 if first else len(fields)
-    other = before if after is None else after
-    if other is not None:
-        found = find_sibling(Struct(fields), other)
-        place = next(number for number, field in enumerate(fields) if field is found) + (after is not None)
-    return (*fields[:place], new, *fields[place:])

@@ -24,10 +24,8 @@ from deltaberg.table.write import RowOptions
 __all__ = ["IcebergOperations"]
 
 
-class IcebergOperations(Operations):
+class IcebergOperations(Operations[Transaction]):
     """The operations of a transaction of an Iceberg table."""
-
-    transaction: Transaction
 
     def check_partitioning(self, partition_by: Sequence[ColumnName]) -> None:
         """Refuse a partitioning that is not that of the table."""

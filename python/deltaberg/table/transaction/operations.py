@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter, Value
@@ -30,6 +30,8 @@ from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.write import RowOptions, naming_overwrite
 
 __all__ = ["ChangeTarget", "Operations", "Overwritten"]
+
+_Engine_co = TypeVar("_Engine_co", bound=Transaction, covariant=True)
 
 #: What the metrics of a merge call those of other operations.
 _OF_MERGES = {
@@ -104,7 +106,7 @@ class Overwritten:
         return self.where is None and not self.dynamic
 
 
-class Operations(ABC):
+class Operations(ABC, Generic[_Engine_co]):
     """The operations of a transaction. Nothing is done if all that the transaction is for was committed before.
 
     Parameters
@@ -113,7 +115,7 @@ class Operations(ABC):
         The transaction.
     """
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: _Engine_co) -> None:
         self.transaction = transaction
 
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import Any
 from deltaberg.expressions import Filter
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.transaction.operations import Operations, Overwritten
+from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.write import RowOptions
 
 __all__ = ["WriteRequest"]
@@ -45,7 +46,7 @@ class WriteRequest:
     timezone: str = "UTC"
     write_properties: Mapping[str, str] = field(default_factory=dict)
 
-    def carry_out(self, run: Operations, data: Any) -> None:
+    def carry_out(self, run: Operations[Transaction], data: Any) -> None:
         """Write rows as an operation of a transaction."""
         if self.overwrite:
             which = Overwritten(self.where, self.dynamic, partition_by=self.partition_by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar, cast, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from deltaberg.choices import IfExists, Mode
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
@@ -15,13 +15,14 @@ from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
 from deltaberg.table.new_table import NewTable
 from deltaberg.table.transaction.operations import Operations, Overwritten
+from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.verbs.table import Table, operations_of
 from deltaberg.table.write import ProgressSum, RowOptions, can_be_read_again, open_rows
 
 __all__ = ["Place"]
 
 _Table = TypeVar("_Table", bound=Table[Any, Any])
-_Run = TypeVar("_Run", bound=Operations)
+_Run = TypeVar("_Run", bound=Operations[Transaction])
 #: How often a table is created or replaced at most, if others are faster each time.
 _ATTEMPTS = 21
 
@@ -119,7 +120,7 @@ class Place(ABC, Generic[_Table, _Run]):
                         self.commit(run, None)
                 else:
                     with table.transaction(**commit) as transaction:
-                        self.replace(cast("_Run", operations_of(transaction)), new)
+                        self.replace(operations_of(transaction), new)
             except (TableExistsError, CommitConflictError):
                 # Somebody else was faster. What is there by now decides.
                 if not left:

@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 __all__ = ["Table", "operations_of"]
 
 _Own = TypeVar("_Own", bound="Table[Any, Any]")
-_Transaction = TypeVar("_Transaction", bound="TableTransaction[Any]")
+_Transaction_co = TypeVar("_Transaction_co", bound="TableTransaction[Any, Any]", covariant=True)
+_Run = TypeVar("_Run", bound="Operations[Transaction]")
 _Alteration = TypeVar("_Alteration")
 
 
 @public
-class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
+class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
 
     _options: OpenOptions
@@ -71,7 +72,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         """Move to the newest state, and return the table. Scans that were made before keep their state."""
 
     @abstractmethod
-    def _begin(self, options: CommitOptions) -> _Transaction:
+    def _begin(self, options: CommitOptions) -> _Transaction_co:
         """Begin a transaction on this state."""
 
     @abstractmethod
@@ -130,7 +131,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         return Scan(BoundScan.of(source, filter=filter, columns=columns, limit=limit, options=chosen))
 
     @takes(RecordedArguments)
-    def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction:
+    def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction_co:
         """Begin a transaction on this state: several operations that become one commit, or none.
 
         The result is a context manager, which commits at the end. Its operations have the names of those of the table,
@@ -166,7 +167,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         operations_of(made).transaction.row_tasks = self._row_tasks
         return made
 
-    def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> CommitResult:
+    def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> CommitResult:
         commit: Any = arguments_of(RecordedArguments, arguments)
         with self.transaction(**commit) as transaction:
             verb(operations_of(transaction))
@@ -350,6 +351,6 @@ class Table(Verbs[CommitResult], Generic[_Transaction, _Alteration]):
         return found
 
 
-def operations_of(transaction: TableTransaction[Any]) -> Operations:
+def operations_of(transaction: TableTransaction[_Run, Any]) -> _Run:
     """Return the operations that the verbs of a transaction are carried out by."""
     return transaction._operations  # noqa: SLF001 - callers must not see them

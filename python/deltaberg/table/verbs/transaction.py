@@ -10,16 +10,18 @@ from deltaberg.signatures import public
 from deltaberg.table.commit import CommitResult
 from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.transaction.operations import Operations
+from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.verbs.verbs import Verbs
 
 __all__ = ["TableTransaction"]
 
-_Own = TypeVar("_Own", bound="TableTransaction[Any]")
+_Own = TypeVar("_Own", bound="TableTransaction[Any, Any]")
+_Run_co = TypeVar("_Run_co", bound=Operations[Transaction], covariant=True)
 _Alteration = TypeVar("_Alteration")
 
 
 @public
-class TableTransaction(Verbs[None], Generic[_Alteration]):
+class TableTransaction(Verbs[None], Generic[_Run_co, _Alteration]):
     """Several operations on a table that become one commit, or none. `transaction` of a table begins one.
 
     Each operation sees what the ones before it did. An operation that fails has changed nothing, so that a block that
@@ -40,7 +42,7 @@ class TableTransaction(Verbs[None], Generic[_Alteration]):
     [{'id': 4, 'price': None}, {'id': 5, 'price': 9.5}]
     """
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: _Run_co) -> None:
         self._operations = operations
 
     @property
@@ -58,7 +60,7 @@ class TableTransaction(Verbs[None], Generic[_Alteration]):
         """What the commit did; None before it."""
         return self._operations.transaction.result
 
-    def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> None:
+    def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> None:
         CommitOptions.refuse_in_transaction(arguments)
         verb(self._operations)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deltaberg.schema import ColumnName
     from deltaberg.table.rewrite import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
+    from deltaberg.table.transaction.transaction import Transaction
 
 __all__ = ["Verbs"]
 
@@ -92,7 +93,7 @@ class Verbs(ABC, Generic[_Done]):
     """
 
     @abstractmethod
-    def _run(self, verb: Callable[[Operations], object], arguments: Mapping[str, Any]) -> _Done:
+    def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> _Done:
         """Carry out a verb as an operation of a transaction."""
 
     @takes(AppendArguments)
