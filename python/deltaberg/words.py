@@ -14,6 +14,7 @@ class Refused(str):
 _STRICT = Refused("leave it out: a value that does not fit its column always raises")
 _CASES = Refused("leave it out: names are matched exactly, or else without regard to case")
 _PROPERTIES = {"snapshot_properties": "properties"}
+_CLAUSE = {"predicate": "condition"}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
 DELTALAKE: dict[str, dict[str, str]] = {
@@ -35,6 +36,13 @@ DELTALAKE: dict[str, dict[str, str]] = {
         ),
         "error_on_type_mismatch": _STRICT,
     },
+    "when_matched_update": {"updates": "set", **_CLAUSE},
+    "when_matched_update_all": _CLAUSE,
+    "when_matched_delete": _CLAUSE,
+    "when_not_matched_insert": {"updates": "values", **_CLAUSE},
+    "when_not_matched_insert_all": _CLAUSE,
+    "when_not_matched_by_source_update": {"updates": "set", **_CLAUSE},
+    "when_not_matched_by_source_delete": _CLAUSE,
     "compact": {
         "max_concurrent_tasks": "max_concurrent",
         "partition_filters": Refused("pass where="),
@@ -91,10 +99,14 @@ NEAR: dict[str, tuple[str, ...]] = {
     "values": ("set",),
     "where": ("filter", "predicate", "condition"),
 }
+_VALUES = 'pass a new value for each column, as in {"price": "price * 2"}'
 #: What else a hint says of an argument that must be given.
 _NEEDED = {
     ("delete", "where"): "pass a condition, or where=None to delete all rows",
-    ("update", "set"): 'pass a new value for each column, as in {"price": "price * 2"}',
+    ("update", "set"): _VALUES,
+    ("when_matched_update", "set"): _VALUES,
+    ("when_not_matched_insert", "values"): _VALUES,
+    ("when_not_matched_by_source_update", "set"): _VALUES,
     ("merge", "on"): 'say which rows match, such as "target.id = source.id"',
 }
 

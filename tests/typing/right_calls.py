@@ -158,6 +158,7 @@ def scanning(table: DeltaTable | IcebergTable, spark: SparkSession) -> None:
     named = table.scan("id > 1", ["id", ("address", "city")], 10, planning="driver", threads=2, timezone="UTC")
     assert_type(named, Scan)
     scan = table.scan(filter=col("id").is_in([1, 2]), options=ScanOptions(batch_size=10, planning="executors"))
+    table.scan(row_filter="id > 1", selected_fields=("id",), threads=2)
     table.scan([("id", "=", 1)], columns=None, limit=None, memory=1 << 20, split_size=0, batch_size=5)
     assert_type(scan.to_batches(), Generator[pa.RecordBatch, None, None])
     scan.to_arrow().num_rows, scan.to_pandas(), scan.to_polars(), scan.to_reader()

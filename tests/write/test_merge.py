@@ -224,7 +224,11 @@ def test_merges_that_cannot_be(tmp_path: Path) -> None:
         (lambda: table.merge(source, "a.id = A.id", source_alias="a", target_alias="A"), InvalidArgumentError, "alias"),
         (lambda: table.merge(source, "true", schema_mode="overwrite"), InvalidArgumentError, "overwrite"),
         (lambda: merge.when_matched_update({}), InvalidArgumentError, "not a dict of columns"),
-        (merge.when_matched_update, InvalidArgumentError, "needs the new values"),
+        (
+            merge.when_matched_update,
+            InvalidArgumentError,
+            "needs the argument set\nhint: pass a new value for each column",
+        ),
         (lambda: merge.when_matched_delete("x = 1", predicate="x = 1"), InvalidArgumentError, "the same"),
         (
             lambda: table.merge(source, "true").when_matched_delete().when_matched_delete("true"),

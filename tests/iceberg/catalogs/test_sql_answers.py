@@ -1,4 +1,4 @@
-"""Every change of a SQL catalog whose transaction ends without an answer, or with one that does not tell."""
+"""Every change of a SQL catalog, where the database gives no answer, or one that does not tell whether it was made."""
 
 from __future__ import annotations
 

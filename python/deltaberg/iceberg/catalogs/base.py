@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,10 +22,9 @@ from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
+from deltaberg.iceberg.metadata.new_table import given_properties
+from deltaberg.iceberg.operations.create import checked_metadata
 from deltaberg.iceberg.operations.operations import IcebergOperations
-from deltaberg.iceberg.operations.settings import check_new_settings
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -320,16 +318,8 @@ class NamedCatalog(ABC):
         levels = identifier_levels(identifier)
         try:
             version, kept = given_properties(properties)
-            raw = new_metadata(
-                given_schema(schema, version),
-                given_spec(partition_spec),
-                given_order(sort_order),
-                location=self._location(levels, location),
-                properties=kept,
-                format_version=version,
-                now_ms=time.time_ns() // 1_000_000,
-            )
-            check_new_settings(metadata_of_json(dict(raw)))
+            layout = (given_schema(schema, version), given_spec(partition_spec), given_order(sort_order))
+            raw = checked_metadata(*layout, self._location(levels, location), version, kept)
             committer = self._pointer(levels, None).committer()
             return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))
         except DeltabergError as error:

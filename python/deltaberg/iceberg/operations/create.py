@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
@@ -20,7 +20,7 @@ from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_tran
 from deltaberg.schema import ColumnName, Field, Struct, find_column
 from deltaberg.table.new_table import NewTable
 
-__all__ = ["check_partitioning", "metadata_of", "partition_field", "sort_field"]
+__all__ = ["check_partitioning", "checked_metadata", "metadata_of", "partition_field", "sort_field"]
 
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
@@ -49,10 +49,29 @@ def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
         for number, name in enumerate(table.partition_by or ())
     ]
     order = tuple(sort_field(columns, name) for name in table.sort_by or ())
+    sort_order = SortOrder(1, order) if order else None
+    return checked_metadata(Schema(columns), PartitionSpec(0, tuple(parts)), sort_order, location, version, properties)
+
+
+def checked_metadata(
+    schema: Schema,
+    spec: PartitionSpec | None,
+    order: SortOrder | None,
+    location: str,
+    version: int,
+    properties: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the metadata of a new table, as JSON, whose properties every verb can go by.
+
+    Raises
+    ------
+    SchemaError, InvalidArgumentError, UnsupportedFeatureError
+        As `metadata_of` raises them.
+    """
     raw = new_metadata(
-        Schema(columns),
-        PartitionSpec(0, tuple(parts)),
-        SortOrder(1, order) if order else None,
+        schema,
+        spec,
+        order,
         location=location,
         properties=properties,
         format_version=version,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName, column_names
-from deltaberg.signatures import public
+from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.rewrite.assignments import checked_values
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["MATCHED", "NOT_MATCHED", "NOT_MATCHED_BY_SOURCE", "MergeBuilder", "MergeClause"]
 
@@ -46,6 +49,18 @@ class MergeClause:
     excluded: Sequence[str] = field(default=())
 
 
+class ClauseWords(TypedDict, total=False):
+    """Words of other libraries for what a clause takes."""
+
+    predicate: Any
+
+
+class ValueClauseWords(ClauseWords, total=False):
+    """The same of a clause with new values."""
+
+    updates: _Values
+
+
 @public
 class MergeBuilder(Generic[_Result]):
     """A merge to which clauses are added in turn, and which `execute` carries out.
@@ -67,13 +82,12 @@ class MergeBuilder(Generic[_Result]):
         self._run = run
         self._clauses: list[MergeClause] = []
 
+    @takes(ValueClauseWords)
     def when_matched_update(
         self,
-        set: _Values | None = None,
+        set: _Values = NEEDED,
         condition: Any = None,
-        *,
-        updates: _Values | None = None,
-        predicate: Any = None,
+        **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Set columns of rows that match.
 
@@ -84,13 +98,14 @@ class MergeBuilder(Generic[_Result]):
             are computed again. The keyword ``DEFAULT`` is the default value of the column.
         condition
             Which of the rows that match are updated; None for all.
-        updates, predicate
-            Other names of ``set`` and ``condition``.
+        **words
+            Words of deltalake: ``updates`` for ``set``, and ``predicate`` for ``condition``.
         """
-        return self._add(MATCHED, "update", condition, predicate, _values(set, updates))
+        return self._add(MATCHED, "update", condition, checked_values(set))
 
+    @takes(ClauseWords)
     def when_matched_update_all(
-        self, condition: Any = None, *, predicate: Any = None, except_cols: str | Sequence[str] = ()
+        self, condition: Any = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Set all columns of rows that match to those of the source with the same names.
 
@@ -99,19 +114,19 @@ class MergeBuilder(Generic[_Result]):
         except_cols
             Columns that keep their values. A text is one name.
         """
-        return self._add(MATCHED, "update", condition, predicate, None, except_cols)
+        return self._add(MATCHED, "update", condition, None, except_cols)
 
-    def when_matched_delete(self, condition: Any = None, *, predicate: Any = None) -> MergeBuilder[_Result]:
+    @takes(ClauseWords)
+    def when_matched_delete(self, condition: Any = None, **words: Unpack[ClauseWords]) -> MergeBuilder[_Result]:
         """Delete rows that match."""
-        return self._add(MATCHED, "delete", condition, predicate)
+        return self._add(MATCHED, "delete", condition)
 
+    @takes(ValueClauseWords)
     def when_not_matched_insert(
         self,
-        values: _Values | None = None,
+        values: _Values = NEEDED,
         condition: Any = None,
-        *,
-        updates: _Values | None = None,
-        predicate: Any = None,
+        **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Insert a row for each row of the source that matches none of the table.
 
@@ -122,13 +137,14 @@ class MergeBuilder(Generic[_Result]):
             are null.
         condition
             Which of the rows of the source are inserted; None for all.
-        updates, predicate
-            Other names of ``values`` and ``condition``.
+        **words
+            Words of deltalake: ``updates`` for ``values``, and ``predicate`` for ``condition``.
         """
-        return self._add(NOT_MATCHED, "insert", condition, predicate, _values(values, updates))
+        return self._add(NOT_MATCHED, "insert", condition, checked_values(values))
 
+    @takes(ClauseWords)
     def when_not_matched_insert_all(
-        self, condition: Any = None, *, predicate: Any = None, except_cols: str | Sequence[str] = ()
+        self, condition: Any = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Insert each row of the source that matches none of the table, column by column.
 
@@ -138,24 +154,24 @@ class MergeBuilder(Generic[_Result]):
             Columns that are filled in the new rows as those are that ``values`` of `when_not_matched_insert` lacks. A
             text is one name.
         """
-        return self._add(NOT_MATCHED, "insert", condition, predicate, None, except_cols)
+        return self._add(NOT_MATCHED, "insert", condition, None, except_cols)
 
+    @takes(ValueClauseWords)
     def when_not_matched_by_source_update(
         self,
-        set: _Values | None = None,
+        set: _Values = NEEDED,
         condition: Any = None,
-        *,
-        updates: _Values | None = None,
-        predicate: Any = None,
+        **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Set columns of rows of the table that match no row of the source; see `when_matched_update`."""
-        return self._add(NOT_MATCHED_BY_SOURCE, "update", condition, predicate, _values(set, updates))
+        return self._add(NOT_MATCHED_BY_SOURCE, "update", condition, checked_values(set))
 
+    @takes(ClauseWords)
     def when_not_matched_by_source_delete(
-        self, condition: Any = None, *, predicate: Any = None
+        self, condition: Any = None, **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Delete rows of the table that match no row of the source."""
-        return self._add(NOT_MATCHED_BY_SOURCE, "delete", condition, predicate)
+        return self._add(NOT_MATCHED_BY_SOURCE, "delete", condition)
 
     def execute(self) -> _Result:
         """Carry out the merge, and commit it.
@@ -181,26 +197,16 @@ class MergeBuilder(Generic[_Result]):
         when: str,
         action: str,
         condition: Any,
-        predicate: Any,
         values: _Values | None = None,
         excluded: str | Sequence[str] = (),
     ) -> MergeBuilder[_Result]:
-        if condition is not None and predicate is not None:
-            raise InvalidArgumentError("condition and predicate are the same", hint="pass one of them")
         if any(clause.when == when and clause.condition is None for clause in self._clauses):
             raise InvalidArgumentError(
                 f"a clause for rows that are {when} follows one without a condition, and would never count",
                 hint="only the last clause of a kind can do without a condition",
             )
-        wanted = predicate if condition is None else condition
         names = tuple(
             checked_text("a name in except_cols", name, "pass names of columns") for name in column_names(excluded)
         )
-        self._clauses.append(MergeClause(when, action, wanted, values, names))
+        self._clauses.append(MergeClause(when, action, condition, values, names))
         return self
-
-
-def _values(given: _Values | None, updates: _Values | None) -> _Values:
-    if (given is None) == (updates is None):
-        raise InvalidArgumentError("the clause needs the new values of columns", hint="pass a dict of them once")
-    return checked_values(updates if given is None else given)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from deltaberg.table.read.options import ScanExecution
+
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
     from deltaberg.expressions import Filter
@@ -30,6 +32,7 @@ __all__ = [
     "NewTableArguments",
     "RecordedArguments",
     "RowArguments",
+    "ScanArguments",
     "SingleCommitArguments",
     "SnapshotArguments",
     "StateArguments",
@@ -72,6 +75,13 @@ class IcebergStateArguments(SnapshotArguments, StoreArguments, total=False):
 
 class StateArguments(DeltaStateArguments, IcebergStateArguments, total=False):
     """Which state of a table is opened, and how."""
+
+
+class ScanArguments(ScanExecution, total=False):
+    """The arguments of `scan`."""
+
+    row_filter: Filter | None
+    selected_fields: Sequence[ColumnName] | None
 
 
 class FileArguments(TypedDict, total=False):

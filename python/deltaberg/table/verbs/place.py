@@ -121,6 +121,7 @@ class Place(ABC, Generic[_Table, _Run]):
                 else:
                     with table.transaction(**commit) as transaction:
                         self.replace(operations_of(transaction), new)
+                    return table
             except (TableExistsError, CommitConflictError):
                 # Somebody else was faster. What is there by now decides.
                 if not left:

@@ -17,13 +17,14 @@ from deltaberg.table.commit_options import CommitOptions
 from deltaberg.table.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
-from deltaberg.table.read.options import ScanExecution, ScanOptions, scan_options
+from deltaberg.table.read.options import ScanOptions, scan_options
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.arguments import (
     CompactArguments,
     RecordedArguments,
     RowArguments,
+    ScanArguments,
     arguments_of,
 )
 from deltaberg.table.verbs.verbs import Verbs
@@ -90,7 +91,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         facts = (f"{kind} table {self.location}", self._source.description)
         return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
 
-    @takes(ScanExecution)
+    @takes(ScanArguments)
     def scan(
         self,
         filter: Filter | None = None,
@@ -98,7 +99,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
+        **execution: Unpack[ScanArguments],
     ) -> Scan:
         """Return a scan of rows and columns of the state that is open. Nothing is read yet.
 
