@@ -21,7 +21,9 @@ from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
-from deltaberg.table.rewrite import RowTest, find_rows, positions_of, row_condition, scan_of_rows
+from deltaberg.table.rewrite.conditions import row_condition
+from deltaberg.table.rewrite.match import RowTest, find_rows, scan_of_rows
+from deltaberg.table.rewrite.positions import positions_of
 from tests.support.below_verbs import engine_of
 from tests.support.canon import canonical_lines
 

@@ -17,8 +17,8 @@ import pytest
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.conform import Conformer, ConformOptions
-from deltaberg.table.write import all_rows, open_stream
-from deltaberg.table.write.stream import small_batches
+from deltaberg.table.write import all_rows
+from deltaberg.table.write.stream import open_stream, small_batches
 
 pytestmark = pytest.mark.one_backend
 

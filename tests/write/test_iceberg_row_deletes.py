@@ -30,7 +30,7 @@ from deltaberg.iceberg.transaction.conflict import isolation_level
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table import scan_options
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import find_rows
+from deltaberg.table.rewrite.match import find_rows
 from tests.storage.conftest import Bucket
 from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile

@@ -10,7 +10,7 @@ import pytest
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.kernels import bitmap_positions
 from deltaberg.storage import StoreSpec
-from deltaberg.table.rewrite import RowPositions
+from deltaberg.table.rewrite.positions import RowPositions
 
 
 @pytest.mark.parametrize("waiting", [0, 200, 1 << 20])

@@ -17,9 +17,12 @@ from deltaberg.expressions import Value
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Change, MatchedRows, RowCounts, Rows, RowTasks
+from deltaberg.table.rewrite.changed_rows import RowCounts, RowTasks
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
+from deltaberg.table.rewrite.match import MatchedRows
 from deltaberg.table.rewrite.merge import MergePlan
+from deltaberg.table.rewrite.rows import Change
+from deltaberg.table.rewrite.target import Rows
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write import TableRules
 

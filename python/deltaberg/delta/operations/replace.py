@@ -15,7 +15,7 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import Value
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import find_rows
+from deltaberg.table.rewrite.match import find_rows
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 
 __all__ = ["replace_rows", "total_rows"]

@@ -26,19 +26,13 @@ from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import Struct, arrow_schema, as_array
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import (
-    Change,
-    MatchedRows,
-    NewFiles,
-    NewRows,
-    RowCounts,
-    Rows,
-    VectorUnion,
-    matched_rows,
-    scan_of_rows,
-    with_whole_files,
-)
+from deltaberg.table.rewrite.changed_rows import NewFiles, RowCounts
+from deltaberg.table.rewrite.match import MatchedRows, scan_of_rows
+from deltaberg.table.rewrite.new_rows import NewRows
+from deltaberg.table.rewrite.rows import Change, matched_rows
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
+from deltaberg.table.rewrite.target import Rows
+from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 from deltaberg.table.write import WriteRoad, WriteSpec
 
 __all__ = ["RowChanges", "check_changeable", "rewrite_strategy", "scan_to_change"]

@@ -15,7 +15,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.files import METADATA, FileLayout
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import PathResolver
-from deltaberg.table.rewrite import Change, Replacement
+from deltaberg.table.rewrite.rows import Change, Replacement
 
 __all__ = ["PendingSource", "RowIds"]
 

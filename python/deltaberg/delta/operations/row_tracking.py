@@ -22,7 +22,7 @@ from deltaberg.expressions import TRUE
 from deltaberg.schema import count_up
 from deltaberg.storage import PathResolver
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.rewrite import count_rows
+from deltaberg.table.rewrite.match import count_rows
 
 __all__ = ["give_row_ids", "take_row_ids"]
 

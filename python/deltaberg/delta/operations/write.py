@@ -43,7 +43,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.table.rewrite import row_condition
+from deltaberg.table.rewrite.conditions import row_condition
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write import Rows, open_rows

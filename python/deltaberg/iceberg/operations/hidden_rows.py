@@ -33,7 +33,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import Struct, as_array
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
-from deltaberg.table.rewrite import RowPositions, positions_of
+from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.workers import map_in_order
 
 __all__ = ["HiddenRows", "hide_rows"]

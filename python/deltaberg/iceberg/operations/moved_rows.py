@@ -20,7 +20,7 @@ from deltaberg.storage import Location
 from deltaberg.table import ScanOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.rewrite import NewFiles
+from deltaberg.table.rewrite.changed_rows import NewFiles
 from deltaberg.table.write import LOCAL_ROAD, Progress, RowOptions, WriteRoad, WriteSpec, write_files
 
 __all__ = ["MovedRows"]

@@ -29,18 +29,14 @@ from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers
-from deltaberg.table.rewrite import (
-    Change,
-    MatchedRows,
-    NewRows,
-    RowCounts,
-    Rows,
-    RowTasks,
-    scan_of_rows,
-    with_whole_files,
-)
+from deltaberg.table.rewrite.changed_rows import RowCounts, RowTasks
+from deltaberg.table.rewrite.match import MatchedRows, scan_of_rows
 from deltaberg.table.rewrite.merge import MergePlan
+from deltaberg.table.rewrite.new_rows import NewRows
+from deltaberg.table.rewrite.rows import Change
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
+from deltaberg.table.rewrite.target import Rows
+from deltaberg.table.rewrite.whole_files import with_whole_files
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write import RowOptions, TableRules
 

@@ -11,7 +11,7 @@ from deltaberg.files import LINEAGE_COLUMNS
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.table.rewrite import Change, Replacement
+from deltaberg.table.rewrite.rows import Change, Replacement
 
 __all__ = ["RowIds"]
 

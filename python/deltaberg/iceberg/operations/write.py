@@ -25,8 +25,9 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
 from deltaberg.table import ScanOptions
-from deltaberg.table.rewrite import change_matching, row_condition
+from deltaberg.table.rewrite.conditions import row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
+from deltaberg.table.rewrite.target import change_matching
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write import RowOptions, Rows, open_rows

@@ -15,7 +15,7 @@ from deltaberg.spark.columns import column_text
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.hints import in_delta_words
 from deltaberg.spark.tables.texts import SourceColumns, source_alias, texts_of
-from deltaberg.table.rewrite import MergeBuilder
+from deltaberg.table.rewrite.clauses import MergeBuilder
 
 __all__ = ["DeltaMergeBuilder"]
 

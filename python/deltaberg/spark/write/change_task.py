@@ -11,7 +11,7 @@ from pyspark.sql import types as st
 
 from deltaberg.spark.read.tasks import ReadTask, read_packed
 from deltaberg.spark.write.tasks import WriteTask
-from deltaberg.table.rewrite import RowCounts
+from deltaberg.table.rewrite.changed_rows import RowCounts
 
 __all__ = ["CHANGE_SCHEMA", "ChangeTask"]
 

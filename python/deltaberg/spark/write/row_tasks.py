@@ -21,15 +21,9 @@ from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_fil
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
-from deltaberg.table.rewrite import (
-    ChangedRows,
-    DividedTest,
-    NewFiles,
-    RowTest,
-    WrittenChange,
-    positions_of,
-    search_here,
-)
+from deltaberg.table.rewrite.changed_rows import ChangedRows, NewFiles, WrittenChange
+from deltaberg.table.rewrite.match import DividedTest, RowTest, search_here
+from deltaberg.table.rewrite.positions import positions_of
 from deltaberg.table.write import WriteRoad
 
 __all__ = ["SparkRowTasks", "row_tasks"]

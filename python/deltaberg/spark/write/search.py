@@ -14,8 +14,9 @@ from pyspark.sql import types as st
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import ReadTask, read_packed
-from deltaberg.table.rewrite import RowPositions, RowTest, matching_rows
 from deltaberg.table.rewrite.gather import gathered
+from deltaberg.table.rewrite.match import RowTest, matching_rows
+from deltaberg.table.rewrite.positions import RowPositions
 
 __all__ = ["SEARCH_SCHEMA", "DividedSearchTask", "MatchTask", "SearchTask", "pack_with"]
 

@@ -14,17 +14,13 @@ from deltaberg.expressions import Filter, Value
 from deltaberg.schema import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_flag
-from deltaberg.table.rewrite import (
-    MergeClause,
-    MergeOptions,
-    RowCounts,
-    RowTarget,
-    change_matching,
-    row_condition,
-    update_change,
-)
+from deltaberg.table.rewrite.changed_rows import RowCounts
+from deltaberg.table.rewrite.clauses import MergeClause
+from deltaberg.table.rewrite.conditions import row_condition
 from deltaberg.table.rewrite.merge import MergePlan
 from deltaberg.table.rewrite.merge_operation import MergeOutcome, check_upsert, merge_into, upsert_into
+from deltaberg.table.rewrite.merge_options import MergeOptions
+from deltaberg.table.rewrite.target import RowTarget, change_matching, update_change
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.write import RowOptions, naming_overwrite

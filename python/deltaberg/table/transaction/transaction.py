@@ -12,7 +12,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit_options import CommitOptions
-from deltaberg.table.rewrite import RowTasks
+from deltaberg.table.rewrite.changed_rows import RowTasks
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.own_files import OwnFiles
 from deltaberg.table.write import Progress, ProgressSum

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from deltaberg.expressions import Filter
-from deltaberg.table.rewrite import find_rows, row_condition
+from deltaberg.table.rewrite.conditions import row_condition
+from deltaberg.table.rewrite.match import find_rows
 from deltaberg.table.verbs.arguments import RecordedArguments, arguments_of
 from deltaberg.table.verbs.table import Table, operations_of
 from deltaberg.table.write import RowOptions

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.table.compact import Compaction, CompactResult
-    from deltaberg.table.rewrite import RowTasks
+    from deltaberg.table.rewrite.changed_rows import RowTasks
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
     from deltaberg.table.verbs.transaction import TableTransaction

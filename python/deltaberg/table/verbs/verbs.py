@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltaberg.choices import WhenMatched, WhenNotMatched
     from deltaberg.expressions import Filter
     from deltaberg.schema import ColumnName
-    from deltaberg.table.rewrite import MergeBuilder
+    from deltaberg.table.rewrite.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
 
@@ -312,7 +312,8 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.scan("id > 2").to_arrow().sort_by("id").to_pylist()
         [{'id': 3, 'name': 'C'}, {'id': 4, 'name': 'd'}]
         """
-        from deltaberg.table.rewrite import MergeBuilder, MergeOptions
+        from deltaberg.table.rewrite.clauses import MergeBuilder
+        from deltaberg.table.rewrite.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
         return MergeBuilder(lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments))
@@ -362,7 +363,7 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.scan("id IN (1, 8)").to_arrow().sort_by("id").to_pylist()
         [{'id': 1, 'name': 'A'}, {'id': 8, 'name': 'h'}]
         """
-        from deltaberg.table.rewrite import MergeOptions
+        from deltaberg.table.rewrite.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
         how = {"when_matched": when_matched, "when_not_matched": when_not_matched}

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
     from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
     from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
-    from deltaberg.table.write.stream import all_rows, can_be_read_again, open_stream
-    from deltaberg.table.write.table_rules import CountedValues, TableRules
+    from deltaberg.table.write.stream import all_rows, can_be_read_again
+    from deltaberg.table.write.table_rules import TableRules
     from deltaberg.table.write.write import write_files
 
 __all__ = [
     "LOCAL_ROAD",
     "ColumnFill",
-    "CountedValues",
     "PartitionField",
     "PlannedRows",
     "Progress",
@@ -42,7 +41,6 @@ __all__ = [
     "empty_to_null",
     "naming_overwrite",
     "open_rows",
-    "open_stream",
     "partition_columns",
     "roads_together",
     "write_files",
@@ -51,7 +49,6 @@ __all__ = [
 # A table that is read needs none of the work that writes rows.
 _HOMES = {
     "ColumnFill": "row_rules",
-    "CountedValues": "table_rules",
     "LOCAL_ROAD": "rows",
     "PartitionField": "spec",
     "PlannedRows": "staged",
@@ -73,7 +70,6 @@ _HOMES = {
     "can_be_read_again": "stream",
     "empty_to_null": "row_rules",
     "open_rows": "rows",
-    "open_stream": "stream",
     "partition_columns": "spec",
     "roads_together": "rows",
     "write_files": "write",
