@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
-from deltaberg.errors import CorruptMetadataError, DeltabergError, VersionNotFoundError
+from deltaberg.errors import CorruptMetadataError, DeltabergError
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
-from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
@@ -27,7 +27,7 @@ from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import Location, LocationMap, PathResolver, parse_location
+from deltaberg.storage import PathResolver, parse_location
 from deltaberg.table import (
     CommitResult,
     OpenOptions,
@@ -122,14 +122,16 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         metadata = loaded.metadata
         try:
-            snapshot, schema = _choose(metadata, snapshot_id, self._options.ref, millis)
+            snapshot, schema = state_of(metadata, snapshot_id, self._options.ref, millis)
         except DeltabergError as error:
             raise error.with_context(table=str(loaded.root)) from None
         self._loaded = loaded
-        resolver = _resolver(loaded.root, metadata, self._options.location_map)
-        self._source = IcebergSource(
-            metadata, snapshot, schema, loaded.store, resolver, str(loaded.root), str(loaded.file)
-        )
+        chosen = self._options.location_map
+        is_moved = isinstance(chosen, str)
+        mapping = {metadata.location: str(loaded.root)} if isinstance(chosen, str) else chosen
+        resolver = PathResolver(loaded.root, mapping, encoded=False, any_store=is_moved)
+        place = (loaded.store, resolver, str(loaded.root), str(loaded.file))
+        self._source = IcebergSource(metadata, snapshot, schema, *place)
 
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -436,15 +438,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             start = checked_integer("start", start, "pass the number of a snapshot, or None")
             end = checked_integer("end", end, "pass the number of a snapshot, or None")
             last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
-            found = [] if last is None and start is None else self._range(start, last)
+            return last, snapshots_between(self.metadata, start, last)
         except DeltabergError as error:
             raise error.with_context(table=self.location) from None
-        return last, found
-
-    def _range(self, start: int | None, last: Snapshot | None) -> list[Snapshot]:
-        if last is None:
-            raise VersionNotFoundError(f"there is no snapshot {start}: the table has no snapshots")
-        return snapshots_between(self.metadata, start, last)
 
 
 def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> IcebergTable:
@@ -452,28 +448,3 @@ def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options:
     table = IcebergTable.__new__(IcebergTable)
     table._open(location, options)  # noqa: SLF001 - another way to construct one
     return table
-
-
-def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap | str | None) -> PathResolver:
-    mapping = {metadata.location: str(root)} if isinstance(location_map, str) else location_map
-    return PathResolver(root, mapping, encoded=False, any_store=isinstance(location_map, str))
-
-
-def _choose(
-    metadata: TableMetadata, snapshot_id: int | None, ref: str | None, millis: int | None
-) -> tuple[Snapshot | None, Struct]:
-    """Return the snapshot to open, and the schema to read it with.
-
-    The newest snapshot and branches are read with the current schema of the table, and all others with their own.
-    """
-    if snapshot_id is not None:
-        found: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
-    elif millis is not None:
-        found = metadata.snapshot_as_of(millis)
-    elif ref is not None:
-        found = metadata.snapshot_of_ref(ref)
-        if ref not in metadata.all_refs or metadata.all_refs[ref].type == "branch":
-            return found, metadata.current_schema.struct
-    else:
-        return metadata.current_snapshot, metadata.current_schema.struct
-    return found, metadata.schema_of(found).struct

@@ -18,7 +18,7 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import NameMapping, Struct
 from deltaberg.table.arguments import checked_integer, checked_text
 
-__all__ = ["TableMetadata"]
+__all__ = ["TableMetadata", "state_of"]
 
 
 @dataclass(frozen=True)
@@ -157,3 +157,28 @@ class TableMetadata:
             seen.add(found.snapshot_id)
             parent = found.parent_snapshot_id
             found = None if parent is None else self.snapshots.get(parent)
+
+
+def state_of(
+    metadata: TableMetadata, snapshot_id: int | None, ref: str | None, millis: int | None
+) -> tuple[Snapshot | None, Struct]:
+    """Return the snapshot that is chosen by its number, its branch or tag, or a time, and the columns to read it by.
+
+    The newest snapshot and branches are read with the current schema of the table, and all others with their own.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If there is no such snapshot, branch or tag.
+    """
+    if snapshot_id is not None:
+        found: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
+    elif millis is not None:
+        found = metadata.snapshot_as_of(millis)
+    elif ref is not None:
+        found = metadata.snapshot_of_ref(ref)
+        if ref not in metadata.all_refs or metadata.all_refs[ref].type == "branch":
+            return found, metadata.current_schema.struct
+    else:
+        return metadata.current_snapshot, metadata.current_schema.struct
+    return found, metadata.schema_of(found).struct

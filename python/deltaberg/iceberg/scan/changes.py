@@ -68,7 +68,7 @@ class ChangedFiles(NamedTuple):
         return cls(files.set_column(0, FILE_NUMBER, count_up(0, len(files))).combine_chunks(), keys)
 
 
-def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot) -> list[Snapshot]:
+def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot | None) -> list[Snapshot]:
     """Return the snapshots after ``start`` up to ``end``, the oldest first; all of them without a start.
 
     Raises
@@ -76,6 +76,10 @@ def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot)
     VersionNotFoundError
         If the start is not an ancestor of the end, or if snapshots between them were expired.
     """
+    if end is None:
+        if start is None:
+            return []
+        raise VersionNotFoundError(f"there is no snapshot {start}: the table has no snapshots")
     found: list[Snapshot] = []
     for snapshot in metadata.ancestors(end):
         if snapshot.snapshot_id == start:
