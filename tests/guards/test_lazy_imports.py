@@ -14,7 +14,7 @@ from tests.support.iceberg_builder import IcebergBuilder
 
 pytestmark = pytest.mark.one_backend
 
-_OPTIONAL = {"click", "duckdb", "obstore", "polars", "pyspark", "rich", "sqlalchemy", "sqlglot", "yaml"}
+_OPTIONAL = {"click", "duckdb", "obstore", "polars", "pyspark", "rich", "sqlalchemy", "sqlglot", "urllib3", "yaml"}
 _LOADED = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
 
 

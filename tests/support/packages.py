@@ -93,7 +93,7 @@ def lowest_versions() -> list[str]:
     """Return the lower bounds of the package's requirements in ``pyproject.toml``, as exact versions."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     wanted = text.partition("\ndependencies = ")[2].partition("[project.scripts]")[0]
-    found = dict(re.findall(r'"([a-z]+)>=([0-9.]+)', wanted))
+    found = dict(re.findall(r'"([a-z0-9]+)>=([0-9.]+)', wanted))
     return [f"{name}=={version}" for name, version in sorted(found.items())]
 
 

@@ -255,6 +255,9 @@ class _Socket:
         """Return the timeout that is set."""
         return 60.0
 
+    def settimeout(self, _: float) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 
@@ -289,6 +292,7 @@ def reached(catalog: MemoryCatalog) -> Iterator[MemoryCatalog]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transport._Connection, "connect", connect)
+        patch.setattr(transport._Connection, "is_connected", False)
         patch.setattr(transport, "_wait", wait)
         for module in (transport, rest):
             patch.setattr(module, "_monotonic", lambda: catalog.now)

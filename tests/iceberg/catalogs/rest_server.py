@@ -6,7 +6,7 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,6 +55,8 @@ class RestServer:
     #: Answers to give first for a path.
     scripted: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
     asked: list[Asked] = field(default_factory=list)
+    #: How many connections were made.
+    connections: int = 0
 
     @property
     def paths(self) -> list[str]:
@@ -118,6 +120,17 @@ def running(state: _Server) -> Iterator[_Server]:
     """Serve a catalog on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            state.connections += 1
+
+        def handle(self) -> None:
+            # Whoever has seen enough goes away.
+            with suppress(ConnectionError):
+                super().handle()
+
         def _serve(self) -> None:
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
@@ -130,7 +143,8 @@ def running(state: _Server) -> Iterator[_Server]:
             if "Content-Length" not in headers:
                 self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if self.command != "HEAD":
+                self.wfile.write(data)
 
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server wants
 

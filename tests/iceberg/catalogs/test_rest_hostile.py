@@ -228,7 +228,7 @@ def _saying(data: bytes, close: bool = True) -> Iterator[str]:
         (b"HTTP/1.1 999999 X\r\n\r\n", False, "answers is not an HTTP server"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", True, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}x", False, "JSON"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", True, "cannot be reached"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", True, "incomplete"),
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n", False, "answers is not an HTTP server"),
         (b"HTTP/1.1 200 " + b"x" * 100_000, False, "answers is not an HTTP server"),
     ],

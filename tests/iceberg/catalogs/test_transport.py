@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
-import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from deltaberg.errors import CommitUnknownError, StorageError
 from deltaberg.iceberg.catalogs import transport
 from deltaberg.iceberg.catalogs.transport import Transport
+from deltaberg.workers import map_in_order
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.support import faulty_proxy
 from tests.support.faulty_proxy import Fault, FaultyProxy
@@ -127,7 +128,7 @@ def test_a_connection_that_is_never_made(number: int, scheme: str, monkeypatch: 
     def refused(*_: Any, **__: Any) -> Any:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(socket, "create_connection", refused)
+    monkeypatch.setattr("urllib3.util.connection.create_connection", refused)
     with pytest.raises(StorageError, match=f"cannot be reached: .*{os.strerror(number)}"):
         Transport(timeout=5.0).send("POST", f"{scheme}://127.0.0.1:1/x", {}, b"{}")
 
@@ -137,3 +138,76 @@ def test_a_connection_that_is_never_made(number: int, scheme: str, monkeypatch: 
 def test_a_request_that_reached_nobody_is_a_plain_failure(method: str, url: str) -> None:
     with pytest.raises(StorageError, match="cannot be reached"):
         Transport(timeout=5.0).send(method, url, {}, None if method == "GET" else b"{}")
+
+
+def test_requests_share_a_connection(server: RestServer) -> None:
+    server.scripted[_PATH] = [(404, {}, {})]
+    for number in range(50):
+        method = ("GET", "HEAD", "POST")[number % 3]
+        Transport().send(method, f"{server.uri}/v1/config", {}, b"{}" if method == "POST" else None)
+    assert Transport().send("GET", f"{server.uri}{_PATH}", {}).status == 404
+    assert len(server.asked) == 51
+    assert server.connections == 1
+
+
+def test_a_connection_that_was_idle_is_not_used_again(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may be about to close it, and then nobody would know whether a request took effect."""
+    now = [100.0]
+    monkeypatch.setattr(transport, "_monotonic", lambda: now[0])
+    for wait in (0.0, 3.0, 3.0, 5.0, 1.0):
+        now[0] += wait
+        Transport().send("POST", f"{server.uri}/v1/config", {}, b"{}")
+    assert server.connections == 2
+
+
+def test_a_forked_process_makes_its_own_connections(server: RestServer) -> None:
+    def send() -> None:
+        Transport().send("GET", f"{server.uri}/v1/config", {})
+
+    send()
+    child = multiprocessing.get_context("fork").Process(target=send)
+    child.start()
+    child.join()
+    send()
+    assert child.exitcode == 0
+    assert server.connections == 2
+
+
+def test_threads_never_share_a_connection_at_once(server: RestServer) -> None:
+    sent = map_in_order(8, lambda _: Transport().send("GET", f"{server.uri}/v1/config", {}).status, range(200))
+    assert list(sent) == [200] * 200
+    assert server.connections <= 8
+
+
+def test_a_rest_of_an_error_does_not_become_the_next_answer(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_MOST_ERROR_BYTES", 10)
+    server.scripted[_PATH] = [(404, {}, b"x" * 100_000)] * 2
+    for _ in range(2):
+        assert Transport().send("GET", f"{server.uri}{_PATH}", {}).status == 404
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_proxies_of_the_environment(server: RestServer, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = server.uri.removeprefix("http://")
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("http_proxy", f"{scheme}me:se%20cret@{address}")
+    server.scripted["/v1/config"] = [(200, {}, {})]
+    assert Transport().send("GET", "http://catalog.invalid/v1/config?a=b", {}).status == 200
+    (asked,) = server.asked
+    assert (asked.headers["Host"], asked.query) == ("catalog.invalid", {"a": ["b"]})
+    assert asked.headers["Proxy-Authorization"] == "Basic bWU6c2UgY3JldA=="
+    # A proxy that does not do what it should is told by its failure, without its password.
+    monkeypatch.setenv("https_proxy", f"http://me:hush@{address}")
+    with pytest.raises(StorageError, match="cannot be reached: Tunnel connection failed") as caught:
+        Transport(timeout=5.0).send("POST", "https://catalog.invalid/v1/config", {}, b"{}")
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("https_proxy", "socks5://h:1")
+    with pytest.raises(StorageError, match=r"cannot be reached: .*unsupported scheme socks5"):
+        Transport(timeout=5.0).send("POST", "https://catalog.invalid/v1/config", {}, b"{}")
+    monkeypatch.setenv("no_proxy", "catalog.invalid")
+    with pytest.raises(StorageError, match="cannot be reached"):
+        Transport(timeout=5.0).send("GET", "http://catalog.invalid/v1/config", {})
+    assert len(server.asked) == 1

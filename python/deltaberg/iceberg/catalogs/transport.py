@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import re
 import socket
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from email.message import Message
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager, Retry, Timeout, make_headers
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
 
 from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, StorageError
+from deltaberg.storage.bounded import BoundedCache, fingerprint
 
 __all__ = ["Answer", "Transport", "checked_header", "checked_url", "same_origin"]
 
@@ -35,6 +37,9 @@ _BUSY = frozenset({429, 503})
 _MOST_WAITING = 60.0
 #: How long a response that trickles in may take, with its head, in timeouts.
 _MOST_TIMEOUTS = 10
+#: How many connections to one server are kept, and after how many idle seconds one is not used again. Many servers
+#: close theirs after five: a request that is under way then is lost, and nobody knows whether it took effect.
+_MOST_KEPT, _MOST_IDLE = 64, 4.0
 #: Methods that change nothing.
 _IDEMPOTENT = frozenset({"GET", "HEAD"})
 #: What errors of the system mean that have no text.
@@ -54,7 +59,7 @@ class Answer(NamedTuple):
     """A response: its status, its headers, and its body."""
 
     status: int
-    headers: Message
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -153,12 +158,6 @@ class Transport:
         CommitUnknownError
             If there is no complete answer, and the request may have taken effect.
         """
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects(), _HTTPHandler()]
-        if _origin(url)[0] == "https":
-            context = _context(self.cabundle, self.certificate, self.key)
-            handlers.append(_HTTPSHandler(context))
-        opener = urllib.request.build_opener(*handlers)
-        request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked_url
         if repeatable is None:
             repeatable = method in _IDEMPOTENT
         waited = 0.0
@@ -166,11 +165,12 @@ class Transport:
             is_last = not repeatable or attempt == self.retries
             answer: Answer | None = None
             try:
-                answer = self._once(opener, request)
-            except (OSError, HTTPException, ValueError) as error:
+                answer = self._once(method, url, dict(headers), body)
+            except (OSError, HTTPException, HTTPError, _NotConnectedError) as error:
+                reason = _cause(error)
                 delay = _delay(None, attempt)
-                if is_last or not _is_broken(error) or waited + delay > _MOST_WAITING:
-                    raise _failure(error, request, repeatable) from None
+                if is_last or not _is_broken(reason) or waited + delay > _MOST_WAITING:
+                    raise _failure(reason, url, repeatable) from None
             if answer is not None:
                 delay = _delay(answer.headers.get("Retry-After"), attempt)
                 if is_last or answer.status not in _BUSY or waited + delay > _MOST_WAITING:
@@ -179,42 +179,88 @@ class Transport:
             waited += delay
         raise AssertionError("the last attempt ends the loop")
 
-    def _once(self, opener: urllib.request.OpenerDirector, request: urllib.request.Request) -> Answer:
-        try:
-            with opener.open(request, timeout=self.timeout) as response:
-                answer = Answer(response.status, response.headers, _body(response, _MOST_BYTES))
-        except urllib.error.HTTPError as error:
-            with error:
-                return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, cut=True))
+    def _once(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> Answer:
+        parts = urlsplit(url)
+        with _connecting():
+            manager = self._manager(parts)
+            pool = manager.connection_from_url(url)
+        # Proxies take whole URLs, unless they only pass on what is encrypted.
+        is_whole = isinstance(manager, ProxyManager) and parts.scheme == "http"
+        target = url if is_whole else parts._replace(scheme="", netloc="", path=parts.path or "/").geturl()
+        response: Any = pool.urlopen(
+            method,
+            target,
+            body,
+            headers,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            timeout=Timeout(connect=self.timeout, read=self.timeout),
+            preload_content=False,
+            decode_content=False,
+        )
+        with closing(response):
+            if not 200 <= response.status < 300:
+                response.enforce_content_length = False
+                return Answer(response.status, response.headers, _body(response, _MOST_ERROR_BYTES, cut=True))
+            answer = Answer(response.status, response.headers, _body(response, _MOST_BYTES))
         if _is_cut(answer):
-            raise _IncompleteError("the catalog's answer is incomplete")
+            raise _IncompleteError
         return answer
 
+    def _manager(self, url: SplitResult) -> PoolManager:
+        """Return the connections of this process; a forked one makes its own."""
+        scheme = url.scheme.lower()
+        proxy = None if proxy_bypass(url.netloc) else getproxies().get(scheme)
 
-def _is_broken(error: Exception) -> bool:
+        def make() -> PoolManager:
+            context = _context(self.cabundle, self.certificate, self.key) if scheme == "https" else None
+            options: dict[str, Any] = {"maxsize": _MOST_KEPT, "ssl_context": context}
+            if proxy is None:
+                manager = PoolManager(**options)
+            else:
+                address = proxy if "://" in proxy else f"http://{proxy}"
+                user, _, _ = urlsplit(address).netloc.rpartition("@")
+                known = make_headers(proxy_basic_auth=unquote(user)) if user else {}
+                manager = ProxyManager(address, proxy_headers=known, proxy_ssl_context=context, **options)
+            manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+            return manager
+
+        return _managers.get(fingerprint(os.getpid(), scheme, proxy, self.cabundle, self.certificate, self.key), make)
+
+
+_managers: BoundedCache[PoolManager] = BoundedCache(16)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what an error of the client is about: it wraps those of the system."""
+    while isinstance(error, HTTPError) and (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return _IncompleteError() if isinstance(error, IncompleteRead) else error
+
+
+def _is_broken(reason: BaseException) -> bool:
     """Return whether a connection broke that was there, as it does when a gateway restarts.
 
     A server that does not speak HTTP, or cannot be connected to, is not what the address should lead to.
     """
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    return isinstance(reason, (ConnectionError, IncompleteRead, _IncompleteError))
+    return isinstance(reason, (ConnectionError, _IncompleteError))
 
 
-def _failure(error: Exception, request: urllib.request.Request, repeatable: bool) -> Exception:
+def _failure(reason: BaseException, url: str, repeatable: bool) -> Exception:
     """Return what is raised if there is no complete answer."""
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
     said = _reason(reason)
-    if isinstance(reason, HTTPException) and not _is_broken(error):
-        said = f"what answers is not an HTTP server, or is a broken one: {said.strip()}"
-    server = "{}://{}:{}".format(*_origin(request.full_url))
+    if isinstance(reason, HTTPException) and not _is_broken(reason):
+        said = f"what answers is not an HTTP server, or is a broken one: {said}"
+    server = "{}://{}:{}".format(*_origin(url))
     if not repeatable and not isinstance(reason, _NotConnectedError):
         return CommitUnknownError(
             f"the catalog does not say whether it carried out a request: {said}",
             hint="look at the table before you repeat the operation, and delete nothing until then",
             server=server,
         )
-    if isinstance(error, StorageError):
-        return StorageError(error.message, server=server)
+    if isinstance(reason, StorageError):
+        return StorageError(said, server=server)
     return StorageError(
         f"the catalog cannot be reached: {said}",
         hint="check the scheme, the host and the port of the address, and the proxies that the environment names",
@@ -222,25 +268,25 @@ def _failure(error: Exception, request: urllib.request.Request, repeatable: bool
     )
 
 
-def _reason(error: BaseException | str) -> str:
+def _reason(error: BaseException) -> str:
     """Return what an error says, in words for people."""
     if isinstance(error, DeltabergError):
         return error.message
-    if isinstance(error, IncompleteRead):
-        return "the connection broke before the end of the answer"
-    text = str(error).strip()
-    return text or _WORDS.get(type(error), "the connection failed")
+    return str(error).strip() or _WORDS.get(type(error), "the connection failed")
 
 
 class _IncompleteError(StorageError):
     """The connection broke before the end of the answer."""
+
+    def __init__(self) -> None:
+        super().__init__("the catalog's answer is incomplete")
 
 
 class _TooSlowError(StorageError):
     """The answer comes in parts that are too small, or too late."""
 
 
-class _NotConnectedError(OSError):
+class _NotConnectedError(Exception):
     """There is no connection, so that no server received the request.
 
     The same errors of the system prove nothing later: a route can disappear while the server carries a request out.
@@ -251,8 +297,8 @@ class _NotConnectedError(OSError):
 def _connecting() -> Iterator[None]:
     try:
         yield
-    except (OSError, HTTPException) as error:
-        raise _NotConnectedError(_reason(error)) from error
+    except (OSError, HTTPException, HTTPError) as error:
+        raise _NotConnectedError(_reason(_cause(error))) from error
 
 
 class _BoundedReader(io.RawIOBase):
@@ -292,38 +338,37 @@ class _Response(HTTPResponse):
 
 
 class _Connection(HTTPConnection):
+    """A connection that is not used again once the server may be about to close it."""
+
     response_class = _Response
+    _used_at = 0.0
 
     def connect(self) -> None:
         with _connecting():
             super().connect()
 
+    @property
+    def is_connected(self) -> bool:
+        return super().is_connected and _monotonic() - self._used_at < _MOST_IDLE
 
-class _TLSConnection(HTTPSConnection):
-    response_class = _Response
-
-    def connect(self) -> None:
-        with _connecting():
-            super().connect()
-
-
-class _HTTPHandler(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_Connection, req)
+    def getresponse(self) -> Any:
+        self._used_at = _monotonic()
+        return super().getresponse()
 
 
-class _HTTPSHandler(urllib.request.HTTPSHandler):
-    def __init__(self, context: ssl.SSLContext) -> None:
-        super().__init__(context=context)
-        self._certificates = context
-
-    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_TLSConnection, req, context=self._certificates)
+class _TLSConnection(_Connection, HTTPSConnection):
+    pass
 
 
-@lru_cache(maxsize=16)
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TLSPool(HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+
 def _context(cabundle: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    """Load certificates, which takes longer than a request."""
     try:
         context = ssl.create_default_context(cafile=cabundle)
         if certificate is not None:
@@ -335,26 +380,16 @@ def _context(cabundle: str | None, certificate: str | None, key: str | None) -> 
     return context
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Returns redirects as answers: to follow one would send credentials to whatever server it names."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _body(response: Any, most: int, cut: bool = False) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while part := response.read(_CHUNK if most > _CHUNK else most + 1):
+    while part := response.read(min(_CHUNK, most + 1)):
         size += len(part)
         if size > most:
             if cut:
                 break
             raise StorageError(f"the catalog answered with more than {most >> 20} MiB")
         parts.append(part)
-    if not cut and getattr(response, "length", None):
-        # Reading in parts, Python's client takes a connection that breaks for the end of the body.
-        raise _IncompleteError("the catalog's answer is incomplete")
     return b"".join(parts)
 
 
@@ -378,13 +413,8 @@ def _is_cut(answer: Answer) -> bool:
 
 def _delay(said: str | None, attempt: int) -> float:
     """Return how many seconds to wait: as many as the server asks for, else more each time."""
-    text = (said or "").strip()
-    if re.fullmatch(r"[0-9]{1,9}", text):
-        return float(text)
-    try:
-        when = parsedate_to_datetime(text).timestamp() if text else None
-    except (ValueError, OverflowError):
-        when = None
-    if when is not None:
-        return max(when - time.time(), 0.0)
+    with suppress(HTTPError, ValueError, OverflowError):
+        # A date has 29 characters, and a longer number of seconds is no wish to take seriously.
+        if said and len(said) < 40:
+            return float(Retry().parse_retry_after(said))
     return min(0.5 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads clients out
