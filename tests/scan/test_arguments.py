@@ -13,7 +13,7 @@ import pytest
 from deltaberg import DeltaTable, IcebergTable, load_catalog, open_table
 from deltaberg.delta.table import open_delta_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.catalogs.base import NamedCatalog
+from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.table import open_iceberg_table
 from deltaberg.table import OpenOptions, ScanOptions
 from deltaberg.table.read.options import ScanExecution
@@ -115,7 +115,7 @@ def test_what_is_not_taken_of_iceberg_is_refused(call: Callable[[Any, Any], Any]
 
 @pytest.mark.parametrize(
     "function",
-    [open_table, DeltaTable.__init__, IcebergTable.__init__, NamedCatalog.load_table],
+    [open_table, DeltaTable.__init__, IcebergTable.__init__, Catalog.load_table],
     ids=lambda function: function.__qualname__,
 )
 def test_every_keyword_of_opening_is_an_option(function: Callable[..., Any]) -> None:

@@ -100,11 +100,11 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
         )
 
 
-def _place_in_catalog(target: Any, format: str | None, catalog: Catalog, options: OpenOptions) -> IcebergPlace:
-    from deltaberg.iceberg.catalogs.base import NamedCatalog, default_location, table_pointer
+def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: OpenOptions) -> IcebergPlace:
+    from deltaberg.iceberg.catalogs.base import Catalog, default_location, table_pointer
     from deltaberg.iceberg.place import IcebergPlace
 
-    if not isinstance(catalog, NamedCatalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
+    if not isinstance(catalog, Catalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
         raise InvalidArgumentError(
             "catalog is a catalog of Iceberg tables, and target the name of one of them",
             hint="pass what load_catalog returns, and a name such as 'sales.orders'",

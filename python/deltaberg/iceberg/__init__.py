@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from deltaberg.iceberg.catalogs import Catalog, SeveralTables
+    from deltaberg.iceberg.catalogs import Catalog
+    from deltaberg.iceberg.catalogs.rest_transaction import SeveralTables
     from deltaberg.iceberg.metadata.metadata import TableMetadata
     from deltaberg.iceberg.metadata.refs import SnapshotRef
     from deltaberg.iceberg.metadata.schema import Schema
@@ -41,7 +42,7 @@ _HOMES = {
     "PartitionField": "metadata.specs",
     "PartitionSpec": "metadata.specs",
     "Schema": "metadata.schema",
-    "SeveralTables": "catalogs",
+    "SeveralTables": "catalogs.rest_transaction",
     "Snapshot": "metadata.snapshots",
     "SnapshotRef": "metadata.refs",
     "SortField": "metadata.sort_orders",

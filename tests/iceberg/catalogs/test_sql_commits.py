@@ -225,7 +225,7 @@ def test_catalogs_of_directories(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFeatureError, match="are directories"):
             refused()
     with pytest.raises(InvalidArgumentError, match="with location_map cannot be written to"):
-        deltaberg.load_catalog("shop", uri="sqlite:///x.db")._pointer(("a", "b"), "auto").committer()  # type: ignore[attr-defined]
+        deltaberg.load_catalog("shop", uri="sqlite:///x.db")._pointer(("a", "b"), "auto").committer()
 
 
 @dataclass

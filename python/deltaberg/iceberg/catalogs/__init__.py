@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.catalogs.load import load_catalog
-from deltaberg.iceberg.catalogs.several_tables import SeveralTables
 
-__all__ = ["Catalog", "SeveralTables", "load_catalog"]
+__all__ = ["Catalog", "load_catalog"]

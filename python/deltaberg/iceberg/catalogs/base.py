@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import (
     DeltabergError,
@@ -17,7 +17,6 @@ from deltaberg.errors import (
 from deltaberg.iceberg.catalogs.given import given_order, given_schema, given_spec
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place_of
-from deltaberg.iceberg.catalogs.several_tables import SeveralTables
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
@@ -36,25 +35,31 @@ from deltaberg.table.verbs.arguments import SnapshotArguments
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.iceberg.catalogs.rest_transaction import SeveralTables
+
 __all__ = [
     "Catalog",
     "LocatedPointer",
-    "NamedCatalog",
     "checked_changes",
     "default_location",
     "table_pointer",
 ]
 
 
-@runtime_checkable
-class Catalog(Protocol):
+@public
+class Catalog(ABC):
     """A catalog, which knows tables by name. `load_catalog` returns one."""
 
-    @property
-    def name(self) -> str:
-        """The name of the catalog."""
-        ...
+    #: The name of the catalog, for messages.
+    name: str
+    #: Why this kind of catalog cannot do something, and what can be done instead.
+    _refusal = "this type of catalog has no such operation"
 
+    @abstractmethod
+    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
+        """Return a pointer, which finds the newest metadata of a table."""
+
+    @takes(SnapshotArguments)
     def load_table(self, identifier: Identifier, **state: Unpack[SnapshotArguments]) -> IcebergTable:
         """Open a table.
 
@@ -71,8 +76,14 @@ class Catalog(Protocol):
         TableNotFoundError
             If the catalog has no such table.
         """
-        ...
+        levels = identifier_levels(identifier)
+        try:
+            options = OpenOptions.of(state)
+            return open_iceberg_table(self._pointer(levels, options.location_map), options)
+        except DeltabergError as error:
+            raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
+    @abstractmethod
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
         """List the namespaces directly below one, sorted by name; by default, those at the top.
 
@@ -81,8 +92,8 @@ class Catalog(Protocol):
         NamespaceNotFoundError
             If there is no such namespace.
         """
-        ...
 
+    @abstractmethod
     def list_tables(self, namespace: Identifier) -> list[Levels]:
         """List the tables directly in a namespace, sorted by name, without views.
 
@@ -91,11 +102,14 @@ class Catalog(Protocol):
         NamespaceNotFoundError
             If there is no such namespace.
         """
-        ...
 
+    @abstractmethod
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether there is a table of this name."""
-        ...
+
+    def _default_location(self, identifier: Identifier) -> str:
+        """Return what `default_location` does."""
+        raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be created")
 
     def create_table(
         self,
@@ -132,160 +146,6 @@ class Catalog(Protocol):
         SchemaError, InvalidArgumentError
             If the table is not valid.
         """
-        ...
-
-    def create_table_transaction(
-        self,
-        identifier: Identifier,
-        schema: Any,
-        location: str | None = None,
-        partition_spec: Any = None,
-        sort_order: Any = None,
-        properties: Mapping[str, Any] | None = None,
-    ) -> IcebergTransaction:
-        """Stage a table, which is there for others once the transaction commits, with the rows that it has by then.
-
-        The parameters are those of `create_table`, and so are the exceptions besides those of a commit. As a context
-        manager the transaction commits at the end; after an exception there is no table.
-        """
-        ...
-
-    def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
-        """Begin a transaction of several tables, whose changes become visible together, or not at all.
-
-        The result is a context manager, which commits at the end. Its method ``table(identifier)`` returns a
-        transaction of one table, as `IcebergTable.transaction` does. Only some servers of the type ``rest`` have such
-        transactions.
-
-        Parameters
-        ----------
-        policy
-            How long the commit is tried; by default, as the properties of the first table say.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            If the catalog has no such transactions.
-        """
-        ...
-
-    def drop_table(self, identifier: Identifier) -> None:
-        """Remove a table from the catalog. Its files stay.
-
-        Raises
-        ------
-        TableNotFoundError
-            If the catalog has no such table.
-        """
-        ...
-
-    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Rename a table, and return it opened.
-
-        Raises
-        ------
-        TableNotFoundError
-            If the catalog has no such table.
-        TableExistsError
-            If there is a table of the new name.
-        """
-        ...
-
-    def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
-        """Enter a table that exists into the catalog, given its newest metadata file, and open it.
-
-        Raises
-        ------
-        TableExistsError
-            If there is a table of this name.
-        """
-        ...
-
-    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If there is one of this name.
-        """
-        ...
-
-    def drop_namespace(self, namespace: Identifier) -> None:
-        """Remove a namespace that holds nothing.
-
-        Raises
-        ------
-        NamespaceNotFoundError
-            If there is no such namespace.
-        ConstraintViolationError
-            If it holds tables or other namespaces.
-        """
-        ...
-
-    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """Return the properties of a namespace.
-
-        Raises
-        ------
-        NamespaceNotFoundError
-            If there is no such namespace.
-        """
-        ...
-
-    def update_namespace_properties(
-        self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
-    ) -> None:
-        """Remove properties of a namespace, and set others.
-
-        Raises
-        ------
-        NamespaceNotFoundError
-            If there is no such namespace.
-        InvalidArgumentError
-            If a property is both to be removed and to be set.
-        """
-        ...
-
-
-@public
-class NamedCatalog(ABC):
-    """The base of all catalogs: it has a name, and opens a table by a pointer to its metadata."""
-
-    #: Why this kind of catalog cannot do something, and what can be done instead.
-    _refusal = "this type of catalog has no such operation"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @abstractmethod
-    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
-        """Return a pointer, which finds the newest metadata of a table."""
-
-    @takes(SnapshotArguments)
-    def load_table(self, identifier: Identifier, **state: Unpack[SnapshotArguments]) -> IcebergTable:
-        """Open a table. See `Catalog.load_table`."""
-        levels = identifier_levels(identifier)
-        try:
-            options = OpenOptions.of(state)
-            return open_iceberg_table(self._pointer(levels, options.location_map), options)
-        except DeltabergError as error:
-            raise error.with_context(table=".".join(levels), catalog=self.name) from None
-
-    def _default_location(self, identifier: Identifier) -> str:
-        """Return what `default_location` does."""
-        raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be created")
-
-    def create_table(
-        self,
-        identifier: Identifier,
-        schema: Any,
-        location: str | None = None,
-        partition_spec: Any = None,
-        sort_order: Any = None,
-        properties: Mapping[str, Any] | None = None,
-    ) -> IcebergTable:
-        """Create a table without rows, and open it. See `Catalog.create_table`."""
         levels = identifier_levels(identifier)
         with self.create_table_transaction(levels, schema, location, partition_spec, sort_order, properties) as staged:
             try:
@@ -314,7 +174,11 @@ class NamedCatalog(ABC):
         sort_order: Any = None,
         properties: Mapping[str, Any] | None = None,
     ) -> IcebergTransaction:
-        """Stage a table. See `Catalog.create_table_transaction`."""
+        """Stage a table, which is there for others once the transaction commits, with the rows that it has by then.
+
+        The parameters are those of `create_table`, and so are the exceptions besides those of a commit. As a context
+        manager the transaction commits at the end; after an exception there is no table.
+        """
         levels = identifier_levels(identifier)
         try:
             version, kept = given_properties(properties)
@@ -326,7 +190,22 @@ class NamedCatalog(ABC):
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
     def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
-        """Begin a transaction of several tables. See `Catalog.transaction`."""
+        """Begin a transaction of several tables, whose changes become visible together, or not at all.
+
+        The result is a context manager, which commits at the end. Its method ``table(identifier)`` returns a
+        transaction of one table, as `IcebergTable.transaction` does. Only some servers of the type ``rest`` have such
+        transactions.
+
+        Parameters
+        ----------
+        policy
+            How long the commit is tried; by default, as the properties of the first table say.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the catalog has no such transactions.
+        """
         raise UnsupportedFeatureError(
             "this type of catalog has no transactions of several tables",
             hint="commit to one table after the other",
@@ -340,36 +219,84 @@ class NamedCatalog(ABC):
         return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
     def drop_table(self, identifier: Identifier) -> None:
-        """Remove a table from the catalog. See `Catalog.drop_table`."""
+        """Remove a table from the catalog. Its files stay.
+
+        Raises
+        ------
+        TableNotFoundError
+            If the catalog has no such table.
+        """
         raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be dropped")
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Rename a table, and return it opened. See `Catalog.rename_table`."""
+        """Rename a table, and return it opened.
+
+        Raises
+        ------
+        TableNotFoundError
+            If the catalog has no such table.
+        TableExistsError
+            If there is a table of the new name.
+        """
         names = [".".join(identifier_levels(name)) for name in (from_identifier, to_identifier)]
         raise self._refused(f"the table {names[0]} cannot be renamed to {names[1]}")
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
-        """Enter a table that exists. See `Catalog.register_table`."""
+        """Enter a table that exists into the catalog, given its newest metadata file, and open it.
+
+        Raises
+        ------
+        TableExistsError
+            If there is a table of this name.
+        """
         name = ".".join(identifier_levels(identifier))
         raise self._refused(f"{metadata_location} cannot be registered as the table {name}")
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace. See `Catalog.create_namespace`."""
+        """Create a namespace.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is one of this name.
+        """
         checked_changes((), properties)
         raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} cannot be created")
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """Remove a namespace. See `Catalog.drop_namespace`."""
+        """Remove a namespace that holds nothing.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        ConstraintViolationError
+            If it holds tables or other namespaces.
+        """
         raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} cannot be dropped")
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """Return the properties of a namespace. See `Catalog.load_namespace_properties`."""
+        """Return the properties of a namespace.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        """
         raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} has no properties")
 
     def update_namespace_properties(
         self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
     ) -> None:
-        """Change the properties of a namespace. See `Catalog.update_namespace_properties`."""
+        """Remove properties of a namespace, and set others.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        InvalidArgumentError
+            If a property is both to be removed and to be set.
+        """
         checked_changes(removals, updates)
         raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} has no properties")
 
@@ -378,12 +305,12 @@ class NamedCatalog(ABC):
         return UnsupportedFeatureError(message, hint=self._refusal, catalog=self.name)
 
 
-def table_pointer(catalog: NamedCatalog, identifier: Identifier) -> TablePointer:
+def table_pointer(catalog: Catalog, identifier: Identifier) -> TablePointer:
     """Return a pointer to a table of a catalog, which need not exist yet."""
     return catalog._pointer(identifier_levels(identifier), None)  # noqa: SLF001 - users of catalogs see no pointers
 
 
-def default_location(catalog: NamedCatalog, identifier: Identifier) -> str:
+def default_location(catalog: Catalog, identifier: Identifier) -> str:
     """Return where a new table of a catalog goes whose location nobody chose; empty if the catalog chooses it.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError
-from deltaberg.iceberg.catalogs.base import NamedCatalog
+from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.location.find_metadata import has_metadata
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
@@ -16,7 +16,7 @@ __all__ = ["FilesystemCatalog"]
 
 
 @public
-class FilesystemCatalog(NamedCatalog):
+class FilesystemCatalog(Catalog):
     """The tables below a directory.
 
     Parameters
@@ -32,7 +32,7 @@ class FilesystemCatalog(NamedCatalog):
     _refusal = "tables and namespaces of this catalog are directories: create a table, or delete its directory"
 
     def __init__(self, name: str, warehouse: str, storage_options: StoreOptions | None = None) -> None:
-        super().__init__(name)
+        self.name = name
         self._warehouse = parse_location(warehouse)
         self._store = StoreSpec(dict(storage_options or {}))
 

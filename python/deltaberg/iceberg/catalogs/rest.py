@@ -20,13 +20,13 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs.base import NamedCatalog, checked_changes
+from deltaberg.iceberg.catalogs.base import Catalog, checked_changes
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.outcome import carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.rest_commit import RestCommitter, table_document
 from deltaberg.iceberg.catalogs.rest_door import RestDoor
-from deltaberg.iceberg.catalogs.rest_transaction import CatalogTransaction
+from deltaberg.iceberg.catalogs.rest_transaction import SeveralTables
 from deltaberg.iceberg.catalogs.session import (
     Meanings,
     json_object,
@@ -58,7 +58,7 @@ _monotonic = time.monotonic
 
 
 @public
-class RestCatalog(NamedCatalog):
+class RestCatalog(Catalog):
     """The tables of a server.
 
     Parameters
@@ -75,7 +75,7 @@ class RestCatalog(NamedCatalog):
     """
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
-        super().__init__(name)
+        self.name = name
         self._door = RestDoor(name, properties)
 
     def __repr__(self) -> str:
@@ -282,7 +282,7 @@ class RestCatalog(NamedCatalog):
 
         carried_out(send, is_done, doubts)
 
-    def transaction(self, *, policy: CommitPolicy | None = None) -> CatalogTransaction:
+    def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
         """Begin a transaction of several tables. See `Catalog.transaction`."""
         known = self._door.config.endpoints
         if known and _SEVERAL not in known:
@@ -292,7 +292,7 @@ class RestCatalog(NamedCatalog):
                 catalog=self.name,
                 feature=_SEVERAL,
             )
-        return CatalogTransaction(self._door, self.load_table, f"{self._door.config.root}transactions/commit", policy)
+        return SeveralTables(self._door, self.load_table, f"{self._door.config.root}transactions/commit", policy)
 
     def _listed(
         self, path: str, query: Mapping[str, str], names: Callable[[Mapping[str, Any]], Iterable[Levels]]

@@ -28,9 +28,10 @@ from deltaberg.table.verbs.table import operations_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["CatalogTransaction"]
 
-_Own = TypeVar("_Own", bound="CatalogTransaction")
+__all__ = ["SeveralTables"]
+
+_Own = TypeVar("_Own", bound="SeveralTables")
 
 
 @dataclass
@@ -153,8 +154,10 @@ class _Changes:
 
 
 @public
-class CatalogTransaction:
-    """Changes of several tables of a REST catalog that become visible together, or not at all.
+class SeveralTables:
+    """A transaction of several tables of a REST catalog, whose changes become visible together, or not at all.
+
+    `Catalog.transaction` returns one. As a context manager it commits at the end, unless an exception ends the block.
 
     Parameters
     ----------
@@ -182,7 +185,20 @@ class CatalogTransaction:
 
     @takes(RecordedArguments)
     def table(self, identifier: Identifier, **commit: Unpack[RecordedArguments]) -> IcebergTransaction:
-        """Return the transaction of a table, which becomes a part of the commit. See `SeveralTables.table`."""
+        """Return the transaction of a table, whose operations become a part of the commit.
+
+        Parameters
+        ----------
+        identifier
+            The table. If it is named again, the transaction is the same one.
+        **commit
+            As for `IcebergTable.transaction`, but for the policy, which is that of the commit of all tables.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the transaction has ended, or the table is named again with arguments.
+        """
         self._check_open()
         levels = identifier_levels(identifier)
         if commit.get("policy") is not None:
@@ -206,7 +222,16 @@ class CatalogTransaction:
             raise InvalidArgumentError("the transaction has ended", hint="begin another one")
 
     def commit(self) -> dict[Levels, CommitResult]:
-        """Commit the changes of all tables. See `SeveralTables.commit`."""
+        """Commit the changes of all tables, and return what was done, by the levels of their names.
+
+        Raises
+        ------
+        CommitConflictError
+            Another commit to one of the tables came first, and the changes do not fit on top of it. Nothing was
+            committed.
+        CommitUnknownError
+            The commit was sent, but it is not known whether it took effect.
+        """
         self._check_open()
         self._is_ended = True
         members = {levels: operations_of(member).transaction for levels, member in self._members.items()}

@@ -184,11 +184,7 @@ class RestSession:
         StorageError
             If the catalog fails, or cannot be reached.
         """
-        url = f"{self._settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
-        token = self._current_token()
-        answer = self._send(method, url, headers, token)
-        if answer.status in (401, 419) and self._settings.credential is not None:
-            answer = self._send(method, url, headers, self._new_token(instead_of=token))
+        answer = self._answered(method, path, query, headers)
         if answer.status in (200, 204, 304):
             return answer
         raise self.failure(answer, path, {} if missing is None else {404: missing})
@@ -223,25 +219,34 @@ class RestSession:
         StorageError
             If the catalog refuses the request, or cannot be reached.
         """
-        url = f"{self._settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else write_json(body).encode()
         sent = {**(headers or {}), **({} if data is None else {"Content-Type": "application/json"})}
-        token = self._current_token()
-        answer = self._send(method, url, sent, token, data)
-        if answer.status in (401, 419) and self._settings.credential is not None:
-            answer = self._send(method, url, sent, self._new_token(instead_of=token), data)
+        answer = self._answered(method, path, query, sent, data)
         if 200 <= answer.status < 300:
             return answer
         error = self.failure(answer, path, {409: CommitConflictError, **(meanings or {})})
         raise unsettled(error.message, **error.context) if may_have_effect(answer.status) else error
 
-    def _send(
-        self, method: str, url: str, headers: Mapping[str, str] | None, token: str | None, body: bytes | None = None
+    def _answered(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        body: bytes | None = None,
     ) -> Answer:
-        sent = dict(self._settings.headers) | dict(headers or {})
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
-        return self._settings.transport.send(method, url, sent, body)
+        url = f"{self._settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
+
+        def send(token: str | None) -> Answer:
+            granted = {} if token is None else {"Authorization": f"Bearer {token}"}
+            sent = dict(self._settings.headers) | dict(headers or {}) | granted
+            return self._settings.transport.send(method, url, sent, body)
+
+        token = self._current_token()
+        answer = send(token)
+        if answer.status in (401, 419) and self._settings.credential is not None:
+            return send(self._new_token(instead_of=token))
+        return answer
 
     def _current_token(self) -> str | None:
         if self._settings.credential is None:

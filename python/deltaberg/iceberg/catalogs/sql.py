@@ -17,7 +17,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.catalogs.base import LocatedPointer, NamedCatalog, checked_changes
+from deltaberg.iceberg.catalogs.base import Catalog, LocatedPointer, checked_changes
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import full_location, place_of
@@ -45,7 +45,7 @@ class _ViolatedError(NotCarriedOutError):
 
 
 @public
-class SqlCatalog(NamedCatalog):
+class SqlCatalog(Catalog):
     """The tables that a database has under the name of a catalog.
 
     Parameters
@@ -68,7 +68,7 @@ class SqlCatalog(NamedCatalog):
     def __init__(
         self, name: str, uri: str, storage_options: StoreOptions | None = None, warehouse: str | None = None
     ) -> None:
-        super().__init__(name)
+        self.name = name
         self._warehouse = warehouse
         self._engine = open_engine(uri)
         self._store = StoreSpec(dict(storage_options or {}))
