@@ -86,11 +86,9 @@ class OutputFile(Protocol):
 
     def write(self, data: bytes) -> int:
         """Append bytes, and return how many."""
-        ...
 
     def tell(self) -> int:
         """Return how many bytes have been written."""
-        ...
 
     def close(self) -> None:
         """Make the object visible.
@@ -100,11 +98,9 @@ class OutputFile(Protocol):
         StorageError
             If the store fails. The object may exist all the same, but must not be used.
         """
-        ...
 
     def abort(self) -> None:
         """Discard everything. After `close` this does nothing."""
-        ...
 
     def __enter__(self) -> OutputFile:  # noqa: PYI034 - typing.Self is younger than Python 3.10
         return self
@@ -135,18 +131,15 @@ class Storage(Protocol):
         TooLargeError
             If it has more than ``most`` bytes. None of them is read then.
         """
-        ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read some ranges (start, length) of an object.
 
         What lies past the end of the object is left out: such a range is shorter, or empty.
         """
-        ...
 
     def head(self, path: str) -> ObjectMeta:
         """Describe an object."""
-        ...
 
     def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
         """List the objects directly in a directory whose names are at least ``offset``.
@@ -162,7 +155,6 @@ class Storage(Protocol):
             List directories of a file system likewise: one that has the name of the newest file must not make an older
             file the newest.
         """
-        ...
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one, in order.
@@ -172,7 +164,6 @@ class Storage(Protocol):
         ObjectNotFoundError
             If there is no such directory. A bucket has those that something lies in.
         """
-        ...
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.
@@ -180,15 +171,12 @@ class Storage(Protocol):
         Temporary files that a crash left behind are listed, so that orphan removal finds them. Symbolic links to
         directories are not followed. Empty objects that mark directories are left out.
         """
-        ...
 
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any object below a directory, at any depth, without listing them all."""
-        ...
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open an object for random access; ``size`` saves a request where it is known."""
-        ...
 
     def put(self, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
         """Write an object in one step: it appears whole, or not at all.
@@ -225,7 +213,6 @@ class Storage(Protocol):
         UnsupportedFeatureError
             If the store has no conditional put at all.
         """
-        ...
 
     def probe_conditional_put(self, directory: str) -> bool:
         """Return whether ``put(..., if_absent=True)`` can be relied upon.
@@ -239,11 +226,9 @@ class Storage(Protocol):
         StorageError
             If the store gives no answer that settles it.
         """
-        ...
 
     def open_output(self, path: str) -> OutputFile:
         """Open an object for writing, in parts; it replaces one of this name when it is closed."""
-        ...
 
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
         """Return which paths below a folder name something that is no file in it.
@@ -251,7 +236,6 @@ class Storage(Protocol):
         Those are links, and directories, and what is in a directory that a link leads to and that is elsewhere. A
         bucket has neither. Paths that name nothing are not among them.
         """
-        ...
 
     def delete(self, path: str) -> None:
         """Delete an object. If there is none, nothing happens.
@@ -261,7 +245,6 @@ class Storage(Protocol):
         StorageError
             If it cannot be deleted, or its bucket does not exist.
         """
-        ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete objects, many to a request where the store can. Those that are missing do not matter.
@@ -271,4 +254,3 @@ class Storage(Protocol):
         StorageError
             If one cannot be deleted, or the bucket does not exist; others may have been deleted.
         """
-        ...

@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -55,18 +55,18 @@ class LocalStorage:
 
     def get(self, path: str, most: int = MOST_WHOLE) -> bytes:
         """Read a whole file."""
-        with _reading(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+        with _telling(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
             check_whole(os.fstat(file.fileno()).st_size, most, path)
             return file.read()
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read some ranges (start, length) of a file."""
-        with _reading(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+        with _telling(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
             return [_read_at(file.fileno(), start, length) for start, length in ranges]
 
     def head(self, path: str) -> ObjectMeta:
         """Describe a file."""
-        with _reading(path):
+        with _telling(path):
             return _meta(path, _regular(os.stat(path), path))
 
     def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
@@ -84,12 +84,10 @@ class LocalStorage:
         Where some were not, newer files may have taken their place, which only reading the directory again shows.
         """
         try:
-            with os.scandir(prefix) as entries:
+            with _telling(prefix), os.scandir(prefix) as entries:
                 names = sorted(entry.name for entry in entries if entry.name >= offset)
-        except (FileNotFoundError, NotADirectoryError):
+        except ObjectNotFoundError:
             return [], True
-        except (OSError, ValueError) as error:
-            raise _translate(error, prefix) from error
         found, is_whole = [], True
         for name in names:
             if is_temporary(name):
@@ -102,18 +100,15 @@ class LocalStorage:
                 is_whole = is_whole and os.path.islink(path)
                 continue
             except OSError as error:
-                raise _translate(error, path) from error
+                raise _failure(error, path) from error
             if directories or not stat.S_ISDIR(described.st_mode):
                 found.append(_meta(path, described))
         return found, is_whole
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
-        try:
-            with os.scandir(prefix) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
-        except (OSError, ValueError) as error:
-            raise _translate(error, prefix) from error
+        with _telling(prefix), os.scandir(prefix) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory."""
@@ -123,7 +118,7 @@ class LocalStorage:
             except FileNotFoundError:
                 continue  # Deleted since the directory was read.
             except OSError as error:
-                raise _translate(error, path) from error
+                raise _failure(error, path) from error
             yield _meta(path, found)
 
     def _paths(self, prefix: str, *, special: bool = False) -> Iterator[str]:
@@ -132,16 +127,14 @@ class LocalStorage:
         while waiting:
             directory = waiting.pop()
             try:
-                with os.scandir(directory) as entries:
+                with _telling(directory), os.scandir(directory) as entries:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
                         elif entry.is_file() or (special and not entry.is_dir() and os.path.exists(entry.path)):
                             yield entry.path
-            except (FileNotFoundError, NotADirectoryError):
+            except ObjectNotFoundError:
                 continue
-            except (OSError, ValueError) as error:
-                raise _translate(error, directory) from error
 
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any file below a directory."""
@@ -150,7 +143,7 @@ class LocalStorage:
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
-        with _reading(path):
+        with _telling(path):
             # Arrow opens by name alone, and would wait for whoever writes to a named pipe.
             _regular(os.stat(path), path)
             file = pa.OSFile(path, "rb")
@@ -162,17 +155,14 @@ class LocalStorage:
         """Write a file in one step: it is on disk, with its name, before this returns."""
         temporary = None
         try:
-            with open_temporary(os.path.dirname(path)) as file:
-                temporary = file.name
-                file.write(data)
-                sync_file(file)
-            if if_absent:
-                return link_if_absent(temporary, path)
-            publish(temporary, path)
-        except StorageError:
-            raise
-        except (OSError, ValueError) as error:
-            raise _not_written(error, path) from error
+            with _telling(path, "written"):
+                with open_temporary(os.path.dirname(path)) as file:
+                    temporary = file.name
+                    file.write(data)
+                    sync_file(file)
+                if if_absent:
+                    return link_if_absent(temporary, path)
+                publish(temporary, path)
         finally:
             if temporary is not None:
                 remove_quietly(temporary)
@@ -185,10 +175,8 @@ class LocalStorage:
         above = directory
         while not os.path.isdir(above) and above != os.path.dirname(above):
             above = os.path.dirname(above)
-        try:
+        with _telling(directory):
             device = os.stat(above).st_dev
-        except OSError as error:
-            raise _translate(error, directory) from error
         with self._lock:
             if device not in self._probed:
                 self._probed[device] = conditional_put_works(self, above)
@@ -196,10 +184,8 @@ class LocalStorage:
 
     def open_output(self, path: str) -> LocalOutput:
         """Open a file that gets its name when it is closed."""
-        try:
+        with _telling(path, "written"):
             return LocalOutput(open_temporary(os.path.dirname(path)), path)
-        except (OSError, ValueError) as error:
-            raise _not_written(error, path) from error
 
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
         """Return which paths below a folder are links, are no files, or are behind a link that leads out of it."""
@@ -221,12 +207,8 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """Delete a file. If there is none, or a directory, nothing happens."""
-        try:
+        with _telling(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             os.unlink(path)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return
-        except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete files, one after the other."""
@@ -246,10 +228,8 @@ class LocalOutput(OutputFile):
     def write(self, data: bytes) -> int:
         """Append bytes."""
         size = memoryview(data).nbytes
-        try:
+        with _telling(self._path, "written"):
             self._file.write(data)
-        except (OSError, ValueError) as error:
-            raise _not_written(error, self._path) from error
         self._size += size
         return size
 
@@ -263,14 +243,13 @@ class LocalOutput(OutputFile):
             return
         try:
             self.closed = True
-            with self._file:
-                sync_file(self._file)
-            publish(self._file.name, self._path)
-        except BaseException as error:
+            with _telling(self._path, "written"):
+                with self._file:
+                    sync_file(self._file)
+                publish(self._file.name, self._path)
+        except BaseException:
             # Also after an interruption nobody else would remove it.
             remove_quietly(self._file.name)
-            if isinstance(error, (OSError, ValueError)):
-                raise _not_written(error, self._path) from error
             raise
 
     def abort(self) -> None:
@@ -280,10 +259,8 @@ class LocalOutput(OutputFile):
         self.closed = True
         # What is still in the buffer may not fit on the disk.
         remove_quietly(self._file.name)
-        try:
+        with suppress(OSError):
             self._file.close()
-        except OSError:
-            return
 
 
 def _meta(path: str, found: os.stat_result) -> ObjectMeta:
@@ -293,14 +270,14 @@ def _meta(path: str, found: os.stat_result) -> ObjectMeta:
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """Turn the errors of reading a file into ours."""
+def _telling(path: str, what: str = "used") -> Iterator[None]:
+    """Turn the errors of using or writing a file into ours."""
     try:
         yield
     except StorageError:
         raise
     except (OSError, ValueError) as error:
-        raise _translate(error, path) from error
+        raise _failure(error, path, what) from error
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -338,17 +315,9 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _translate(error: OSError | ValueError, path: str) -> StorageError:
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+def _failure(error: OSError | ValueError, path: str, what: str = "used") -> StorageError:
+    if what == "used" and isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
-    return _failure("used", error, path)
-
-
-def _not_written(error: OSError | ValueError, path: str) -> StorageError:
-    return _failure("written", error, path)
-
-
-def _failure(what: str, error: OSError | ValueError, path: str) -> StorageError:
     # A name that no file can have, such as one with a NUL, is a ValueError.
     reason = error.strerror if isinstance(error, OSError) else None
     kind = AuthenticationError if isinstance(error, PermissionError) else StorageError

@@ -16,11 +16,9 @@ class Vendor(Protocol):
     @property
     def key(self) -> bytes:
         """The same for vendors that give the same options, within one process; it gives no secret away."""
-        ...
 
     def scope(self, location: Location) -> str:
         """Return the prefix of the locations that share the options of this one."""
-        ...
 
     def options(self, scope: str) -> StoreOptions:
         """Return the options that are valid now for the locations of a scope.
@@ -30,4 +28,3 @@ class Vendor(Protocol):
         StorageError
             If they have expired, and there are no new ones.
         """
-        ...

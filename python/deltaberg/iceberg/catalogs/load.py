@@ -9,8 +9,7 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.catalogs.config import catalog_properties
 from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
-from deltaberg.iceberg.catalogs.rest import RestCatalog
-from deltaberg.iceberg.catalogs.sql import SqlCatalog
+from deltaberg.iceberg.catalogs.sql_engine import open_engine
 from deltaberg.signatures import public
 from deltaberg.storage import is_store_option
 
@@ -81,9 +80,14 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if kind in ("hadoop", "filesystem"):
         return FilesystemCatalog(name, _required(name, found, "warehouse"), store)
     if kind == "sql":
-        return SqlCatalog(name, _required(name, found, "uri"), store, found.get("warehouse"))
+        engine = open_engine(_required(name, found, "uri"))
+        from deltaberg.iceberg.catalogs.sql import SqlCatalog
+
+        return SqlCatalog(name, engine, store, found.get("warehouse"))
     if kind == "rest":
         _required(name, found, "uri")
+        from deltaberg.iceberg.catalogs.rest import RestCatalog
+
         return RestCatalog(name, found)
     if kind in _REFUSED:
         raise UnsupportedFeatureError(

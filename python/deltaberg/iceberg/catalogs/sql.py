@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from deltaberg.errors import (
     CommitConflictError,
@@ -21,17 +23,14 @@ from deltaberg.iceberg.catalogs.base import Catalog, LocatedPointer, checked_cha
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import full_location, place_of
-from deltaberg.iceberg.catalogs.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
-from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties
+from deltaberg.iceberg.catalogs.sql_engine import Failure, failure_of, is_missing, without_secrets
+from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout
 from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
 from deltaberg.table import checked_text
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 __all__ = ["SqlCatalog"]
 
@@ -52,25 +51,20 @@ class SqlCatalog(Catalog):
     ----------
     name
         The name of the catalog, which is in its rows: one database can hold several catalogs.
-    uri
-        The address of the database, as SQLAlchemy spells it.
+    engine
+        Connects to the database.
     storage_options
         The options of the stores that hold the tables.
     warehouse
         The directory of new tables.
-
-    Raises
-    ------
-    MissingDependencyError
-        If SQLAlchemy or the driver of the database is not installed.
     """
 
     def __init__(
-        self, name: str, uri: str, storage_options: StoreOptions | None = None, warehouse: str | None = None
+        self, name: str, engine: sa.Engine, storage_options: StoreOptions | None = None, warehouse: str | None = None
     ) -> None:
         self.name = name
         self._warehouse = warehouse
-        self._engine = open_engine(uri)
+        self._engine = engine
         self._store = StoreSpec(dict(storage_options or {}))
 
     def __repr__(self) -> str:
@@ -89,8 +83,6 @@ class SqlCatalog(Catalog):
         levels = namespace_levels(namespace)
         with self._connection() as connection:
             tables, condition = self._tables(connection)
-            import sqlalchemy as sa
-
             condition &= tables.c.table_namespace == ".".join(levels)
             names = connection.execute(sa.select(tables.c.table_name).where(condition)).scalars().all()
         if not names:
@@ -121,8 +113,6 @@ class SqlCatalog(Catalog):
 
     def drop_table(self, identifier: Identifier) -> None:
         """Remove a table from the catalog. Its files stay."""
-        import sqlalchemy as sa
-
         levels = identifier_levels(identifier)
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
@@ -130,8 +120,6 @@ class SqlCatalog(Catalog):
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened."""
-        import sqlalchemy as sa
-
         old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)
         self._namespaces_below(new[:-1])
         tables, condition = self._row(old)
@@ -159,8 +147,6 @@ class SqlCatalog(Catalog):
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace, and the layout of the database where there is none."""
-        import sqlalchemy as sa
-
         levels = namespace_levels(namespace)
         _, given = checked_changes((), properties)
         with self._connection(create=True) as connection:
@@ -172,7 +158,7 @@ class SqlCatalog(Catalog):
         kept = given or {"exists": "true"}
         created = self._settled(
             lambda: kept.items() <= self.load_namespace_properties(levels).items(),
-            sa.insert(namespace_properties()),
+            sa.insert(NAMESPACES),
             self._properties_rows(levels, kept),
         )
         if created is None:
@@ -180,26 +166,21 @@ class SqlCatalog(Catalog):
 
     def drop_namespace(self, namespace: Identifier) -> None:
         """Remove a namespace that holds nothing."""
-        import sqlalchemy as sa
-
         levels = namespace_levels(namespace)
         if set(self._namespaces_below(levels)) - {levels} or self.list_tables(levels):
             raise ConstraintViolationError("the namespace is not empty", namespace=".".join(levels), catalog=self.name)
-        owned = namespace_properties()
-        gone = sa.delete(owned).where(self._of_namespace(owned, levels))
+        gone = sa.delete(NAMESPACES).where(self._of_namespace(levels))
         self._settled(lambda: not self._has_namespace(levels), gone)
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Return the properties of a namespace."""
-        import sqlalchemy as sa
-
         levels = namespace_levels(namespace)
         self._namespaces_below(levels)
         with self._connection() as connection:
-            if not sa.inspect(connection).has_table(NAMESPACES):
+            if not sa.inspect(connection).has_table(NAMESPACES.name):
                 return {}
-            owned = namespace_properties()
-            chosen = sa.select(owned.c.property_key, owned.c.property_value).where(self._of_namespace(owned, levels))
+            known = NAMESPACES.c
+            chosen = sa.select(known.property_key, known.property_value).where(self._of_namespace(levels))
             return {str(key): str(value) for key, value in connection.execute(chosen)}
 
     def update_namespace_properties(
@@ -212,21 +193,18 @@ class SqlCatalog(Catalog):
         CommitConflictError
             Others set one of the properties at the same time. Nothing was changed.
         """
-        import sqlalchemy as sa
-
         levels = namespace_levels(namespace)
         gone, new = checked_changes(removals, updates)
         self._namespaces_below(levels)
-        owned = namespace_properties()
-        changed = owned.c.property_key.in_(sorted(gone | new.keys()))
-        statements: list[Any] = [sa.delete(owned).where(self._of_namespace(owned, levels) & changed)]
+        changed = NAMESPACES.c.property_key.in_(sorted(gone | new.keys()))
+        statements: list[Any] = [sa.delete(NAMESPACES).where(self._of_namespace(levels) & changed)]
         rows = self._properties_rows(levels, new)
-        statements += [sa.insert(owned), rows] if rows else []
+        statements += [sa.insert(NAMESPACES), rows] if rows else []
         # A namespace without properties, and without tables, would have no row.
-        own = self._of_namespace(owned, levels)
+        own = self._of_namespace(levels)
         (kept,) = self._properties_rows(levels, {"exists": "true"})
         lasting = sa.select(*(sa.literal(value) for value in kept.values())).where(~sa.exists().where(own))
-        statements.append(sa.insert(owned).from_select(list(kept), lasting))
+        statements.append(sa.insert(NAMESPACES).from_select(list(kept), lasting))
 
         def is_done() -> bool:
             found = self.load_namespace_properties(levels)
@@ -246,8 +224,8 @@ class SqlCatalog(Catalog):
         except NamespaceNotFoundError:
             return False
 
-    def _of_namespace(self, owned: sa.TableClause, levels: Levels) -> sa.ColumnElement[bool]:
-        return (owned.c.catalog_name == self.name) & (owned.c.namespace == ".".join(levels))
+    def _of_namespace(self, levels: Levels) -> sa.ColumnElement[bool]:
+        return (NAMESPACES.c.catalog_name == self.name) & (NAMESPACES.c.namespace == ".".join(levels))
 
     def _properties_rows(self, levels: Levels, properties: Mapping[str, str]) -> list[dict[str, str]]:
         own = {"catalog_name": self.name, "namespace": ".".join(levels)}
@@ -270,8 +248,6 @@ class SqlCatalog(Catalog):
 
     def _swap(self, levels: Levels, old: str | None, new: str) -> bool:
         """Replace the location of a table's metadata, or enter the first one; return whether that happened."""
-        import sqlalchemy as sa
-
         if old is None:
             return bool(self._change(self._entry(levels, new)))
         tables, condition = self._row(levels)
@@ -285,8 +261,6 @@ class SqlCatalog(Catalog):
 
     def _entry(self, levels: Levels, location: str) -> Any:
         """Return the statement that enters a table."""
-        import sqlalchemy as sa
-
         tables, _ = self._row(levels)
         self._namespaces_below(levels[:-1])
         row = {
@@ -334,8 +308,6 @@ class SqlCatalog(Catalog):
         StorageError
             If the database refuses the statements, and nothing was changed.
         """
-        import sqlalchemy as sa
-
         changed = 0
         is_commit = False
         with self._connection() as connection:
@@ -379,8 +351,6 @@ class SqlCatalog(Catalog):
         return found[0]
 
     def _rows(self, levels: Levels) -> list[str | None]:
-        import sqlalchemy as sa
-
         with self._connection() as connection:
             tables, condition = self._tables(connection)
             condition &= tables.c.table_namespace == ".".join(levels[:-1])
@@ -389,15 +359,12 @@ class SqlCatalog(Catalog):
 
     def _namespaces_below(self, levels: Levels) -> list[Levels]:
         """Return a namespace and all those below it; without a namespace, all that the database knows."""
-        import sqlalchemy as sa
-
         with self._connection() as connection:
             tables, _ = self._tables(connection)
             chosen = sa.select(tables.c.table_namespace).where(tables.c.catalog_name == self.name)
             names = set(connection.execute(chosen.distinct()).scalars())
-            if sa.inspect(connection).has_table(NAMESPACES):
-                owned = sa.table(NAMESPACES, sa.column("catalog_name"), sa.column("namespace"))
-                chosen = sa.select(owned.c.namespace).where(owned.c.catalog_name == self.name)
+            if sa.inspect(connection).has_table(NAMESPACES.name):
+                chosen = sa.select(NAMESPACES.c.namespace).where(NAMESPACES.c.catalog_name == self.name)
                 names |= set(connection.execute(chosen.distinct()).scalars())
         known = [tuple(name.split(".")) for name in names if name]
         found = [one for one in known if one[: len(levels)] == levels]
@@ -415,35 +382,24 @@ class SqlCatalog(Catalog):
 
         The newer schema lists views too, and tells them apart by a column that the older one lacks.
         """
-        import sqlalchemy as sa
-
         try:
-            columns = {column["name"] for column in sa.inspect(connection).get_columns(TABLES)}
+            columns = {column["name"] for column in sa.inspect(connection).get_columns(TABLES.name)}
         except sa.exc.NoSuchTableError:
             raise StorageError(
-                f"the database contains no catalog: there is no table {TABLES}",
+                f"the database contains no catalog: there is no table {TABLES.name}",
                 hint="check the property uri; catalogs are not created here",
                 catalog=self.name,
             ) from None
-        names = [
-            "catalog_name",
-            "table_namespace",
-            "table_name",
-            "metadata_location",
-            "previous_metadata_location",
-        ]
-        typed = ["iceberg_type"] if "iceberg_type" in columns else []
-        tables = sa.table(TABLES, *(sa.column(name) for name in names + typed))
+        names = [name for name in TABLES.c.keys() if name in columns or name != "iceberg_type"]  # noqa: SIM118
+        tables = sa.table(TABLES.name, *map(sa.column, names))
         condition: sa.ColumnElement[bool] = tables.c.catalog_name == self.name
-        for name in typed:
-            condition &= tables.c[name].is_(None) | (tables.c[name] == "TABLE")
+        if "iceberg_type" in columns:
+            condition &= tables.c.iceberg_type.is_(None) | (tables.c.iceberg_type == "TABLE")
         return tables, condition
 
     @contextmanager
     def _connection(self, *, create: bool = False) -> Iterator[sa.Connection]:
         """Connect for one piece of work: an open connection would not survive a fork."""
-        import sqlalchemy as sa
-
         database = self._engine.url.database
         if not create and self._engine.dialect.name == "sqlite" and database and is_missing(database):
             raise StorageError("there is no such database", hint="check the property uri", path=database)

@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sqlalchemy as sa
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
+__all__ = ["NAMESPACES", "TABLES", "make_layout"]
 
-__all__ = ["NAMESPACES", "TABLES", "make_layout", "namespace_properties"]
+_NAME, _VALUE = sa.String(255), sa.String(1000)
+_LAYOUT = sa.MetaData()
 
-TABLES = "iceberg_tables"
-NAMESPACES = "iceberg_namespace_properties"
-_NAME = 255
-_VALUE = 1000
-#: ``TABLE`` or ``VIEW``.
-_KIND = 5
+TABLES = sa.Table(
+    "iceberg_tables",
+    _LAYOUT,
+    sa.Column("catalog_name", _NAME, primary_key=True),
+    sa.Column("table_namespace", _NAME, primary_key=True),
+    sa.Column("table_name", _NAME, primary_key=True),
+    sa.Column("metadata_location", _VALUE),
+    sa.Column("previous_metadata_location", _VALUE),
+    # ``TABLE`` or ``VIEW``; databases of the older layout lack it.
+    sa.Column("iceberg_type", sa.String(5)),
+)
+NAMESPACES = sa.Table(
+    "iceberg_namespace_properties",
+    _LAYOUT,
+    sa.Column("catalog_name", _NAME, primary_key=True),
+    sa.Column("namespace", _NAME, primary_key=True),
+    sa.Column("property_key", _NAME, primary_key=True),
+    sa.Column("property_value", _VALUE, nullable=False),
+)
 
 
 def make_layout(connection: sa.Connection) -> None:
     """Make the tables of the catalog that the database lacks."""
-    import sqlalchemy as sa
-
-    layout = sa.MetaData()
-    key: dict[str, Any] = {"primary_key": True, "nullable": False}
-    sa.Table(
-        TABLES,
-        layout,
-        sa.Column("catalog_name", sa.String(_NAME), **key),
-        sa.Column("table_namespace", sa.String(_NAME), **key),
-        sa.Column("table_name", sa.String(_NAME), **key),
-        sa.Column("metadata_location", sa.String(_VALUE)),
-        sa.Column("previous_metadata_location", sa.String(_VALUE)),
-        sa.Column("iceberg_type", sa.String(_KIND)),
-    )
-    sa.Table(
-        NAMESPACES,
-        layout,
-        sa.Column("catalog_name", sa.String(_NAME), **key),
-        sa.Column("namespace", sa.String(_NAME), **key),
-        sa.Column("property_key", sa.String(_NAME), **key),
-        sa.Column("property_value", sa.String(_VALUE), nullable=False),
-    )
-    layout.create_all(connection)
+    _LAYOUT.create_all(connection)
     connection.commit()
-
-
-def namespace_properties() -> sa.TableClause:
-    """Return the table of the properties of namespaces."""
-    import sqlalchemy as sa
-
-    names = ("catalog_name", "namespace", "property_key", "property_value")
-    return sa.table(NAMESPACES, *(sa.column(name) for name in names))

@@ -125,7 +125,6 @@ class Attempt(Protocol):
     @property
     def trace(self) -> Trace:
         """What later metadata shows of the attempt."""
-        ...
 
     def send(self) -> PutResult:
         """Send the change. Repeated calls send the same bytes.
@@ -135,23 +134,18 @@ class Attempt(Protocol):
         StorageError
             If surely nothing was changed.
         """
-        ...
 
     def confirm(self) -> Fate:
         """Return what became of a change that was accepted."""
-        ...
 
     def look(self) -> Fate:
         """Return what became of a change for which there was another answer, or none."""
-        ...
 
     def discard(self) -> None:
         """Delete what the attempt has written. It is called only where it is known that the attempt is lost."""
-        ...
 
     def finish(self) -> tuple[LoadedTable, list[str]]:
         """Return the table as it was committed, and what failed after the commit, a sentence each."""
-        ...
 
 
 class Committer(Protocol):
@@ -162,14 +156,12 @@ class Committer(Protocol):
 
         ``known`` is returned itself, without reading it again, if it still is the newest.
         """
-        ...
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
         """Return a table that is to be created with this metadata, so that files can be written for it.
 
         Nobody sees the table yet. A catalog may change its location and its properties.
         """
-        ...
 
     def check(self, metadata: TableMetadata) -> None:
         """Refuse metadata that could not be committed, before any file is written.
@@ -179,8 +171,6 @@ class Committer(Protocol):
         InvalidArgumentError
             If a property has no meaning here, or no valid value.
         """
-        ...
 
     def attempt(self, proposal: Proposal) -> Attempt:
         """Build what is sent for a proposal."""
-        ...

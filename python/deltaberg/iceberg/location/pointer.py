@@ -21,7 +21,6 @@ class TablePointer(Protocol):
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Return the newest metadata; ``known`` itself, without reading it again, if it still is the newest."""
-        ...
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits changes to the table.
@@ -36,7 +35,6 @@ class TablePointer(Protocol):
         UnsupportedFeatureError
             If the table cannot be written to by this pointer.
         """
-        ...
 
 
 @dataclass(frozen=True)
