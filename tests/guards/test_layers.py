@@ -106,6 +106,7 @@ _UPWARD = {
 _OWNERS = {
     "pyspark": {"spark"},
     "obstore": {"storage"},
+    "urllib3": {"iceberg"},
     "sqlalchemy": {"iceberg"},
     "sqlglot": {"expressions"},
     "yaml": {"iceberg"},

@@ -63,7 +63,7 @@ def test_what_pyproject_asks_for_is_locked(name: str) -> None:
     if LOCKS[name].lowest:
         lowest = dict(package.split("==") for package in lowest_versions())
         bounded = {package: versions for package, versions in locked.items() if package in lowest}
-        assert {"obstore", "pyarrow", "sqlglot"} <= set(bounded)
+        assert {"obstore", "pyarrow", "sqlglot", "urllib3"} <= set(bounded)
         for package, versions in bounded.items():
             assert [Version(version) for version in versions] == [Version(lowest[package])]
 

@@ -122,7 +122,7 @@ def test_an_old_cargo_builds_a_pure_wheel(tmp_path: Path) -> None:
 def test_what_a_wheel_requires(pure: Path) -> None:
     headers = HeaderParser().parsestr(_metadata(pure, "METADATA"))
     needed = {one.split(";")[0].strip() for one in headers.get_all("Requires-Dist", []) if "extra ==" not in one}
-    assert {one.split(">")[0] for one in needed} == {"pyarrow", "obstore", "tzdata"}
+    assert {one.split(">")[0] for one in needed} == {"pyarrow", "obstore", "tzdata", "urllib3"}
     assert headers["License-Expression"] == "Apache-2.0"
     assert headers["Requires-Python"] == ">=3.10"
     assert "deltaberg = deltaberg.cli:main" in _metadata(pure, "entry_points.txt")
