@@ -99,15 +99,6 @@ def test_pyiceberg_applies_updates_alike(version: int) -> None:
         changes.AddSnapshot(_new_snapshot(version, 11, 10, 2)),
         changes.SetSnapshotRef("main", SnapshotRef(11, "branch")),
         changes.SetSnapshotRef("v1", SnapshotRef(10, "tag", max_ref_age_ms=5)),
-        changes.SetStatistics(
-            {
-                "snapshot-id": 11,
-                "statistics-path": "s3://bucket/s",
-                "file-size-in-bytes": 1,
-                "file-footer-size-in-bytes": 1,
-                "blob-metadata": [],
-            }
-        ),
     ]
     base = parse(raw)
     ours = changed_json(raw, updates, now_ms=1_600_000_000_011)
@@ -127,7 +118,6 @@ def test_pyiceberg_applies_updates_alike(version: int) -> None:
     # A rollback, and the removal of what it leaves behind.
     more = [
         changes.SetSnapshotRef("main", SnapshotRef(10, "branch")),
-        changes.RemoveStatistics(11),
         changes.RemoveSnapshotRef("v1"),
         changes.SetLocation("s3://bucket/moved"),
     ]

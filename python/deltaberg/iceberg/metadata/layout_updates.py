@@ -40,11 +40,7 @@ __all__ = [
 class AddSchema(Update):
     """Add a schema. It gets the next id, or that of an equal one; `LAST_ADDED` stands for that id afterwards."""
 
-    action = "add-schema"
     schema: Schema
-
-    def _members(self) -> dict[str, Any]:
-        return {"schema": encode_schema(self.schema) | {"schema-id": self.schema.schema_id}}
 
     def apply(self, draft: Draft) -> None:
         """Add the schema."""
@@ -67,11 +63,7 @@ class AddSchema(Update):
 class SetCurrentSchema(Update):
     """Choose the schema that new rows are written with."""
 
-    action = "set-current-schema"
     schema_id: int = LAST_ADDED
-
-    def _members(self) -> dict[str, Any]:
-        return {"schema-id": self.schema_id}
 
     def apply(self, draft: Draft) -> None:
         """Choose the schema."""
@@ -82,11 +74,7 @@ class SetCurrentSchema(Update):
 class AddSpec(Update):
     """Add a partition spec. It gets the next id, or that of an equal one."""
 
-    action = "add-spec"
     spec: PartitionSpec
-
-    def _members(self) -> dict[str, Any]:
-        return {"spec": encode_spec(self.spec)}
 
     def apply(self, draft: Draft) -> None:
         """Add the spec."""
@@ -105,11 +93,7 @@ class AddSpec(Update):
 class SetDefaultSpec(Update):
     """Choose the partition spec of new files."""
 
-    action = "set-default-spec"
     spec_id: int = LAST_ADDED
-
-    def _members(self) -> dict[str, Any]:
-        return {"spec-id": self.spec_id}
 
     def apply(self, draft: Draft) -> None:
         """Choose the spec."""
@@ -120,11 +104,7 @@ class SetDefaultSpec(Update):
 class AddSortOrder(Update):
     """Add a sort order. It gets the next id, or that of an equal one; one without fields has the id 0."""
 
-    action = "add-sort-order"
     sort_order: SortOrder
-
-    def _members(self) -> dict[str, Any]:
-        return {"sort-order": encode_sort_order(self.sort_order)}
 
     def apply(self, draft: Draft) -> None:
         """Add the sort order."""
@@ -152,11 +132,7 @@ class AddSortOrder(Update):
 class SetDefaultSortOrder(Update):
     """Choose the sort order of new files."""
 
-    action = "set-default-sort-order"
     sort_order_id: int = LAST_ADDED
-
-    def _members(self) -> dict[str, Any]:
-        return {"sort-order-id": self.sort_order_id}
 
     def apply(self, draft: Draft) -> None:
         """Choose the sort order."""
@@ -167,11 +143,7 @@ class SetDefaultSortOrder(Update):
 class RemovePartitionSpecs(Update):
     """Remove partition specs that no manifest uses any more."""
 
-    action = "remove-partition-specs"
     spec_ids: tuple[int, ...]
-
-    def _members(self) -> dict[str, Any]:
-        return {"spec-ids": list(self.spec_ids)}
 
     def apply(self, draft: Draft) -> None:
         """Remove those of the specs that are there."""
@@ -184,11 +156,7 @@ class RemovePartitionSpecs(Update):
 class RemoveSchemas(Update):
     """Remove schemas that no snapshot uses any more."""
 
-    action = "remove-schemas"
     schema_ids: tuple[int, ...]
-
-    def _members(self) -> dict[str, Any]:
-        return {"schema-ids": list(self.schema_ids)}
 
     def apply(self, draft: Draft) -> None:
         """Remove those of the schemas that are there."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from deltaberg.errors import CommitConflictError, MetadataChangedError, TableExistsError
 from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING
+from deltaberg.iceberg.metadata.update import json_members, protocol_name
 
 __all__ = [
     "AssertCreate",
-    "AssertCurrentSchemaId",
-    "AssertDefaultSortOrderId",
-    "AssertDefaultSpecId",
-    "AssertLastAssignedFieldId",
-    "AssertLastAssignedPartitionId",
+    "AssertNumber",
     "AssertRefSnapshotId",
     "AssertTableUUID",
     "Requirement",
@@ -26,20 +23,33 @@ __all__ = [
     "requirements_of",
 ]
 
+#: The attributes of metadata that hold the numbers which can be required.
+_NUMBERS = {
+    "last-assigned-field-id": "last_column_id",
+    "last-assigned-partition-id": "last_partition_id",
+    "current-schema-id": "current_schema_id",
+    "default-spec-id": "default_spec_id",
+    "default-sort-order-id": "default_sort_order_id",
+}
+#: The numbers that must still be the same, by the changes that assign the next one or choose among them.
+_GUARDED: dict[type[changes.Update], str] = {
+    changes.AddSchema: "last-assigned-field-id",
+    changes.SetCurrentSchema: "current-schema-id",
+    changes.RemoveSchemas: "current-schema-id",
+    changes.AddSpec: "last-assigned-partition-id",
+    changes.SetDefaultSpec: "default-spec-id",
+    changes.RemovePartitionSpecs: "default-spec-id",
+    changes.SetDefaultSortOrder: "default-sort-order-id",
+}
 
+
+@dataclass(frozen=True)
 class Requirement(ABC):
     """Something that must hold of the table that a change is committed to."""
 
-    #: The name of the requirement in the protocol.
-    type: ClassVar[str]
-
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the requirement."""
-        return {"type": self.type, **self._members()}
-
-    @abstractmethod
-    def _members(self) -> dict[str, Any]:
-        """Return the members beside the name."""
+        return {"type": protocol_name(self), **json_members(self)}
 
     @abstractmethod
     def check(self, metadata: TableMetadata) -> None:
@@ -50,11 +60,6 @@ class Requirement(ABC):
 class AssertCreate(Requirement):
     """There is no table yet."""
 
-    type = "assert-create"
-
-    def _members(self) -> dict[str, Any]:
-        return {}
-
     def check(self, metadata: TableMetadata) -> None:
         """Refuse any table."""
         raise TableExistsError("there is a table already", table=metadata.location)
@@ -64,11 +69,7 @@ class AssertCreate(Requirement):
 class AssertTableUUID(Requirement):
     """The table is still the same one."""
 
-    type = "assert-table-uuid"
     uuid: str
-
-    def _members(self) -> dict[str, Any]:
-        return {"uuid": self.uuid}
 
     def check(self, metadata: TableMetadata) -> None:
         """Compare the id of the table."""
@@ -83,12 +84,8 @@ class AssertTableUUID(Requirement):
 class AssertRefSnapshotId(Requirement):
     """A branch or a tag still names a snapshot; with None, there is no such branch or tag yet."""
 
-    type = "assert-ref-snapshot-id"
     ref: str
     snapshot_id: int | None
-
-    def _members(self) -> dict[str, Any]:
-        return {"ref": self.ref, "snapshot-id": self.snapshot_id}
 
     def check(self, metadata: TableMetadata) -> None:
         """Compare the snapshot of the reference."""
@@ -100,75 +97,25 @@ class AssertRefSnapshotId(Requirement):
             )
 
 
-class _Number(Requirement):
-    """A number in the metadata is still the same."""
+@dataclass(frozen=True)
+class AssertNumber(Requirement):
+    """A number in the metadata is still the same, such as ``current-schema-id``: nobody chose or added another."""
 
-    member: ClassVar[str]
-    #: The attribute of the metadata.
-    attribute: ClassVar[str]
+    member: str
     number: int
 
-    def _members(self) -> dict[str, Any]:
-        return {self.member: self.number}
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the requirement, which is named by the number."""
+        return {"type": f"assert-{self.member}", self.member: self.number}
 
     def check(self, metadata: TableMetadata) -> None:
         """Compare the number."""
-        found: int | None = getattr(metadata, self.attribute)
+        found: int | None = getattr(metadata, _NUMBERS[self.member])
         if found is not None and found != self.number:
             raise MetadataChangedError(
                 f"{self.member} is {found}, not {self.number}: another commit changed the table",
                 table=metadata.location,
             )
-
-
-@dataclass(frozen=True)
-class AssertLastAssignedFieldId(_Number):
-    """No column was added."""
-
-    type = "assert-last-assigned-field-id"
-    member = "last-assigned-field-id"
-    attribute = "last_column_id"
-    number: int
-
-
-@dataclass(frozen=True)
-class AssertCurrentSchemaId(_Number):
-    """The current schema is still the same one."""
-
-    type = "assert-current-schema-id"
-    member = "current-schema-id"
-    attribute = "current_schema_id"
-    number: int
-
-
-@dataclass(frozen=True)
-class AssertLastAssignedPartitionId(_Number):
-    """No partition field was added."""
-
-    type = "assert-last-assigned-partition-id"
-    member = "last-assigned-partition-id"
-    attribute = "last_partition_id"
-    number: int
-
-
-@dataclass(frozen=True)
-class AssertDefaultSpecId(_Number):
-    """The default partition spec is still the same one."""
-
-    type = "assert-default-spec-id"
-    member = "default-spec-id"
-    attribute = "default_spec_id"
-    number: int
-
-
-@dataclass(frozen=True)
-class AssertDefaultSortOrderId(_Number):
-    """The default sort order is still the same one."""
-
-    type = "assert-default-sort-order-id"
-    member = "default-sort-order-id"
-    attribute = "default_sort_order_id"
-    number: int
 
 
 def check_requirements(metadata: TableMetadata | None, requirements: Iterable[Requirement]) -> None:
@@ -202,20 +149,13 @@ def requirements_of(metadata: TableMetadata, updates: Iterable[changes.Update]) 
 
 
 def _requirements_of(metadata: TableMetadata, update: changes.Update) -> Iterator[Requirement]:
-    if isinstance(update, changes.AddSchema) and metadata.last_column_id is not None:
-        yield AssertLastAssignedFieldId(metadata.last_column_id)
-    elif isinstance(update, (changes.SetCurrentSchema, changes.RemoveSchemas)):
-        yield AssertCurrentSchemaId(metadata.current_schema_id)
-    elif isinstance(update, changes.AddSpec) and metadata.last_partition_id is not None:
-        yield AssertLastAssignedPartitionId(metadata.last_partition_id)
-    elif isinstance(update, (changes.SetDefaultSpec, changes.RemovePartitionSpecs)):
-        yield AssertDefaultSpecId(metadata.default_spec_id)
-    elif isinstance(update, changes.SetDefaultSortOrder):
-        yield AssertDefaultSortOrderId(metadata.default_sort_order_id)
-    elif isinstance(update, changes.SetProperties) and NAME_MAPPING in update.updates:
-        # It says by which names the columns are found, as they are.
-        yield AssertCurrentSchemaId(metadata.current_schema_id)
-    elif isinstance(update, (changes.SetSnapshotRef, changes.RemoveSnapshotRef)):
+    is_mapping = isinstance(update, changes.SetProperties) and NAME_MAPPING in update.updates
+    # A name mapping says by which names the columns are found, as they are.
+    member = "current-schema-id" if is_mapping else _GUARDED.get(type(update))
+    number: int | None = None if member is None else getattr(metadata, _NUMBERS[member])
+    if member is not None and number is not None:
+        yield AssertNumber(member, number)
+    if isinstance(update, (changes.SetSnapshotRef, changes.RemoveSnapshotRef)):
         ref = metadata.all_refs.get(update.ref_name)
         yield AssertRefSnapshotId(update.ref_name, None if ref is None else ref.snapshot_id)
     if isinstance(update, (changes.RemoveSchemas, changes.RemovePartitionSpecs, changes.RemoveSnapshots)):

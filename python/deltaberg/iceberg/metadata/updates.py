@@ -26,41 +26,31 @@ from deltaberg.iceberg.metadata.layout_updates import (
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_updates import (
     AddSnapshot,
-    RemovePartitionStatistics,
     RemoveSnapshotRef,
     RemoveSnapshots,
-    RemoveStatistics,
-    SetPartitionStatistics,
     SetSnapshotRef,
-    SetStatistics,
 )
 from deltaberg.iceberg.metadata.update import Update
 from deltaberg.iceberg.metadata.versions import NEWEST_VERSION, ROW_LINEAGE
 
 __all__ = [
     "LAST_ADDED",
-    "AddEncryptionKey",
     "AddSchema",
     "AddSnapshot",
     "AddSortOrder",
     "AddSpec",
     "AssignUUID",
-    "RemoveEncryptionKey",
     "RemovePartitionSpecs",
-    "RemovePartitionStatistics",
     "RemoveProperties",
     "RemoveSchemas",
     "RemoveSnapshotRef",
     "RemoveSnapshots",
-    "RemoveStatistics",
     "SetCurrentSchema",
     "SetDefaultSortOrder",
     "SetDefaultSpec",
     "SetLocation",
-    "SetPartitionStatistics",
     "SetProperties",
     "SetSnapshotRef",
-    "SetStatistics",
     "Update",
     "UpgradeFormatVersion",
     "apply_updates",
@@ -71,11 +61,7 @@ __all__ = [
 class AssignUUID(Update):
     """Assign the id of a new table, or confirm the id that the table has."""
 
-    action = "assign-uuid"
     uuid: str
-
-    def _members(self) -> dict[str, Any]:
-        return {"uuid": self.uuid}
 
     def apply(self, draft: Draft) -> None:
         """Set the id of the table."""
@@ -89,11 +75,7 @@ class AssignUUID(Update):
 class UpgradeFormatVersion(Update):
     """Raise the format version."""
 
-    action = "upgrade-format-version"
     format_version: int
-
-    def _members(self) -> dict[str, Any]:
-        return {"format-version": self.format_version}
 
     def apply(self, draft: Draft) -> None:
         """Set the format version, and add the members that it requires."""
@@ -130,11 +112,7 @@ class UpgradeFormatVersion(Update):
 class SetLocation(Update):
     """Change the location below which new files are written."""
 
-    action = "set-location"
     location: str
-
-    def _members(self) -> dict[str, Any]:
-        return {"location": self.location}
 
     def apply(self, draft: Draft) -> None:
         """Set the location."""
@@ -145,7 +123,6 @@ class SetLocation(Update):
 class SetProperties(Update):
     """Set properties of the table."""
 
-    action = "set-properties"
     updates: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -153,9 +130,6 @@ class SetProperties(Update):
         wrong = [name for name, value in given.items() if not isinstance(value, str)]
         if wrong:
             raise InvalidArgumentError(f"the value of the property {wrong[0]!r} is not text")
-
-    def _members(self) -> dict[str, Any]:
-        return {"updates": dict(self.updates)}
 
     def apply(self, draft: Draft) -> None:
         """Set the properties."""
@@ -166,48 +140,12 @@ class SetProperties(Update):
 class RemoveProperties(Update):
     """Remove properties of the table."""
 
-    action = "remove-properties"
     removals: tuple[str, ...]
-
-    def _members(self) -> dict[str, Any]:
-        return {"removals": list(self.removals)}
 
     def apply(self, draft: Draft) -> None:
         """Remove those of the properties that are there."""
         found = draft.raw.get("properties") or {}
         draft.raw["properties"] = {name: value for name, value in found.items() if name not in self.removals}
-
-
-@dataclass(frozen=True)
-class AddEncryptionKey(Update):
-    """Add an encryption key, given as its JSON object."""
-
-    action = "add-encryption-key"
-    encryption_key: Mapping[str, Any]
-
-    def _members(self) -> dict[str, Any]:
-        return {"encryption-key": dict(self.encryption_key)}
-
-    def apply(self, draft: Draft) -> None:
-        """Add the key, in place of one with its id."""
-        number = self.encryption_key.get("key-id")
-        draft.keep("encryption-keys", lambda part: part.get("key-id") != number)
-        draft.append("encryption-keys", self.encryption_key)
-
-
-@dataclass(frozen=True)
-class RemoveEncryptionKey(Update):
-    """Remove an encryption key."""
-
-    action = "remove-encryption-key"
-    key_id: str
-
-    def _members(self) -> dict[str, Any]:
-        return {"key-id": self.key_id}
-
-    def apply(self, draft: Draft) -> None:
-        """Remove the key, if it is there."""
-        draft.keep("encryption-keys", lambda part: part.get("key-id") != self.key_id)
 
 
 def apply_updates(metadata: TableMetadata, updates: Sequence[Update], *, now_ms: int) -> TableMetadata:
