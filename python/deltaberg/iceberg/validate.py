@@ -17,8 +17,8 @@ from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes
+from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import DataType, nested_fields
 
 __all__ = ["validate_table"]
 
@@ -45,7 +45,7 @@ def validate_table(source: IcebergSource) -> None:
 
 
 def _metadata_violations(metadata: TableMetadata) -> Iterator[str]:
-    highest = max((number for found in metadata.schemas.values() for number in _ids(found.struct)), default=0)
+    highest = max(highest_field_id(found.struct) for found in metadata.schemas.values())
     last = metadata.raw.get("last-column-id")
     if isinstance(last, int) and last < highest:
         yield f"last-column-id is {last}, but a column has the id {highest}"
@@ -62,13 +62,6 @@ def _metadata_violations(metadata: TableMetadata) -> Iterator[str]:
         yield "the times in snapshot-log are not in ascending order"
     if metadata.snapshot_log and metadata.snapshot_log[-1].snapshot_id != metadata.current_snapshot_id:
         yield "the last entry of snapshot-log is not the current snapshot"
-
-
-def _ids(within: DataType) -> Iterator[int]:
-    for child in nested_fields(within):
-        if child.id is not None:
-            yield child.id
-        yield from _ids(child.type)
 
 
 def _manifest_violations(source: IcebergSource) -> Iterator[str]:

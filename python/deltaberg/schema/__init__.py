@@ -13,6 +13,7 @@ from deltaberg.schema.arrow import (
     copied,
     count_up,
     is_variant_field,
+    with_columns,
 )
 from deltaberg.schema.columns import (
     ColumnName,
@@ -50,6 +51,7 @@ from deltaberg.schema.types import (
     Primitive,
     Struct,
     TextLength,
+    field_paths,
     inner_types,
     nested_fields,
 )
@@ -82,6 +84,7 @@ __all__ = [
     "dotted_path",
     "field_finder",
     "field_id",
+    "field_paths",
     "fields_given",
     "find_column",
     "find_path",
@@ -102,5 +105,6 @@ __all__ = [
     "select_columns",
     "split_name",
     "typical_width",
+    "with_columns",
     "with_mapped_ids",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -131,6 +131,25 @@ def copied(rows: _Rows) -> _Rows:
     """
     own: _Rows = rows.take(count_up(0, len(rows)))
     return own
+
+
+def with_columns(table: pa.Table, **columns: Any) -> pa.Table:
+    """Return a table with some columns replaced: by arrays, or by one value for all rows, None for null.
+
+    Examples
+    --------
+    >>> with_columns(pa.table({"a": [1, 2], "b": [3, 4]}), a=None, b=pa.array([5, 6])).to_pylist()
+    [{'a': None, 'b': 5}, {'a': None, 'b': 6}]
+    """
+    for name, found in columns.items():
+        at = table.schema.get_field_index(name)
+        if isinstance(found, (pa.Array, pa.ChunkedArray)):
+            values = found
+        else:
+            kind = table.schema.field(at).type
+            values = pa.nulls(len(table), kind) if found is None else pa.repeat(pa.scalar(found, kind), len(table))
+        table = table.set_column(at, name, values)
+    return table
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -160,6 +160,21 @@ def nested_fields(within: DataType) -> tuple[Field, ...]:
     return ()
 
 
+def field_paths(within: DataType, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
+    """Yield the fields that lead to each field, element, key and value in a type, at any depth, outer ones first.
+
+    Examples
+    --------
+    >>> inner = Struct((Field("x", Primitive("long")),))
+    >>> [".".join(field.name for field in path) for path in field_paths(Struct((Field("a", inner),)))]
+    ['a', 'a.x']
+    """
+    for child in nested_fields(within):
+        path = (*above, child)
+        yield path
+        yield from field_paths(child.type, path)
+
+
 def inner_types(within: DataType) -> Iterator[DataType]:
     """Return a type, and the types of all fields, elements, keys and values in it, at any depth.
 

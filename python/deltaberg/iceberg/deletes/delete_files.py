@@ -18,7 +18,7 @@ from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import Metrics, entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.pruning import may_match, stats_key
-from deltaberg.schema import Field, as_array
+from deltaberg.schema import Field, as_array, with_columns
 
 __all__ = ["DeleteFiles"]
 
@@ -74,8 +74,7 @@ class DeleteFiles:
             }
         )
         idle = self._idle(table, condition)
-        place = table.schema.get_field_index("is_global")
-        table = table.set_column(place, "is_global", pc.and_not(as_array(table.column("is_global")), idle))
+        table = with_columns(table, is_global=pc.and_not(as_array(table.column("is_global")), idle))
         groups = pc.if_else(idle, pa.scalar(_NO_GROUP, pa.int64()), both.slice(len(files)))
         table = table.append_column("only_path", self.only_paths)
         applied = apply_deletes(mine, table.append_column("group", groups))

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from deltaberg.iceberg.deletes.write_puffin import WrittenVector
 from deltaberg.iceberg.manifests.entries import added_entries, entry_columns
-from deltaberg.iceberg.manifests.fields import ADDED, EQUALITY_DELETES, METRICS, POSITION_DELETES
+from deltaberg.iceberg.manifests.fields import ADDED, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema import Struct, as_array, with_columns
 
 __all__ = ["equality_delete_entries", "position_delete_entries", "vector_entries"]
 
@@ -76,16 +76,12 @@ def position_delete_entries(files: pa.Table, columns: Struct, location: str, val
     modes = {child.id: _WHOLE for child in columns if child.id is not None}
     # The values in `files` say how the rows were divided, which is not the partitioning of the table.
     entries = added_entries(files, location, columns, _NO_PARTITION, modes)
-    entries = _with(_with(entries, "content", _contents(entries, POSITION_DELETES)), "partition", values)
     lower, upper = (pc.struct_field(as_array(files.column(side)), 0) for side in ("lower", "upper"))
     only = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
-    entries = _with(entries, "referenced_data_file", only)
-    for name in _COUNTS:
-        entries = _with(entries, name, pa.nulls(len(entries), METRICS[name][0].type))
-    for name in _BOUNDS:
-        bounds = as_array(entries.column(name))
-        entries = _with(entries, name, pc.if_else(only.is_valid(), bounds, pa.scalar(None, bounds.type)))
-    return entries
+    found = {name: as_array(entries.column(name)) for name in _BOUNDS}
+    bounds = {name: pc.if_else(only.is_valid(), one, pa.scalar(None, one.type)) for name, one in found.items()}
+    own = {"content": POSITION_DELETES, "partition": values, "referenced_data_file": only}
+    return with_columns(entries, **own, **dict.fromkeys(_COUNTS), **bounds)
 
 
 def equality_delete_entries(
@@ -115,12 +111,4 @@ def equality_delete_entries(
     """
     entries = added_entries(files, location, columns, partition, modes)
     ids = pa.array([sorted(equality_ids)] * len(entries), pa.list_(pa.int32()))
-    return _with(_with(entries, "content", _contents(entries, EQUALITY_DELETES)), "equality_ids", ids)
-
-
-def _contents(entries: pa.Table, content: int) -> pa.Int32Array:
-    return pa.repeat(pa.scalar(content, pa.int32()), len(entries))
-
-
-def _with(entries: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    return entries.set_column(entries.schema.get_field_index(name), name, values)
+    return with_columns(entries, content=EQUALITY_DELETES, equality_ids=ids)

@@ -14,7 +14,7 @@ from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
 from deltaberg.iceberg.partition.structs import AS_TEXT, field_by_id, partition_struct
 from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, as_array, nested_fields
+from deltaberg.schema import DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, as_array, field_paths
 
 __all__ = ["TIME", "readable_metrics", "readable_summaries"]
 
@@ -53,7 +53,7 @@ def readable_metrics(files: pa.Table, schema: Struct) -> pa.StructArray:
     schema
         The columns of the struct.
     """
-    leaves = list(_leaves(schema, ""))
+    leaves = list(_leaves(schema))
     ids = [child.id or 0 for _, child in leaves]
     bounded = [(child.id or 0, iceberg_type_name(child.type)) for _, child in leaves if _has_bounds(child)]
     counts = {name: kernels.parse_counts(as_array(files.column(column)), ids) for name, column in _COUNTS.items()}
@@ -70,15 +70,12 @@ def readable_metrics(files: pa.Table, schema: Struct) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, names=[name for name, _ in leaves])
 
 
-def _leaves(within: DataType, path: str) -> Iterator[tuple[str, Field]]:
+def _leaves(within: DataType) -> Iterator[tuple[str, Field]]:
     """Yield the columns that are not nested, with their dotted names."""
-    for child in nested_fields(within):
-        name = f"{path}{child.name}"
-        if isinstance(child.type, (Primitive, Decimal, Fixed)):
-            if child.type != Primitive("variant"):
-                yield name, child
-        else:
-            yield from _leaves(child.type, f"{name}.")
+    for path in field_paths(within):
+        kind = path[-1].type
+        if isinstance(kind, (Primitive, Decimal, Fixed)) and kind != Primitive("variant"):
+            yield ".".join(part.name for part in path), path[-1]
 
 
 def _has_bounds(child: Field) -> bool:

@@ -16,7 +16,7 @@ from deltaberg.iceberg.manifests.manifests import no_entries
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode, cut_lower, cut_upper
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.value_bytes import encode_values, has_value_bytes
-from deltaberg.schema import DataType, Field, List, Map, Struct, as_array
+from deltaberg.schema import Field, List, Map, Struct, as_array, field_paths
 
 __all__ = ["added_entries", "entry_columns", "leaves_with_metrics"]
 
@@ -129,7 +129,8 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
 def _add_footer_metrics(
     found: dict[str, list[_Column]], files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]
 ) -> None:
-    leaves = _leaf_fields(schema)
+    # The leaves, in the order in which they are numbered.
+    leaves = [child for *_, child in field_paths(schema) if not isinstance(child.type, (Struct, List, Map))]
     names = {"column_sizes": "column_size", "value_counts": "inner_count", "null_value_counts": "inner_null_count"}
     facts = {name: written_leaves(files, column) for name, column in names.items()}
     corners = {f"{side}_bounds": written_leaves(files, f"{side}_point") for side in ("lower", "upper")}
@@ -146,23 +147,6 @@ def _add_footer_metrics(
                 found[name].append((child.id, values))
     for columns in found.values():
         columns.sort(key=lambda pair: pair[0])
-
-
-def _leaf_fields(schema: Struct) -> list[Field]:
-    """Return the leaves of a schema in the order in which they are numbered."""
-
-    def walk(child: Field) -> list[Field]:
-        kind: DataType = child.type
-        inside: Sequence[Field] | None = None
-        if isinstance(kind, Struct):
-            inside = kind.fields
-        elif isinstance(kind, List):
-            inside = (kind.element,)
-        elif isinstance(kind, Map):
-            inside = (kind.key, kind.value)
-        return [child] if inside is None else [leaf for part in inside for leaf in walk(part)]
-
-    return [leaf for child in schema for leaf in walk(child)]
 
 
 def _mode(child: Field, modes: Mapping[int, MetricsMode]) -> MetricsMode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.iceberg.metadata.column_properties import COLUMN_METRICS
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import DataType, List, Map, Struct, field_paths, nested_fields
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["MetricsMode", "cut_lower", "cut_upper", "metrics_modes"]
@@ -70,7 +70,9 @@ def metrics_modes(
     >>> modes[1].bounds, modes[2].length
     (False, 16)
     """
-    named = dict(_names(schema, ""))
+    # Columns that have fields have no metrics of their own.
+    leaves = (path for path in field_paths(schema) if not _is_nested(path[-1].type))
+    named = {path[-1].id: ".".join(part.name for part in path) for path in leaves if path[-1].id is not None}
     default = _mode(properties.get(_DEFAULT))
     if default is None:
         most = whole_number(properties.get(_MOST_INFERRED, ""), 0)
@@ -94,28 +96,15 @@ def _mode(text: str | None) -> MetricsMode | None:
     return known
 
 
-def _children(kind: DataType) -> list[tuple[str, Field]]:
-    if isinstance(kind, Struct):
-        return [(child.name, child) for child in kind]
-    if isinstance(kind, List):
-        return [("element", kind.element)]
-    return [("key", kind.key), ("value", kind.value)] if isinstance(kind, Map) else []
-
-
-def _names(kind: DataType, above: str) -> Iterator[tuple[int, str]]:
-    """Yield the ids and the full names of the columns that have no fields."""
-    for name, child in _children(kind):
-        if _children(child.type) or isinstance(child.type, Struct):
-            yield from _names(child.type, f"{above}{name}.")
-        elif child.id is not None:
-            yield child.id, f"{above}{name}"
+def _is_nested(kind: DataType) -> bool:
+    return isinstance(kind, (Struct, List, Map))
 
 
 def _by_level(kind: DataType) -> Iterator[int]:
     """Yield the ids of columns, those of a struct before those of structs, lists and maps in it."""
-    children = [child for _, child in _children(kind)]
+    children = nested_fields(kind)
     for child in children:
-        if not isinstance(child.type, (Struct, List, Map)) and child.id is not None:
+        if not _is_nested(child.type) and child.id is not None:
             yield child.id
     for child in children:
         yield from _by_level(child.type)

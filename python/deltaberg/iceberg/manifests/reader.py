@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.projections import project
-from deltaberg.iceberg.partition.structs import partition_struct
+from deltaberg.iceberg.partition.structs import partition_keys, partition_struct
 from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Struct, as_array
 from deltaberg.storage import PathResolver, StoreSpec
@@ -46,6 +47,19 @@ class Entries:
     partition: Struct
     table: pa.Table
     proven: pa.BooleanArray
+
+    def filter(self, mask: pa.BooleanArray) -> Entries:
+        """Return the entries where a mask is true."""
+        return replace(self, table=self.table.filter(mask), proven=self.proven.filter(mask))
+
+    def with_values(self, **values: int | None) -> Entries:
+        """Return the entries with certain values in some columns."""
+        return self.filter(as_array(reduce(pc.and_, (pc.equal(self.table[name], values[name]) for name in values))))
+
+    @property
+    def keys(self) -> list[Hashable]:
+        """What is equal for equal partition values."""
+        return partition_keys(as_array(self.table.column("partition")), self.partition)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from deltaberg.iceberg.manifests.fields import (
     numbered,
 )
 from deltaberg.iceberg.manifests.summaries import partition_summaries
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.specs import PartitionSpec, encode_spec
 from deltaberg.iceberg.partition.structs import AS_TEXT
 from deltaberg.kernels.results import empty_structs
@@ -71,6 +73,13 @@ class ManifestHeader:
     schema_id: int
     spec: PartitionSpec
     partition: Struct
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, spec: PartitionSpec, partition: Struct, content: int) -> ManifestHeader:
+        """Return the header of a new manifest of a table."""
+        schema = metadata.current_schema
+        text = write_json(encode_schema(schema))
+        return cls(metadata.format_version, content, text, schema.schema_id, spec, partition)
 
     def pairs(self) -> dict[str, str]:
         """Return the metadata of the file."""

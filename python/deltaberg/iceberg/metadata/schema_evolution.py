@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, field_paths
 
 __all__ = ["forbidden_changes", "is_promotion", "is_same_type"]
 
@@ -39,7 +39,8 @@ def forbidden_changes(schemas: Sequence[Schema], format_version: int) -> Iterato
     """Yield each forbidden change between schemas as a sentence; the oldest schema comes first."""
     known: dict[int, tuple[Field, int | None]] = {}
     for schema in schemas:
-        for child, parent in _with_parents(schema.struct, None):
+        for *above, child in field_paths(schema.struct):
+            parent = above[-1].id if above else None
             if child.id is None:
                 continue
             before = known.get(child.id)
@@ -56,12 +57,6 @@ def forbidden_changes(schemas: Sequence[Schema], format_version: int) -> Iterato
                 yield f"the key of the map {name} has other fields in the schema {schema.schema_id}"
 
 
-def _with_parents(within: DataType, parent: int | None) -> Iterator[tuple[Field, int | None]]:
-    for child in nested_fields(within):
-        yield child, parent
-        yield from _with_parents(child.type, child.id)
-
-
 def _is_kept(old: DataType, new: DataType) -> bool:
     """Return whether a type is unchanged. The contents of nested types have ids, and are compared on their own."""
     nested = (Struct, List, Map)
@@ -72,7 +67,7 @@ def _key_ids(found: DataType) -> set[int | None]:
     """Return the ids of all fields in the key of a map; none for other types."""
     if not isinstance(found, Map):
         return set()
-    return {found.key.id, *(inner.id for inner, _ in _with_parents(found.key.type, None))}
+    return {found.key.id, *(inner.id for *_, inner in field_paths(found.key.type))}
 
 
 def is_same_type(known: DataType, found: DataType) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
 from deltaberg.iceberg.metadata.type_names import is_shape
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, field_paths, nested_fields
 
 __all__ = [
     "NEWEST_VERSION",
@@ -55,7 +55,7 @@ def check_format_version(version: int) -> None:
 
 def highest_field_id(within: DataType) -> int:
     """Return the highest field id inside a type; 0 if there is none."""
-    return max((child.id or 0 for _, child in _walk(within, "")), default=0)
+    return max((path[-1].id or 0 for path in field_paths(within)), default=0)
 
 
 def check_columns(schema: Schema, version: int) -> None:
@@ -78,7 +78,8 @@ def check_fields(columns: Struct, version: int) -> None:
     SchemaError
         If a field has no id, or one that is reserved; if a type or a default value needs a newer format version.
     """
-    for path, child in _walk(columns, ""):
+    for steps in field_paths(columns):
+        path, child = _dotted(steps), steps[-1]
         if child.id is None:
             raise SchemaError("a column has no field id", column=path)
         if child.id > _HIGHEST_USER_ID:
@@ -191,7 +192,7 @@ def _check_full_names(columns: Struct, before: Callable[[], Struct]) -> None:
 
     iceberg-java and pyiceberg cannot load a table with such names.
     """
-    if not any("." in child.name for child in _all_fields(columns)):
+    if not any("." in child.name for *_, child in field_paths(columns)):
         return
     new = _names_of_several(columns)
     if new:
@@ -208,18 +209,13 @@ def _names_of_several(columns: Struct) -> set[str]:
     return {name for name, times in Counter(name for _, name in full_names(columns)).items() if times > 1}
 
 
-def _all_fields(kind: DataType) -> Iterator[Field]:
-    for child in nested_fields(kind):
-        yield child
-        yield from _all_fields(child.type)
-
-
-def full_names(within: DataType, above: str = "") -> Iterator[tuple[int | None, str]]:
+def full_names(within: DataType) -> Iterator[tuple[int | None, str]]:
     """Yield the id and the dotted name of each field, element, key and value, at any depth."""
-    for child in nested_fields(within):
-        name = f"{above}{child.name}"
-        yield child.id, name
-        yield from full_names(child.type, f"{name}.")
+    return ((path[-1].id, _dotted(path)) for path in field_paths(within))
+
+
+def _dotted(path: Sequence[Field]) -> str:
+    return ".".join(part.name for part in path)
 
 
 def fields_named_as_columns(parts: Iterable[PartitionField], columns: Struct) -> list[tuple[PartitionField, Field]]:
@@ -291,22 +287,10 @@ def _check_source(schema: Schema, number: int, what: str) -> None:
     if any(isinstance(part.type, (List, Map)) for part in path) or isinstance(path[-1].type, Struct):
         raise SchemaError(
             f"the source of {what} is not of a primitive type, or is inside a list or a map",
-            column=".".join(part.name for part in path),
+            column=_dotted(path),
         )
 
 
-def _path(within: DataType, number: int) -> list[Field] | None:
+def _path(within: DataType, number: int) -> tuple[Field, ...] | None:
     """Return the fields that lead to an id."""
-    for child in nested_fields(within):
-        if child.id == number:
-            return [child]
-        below = _path(child.type, number)
-        if below is not None:
-            return [child, *below]
-    return None
-
-
-def _walk(within: DataType, prefix: str) -> Iterator[tuple[str, Field]]:
-    for child in nested_fields(within):
-        yield prefix + child.name, child
-        yield from _walk(child.type, f"{prefix}{child.name}.")
+    return next((path for path in field_paths(within) if path[-1].id == number), None)

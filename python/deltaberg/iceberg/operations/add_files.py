@@ -43,6 +43,7 @@ from deltaberg.schema import (
     field_id,
     has_field_ids,
     join_name,
+    with_columns,
 )
 from deltaberg.storage import Location, ObjectMeta, Storage, parse_location
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
@@ -343,6 +344,4 @@ def _is_nullable(path: Sequence[Field]) -> bool:
 def _entries(contents: _Contents, files: Sequence[WrittenFile]) -> AddedFiles:
     rows = written_rows(files, contents.schema, list(contents.partition), footers=True)
     entries = added_entries(rows, "", contents.schema, contents.partition, contents.modes)
-    place = entries.schema.get_field_index("file_path")
-    entries = entries.set_column(place, entries.schema.field(place), rows.column("path"))
-    return AddedFiles(contents.spec, contents.partition, entries)
+    return AddedFiles(contents.spec, contents.partition, with_columns(entries, file_path=rows.column("path")))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from deltaberg.iceberg.manifests.entries import entry_columns
-from deltaberg.iceberg.manifests.fields import ADDED, DATA, DELETED, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.fields import ADDED, DELETED, WHOLE_ENTRIES
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.operations.references import set_branch
-from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.summary import REPLACES_PARTITIONS
 from deltaberg.iceberg.transaction.target import PUBLISHED, SOURCE, WAP_ID
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import as_array
+from deltaberg.schema import with_columns
 from deltaberg.table import CommitResult
 
 __all__ = ["about_pick", "cherry_pick", "pick_snapshot", "staged_snapshot"]
@@ -155,24 +153,20 @@ def _replace(transaction: Transaction, picked: Snapshot, changed: list[AddedFile
             table=metadata.location,
         )
     partitions = {
-        (files.spec.spec_id, key)
-        for files in (_status(files, ADDED) for files in changed)
-        for key in partition_keys(as_array(files.entries.column("partition")), files.partition)
+        (files.spec.spec_id, key) for files in (_status(files, ADDED) for files in changed) for key in files.keys
     }
     check_conflicts(Claims(partitions=partitions), parent, transaction.source)
     transaction.claims.partitions.update(partitions)
     paths = [path for files in changed for path in _status(files, DELETED).entries.column("file_path").to_pylist()]
     if paths:
-        manifests = transaction.source.manifests
-        transaction.remove_files(paths, manifests.filter(pc.equal(manifests.column("content"), DATA)))
+        transaction.remove_files(paths, transaction.source.data_manifests)
 
 
 def _changed(transaction: Transaction, picked: Snapshot) -> Iterator[AddedFiles]:
     """Yield the entries of the data files that a snapshot added and removed."""
     source = transaction.source_of(picked)
-    rows = [row for row in source.manifests.to_pylist() if row["content"] == DATA]
-    own = [row for row in rows if row["added_snapshot_id"] == picked.snapshot_id]
-    for found in source.reader.read(own, WHOLE_ENTRIES) if own else []:
+    own = [row for row in source.data_manifests.to_pylist() if row["added_snapshot_id"] == picked.snapshot_id]
+    for found in source.reader.read(own, WHOLE_ENTRIES):
         is_own = pc.equal(found.table.column("snapshot_id"), picked.snapshot_id)
         yield AddedFiles(found.spec, found.partition, found.table.filter(is_own))
 
@@ -181,7 +175,4 @@ def _status(files: AddedFiles, status: int) -> AddedFiles:
     """Return the entries with a status, as a new snapshot adds them."""
     entries = files.entries.filter(pc.equal(files.entries.column("status"), status))
     entries = entries.select(entry_columns(files.partition).names)
-    for name in _INHERITED:
-        place = entries.schema.get_field_index(name)
-        entries = entries.set_column(place, name, pa.nulls(len(entries), entries.schema.field(place).type))
-    return AddedFiles(files.spec, files.partition, entries)
+    return AddedFiles(files.spec, files.partition, with_columns(entries, **dict.fromkeys(_INHERITED)))

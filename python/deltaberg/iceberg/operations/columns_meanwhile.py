@@ -8,6 +8,7 @@ from deltaberg.errors import InvalidArgumentError, MetadataChangedError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.versions import full_names
+from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, MappedField, NameMapping, Struct, nested_fields
 
@@ -36,11 +37,8 @@ def require_columns(transaction: Transaction, written: Struct) -> None:
             lacking = next(_unfilled(columns, written), None)
             reason = lacking and f"made {lacking} a required column"
         if reason is not None:
-            raise MetadataChangedError(
-                f"another commit {reason}, which the written rows do not fit",
-                hint="refresh the table, and repeat the operation",
-                table=newest.location,
-            )
+            what = f"another commit {reason}, which the written rows do not fit"
+            raise conflict(MetadataChangedError, what, newest.location)
 
     transaction.require(check)
 

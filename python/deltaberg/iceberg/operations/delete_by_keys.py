@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.deletes.new_entries import equality_delete_entries
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import leaves_with_metrics
-from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.layout_updates import AddSpec
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -138,8 +136,7 @@ def _specs(transaction: Transaction, ids: Sequence[int]) -> list[PartitionSpec]:
     is given if it has none.
     """
     metadata = transaction.metadata
-    data = transaction.source.manifests
-    data = data.filter(pc.equal(data.column("content"), DATA))
+    data = transaction.source.data_manifests
     used = {metadata.default_spec_id, *data.column("partition_spec_id").to_pylist()}
     specs = [metadata.specs[number] for number in sorted(used) if number in metadata.specs]
     everywhere = [spec for spec in metadata.specs.values() if not spec.fields]

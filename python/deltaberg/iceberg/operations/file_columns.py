@@ -21,7 +21,7 @@ from deltaberg.schema import (
     Primitive,
     Struct,
     field_id,
-    inner_types,
+    field_paths,
     join_name,
     nested_fields,
 )
@@ -108,9 +108,8 @@ def named_by_ids(metadata: TableMetadata, held: Struct, file_schema: pa.Schema) 
     """
     names: dict[int | None, set[str]] = {}
     for known in metadata.schemas.values():
-        for kind in inner_types(known.struct):
-            for child in nested_fields(kind):
-                names.setdefault(child.id, set()).add(child.name)
+        for *_, child in field_paths(known.struct):
+            names.setdefault(child.id, set()).add(child.name)
     return _Ids(names).fields(metadata.current_schema.struct, held, list(file_schema), ())
 
 

@@ -25,13 +25,12 @@ from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
 from deltaberg.iceberg.operations.file_options import delete_file_options
 from deltaberg.iceberg.partition.assign import PartitionPaths
-from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema import Struct, as_array, with_columns
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.workers import map_in_order
@@ -53,18 +52,12 @@ class HiddenRows:
 
     Parameters
     ----------
-    rows
-        The rows that are deleted now.
-    files
-        The data files that they are in.
     vectors_added, vectors_removed
         The deletion vectors that were written, and the earlier ones that they replace.
     delete_files_added, delete_files_removed
         Likewise, delete files of other kinds.
     """
 
-    rows: int = 0
-    files: int = 0
     vectors_added: int = 0
     vectors_removed: int = 0
     delete_files_added: int = 0
@@ -130,7 +123,7 @@ class _Targets:
         wanted = pa.array(rows.numbers, pa.int64())
         held = manifests_of(source.manifests, wanted)
         found = source.reader.read(held.to_pylist(), ManifestPart(rest=FURTHER_FIELDS))
-        self.entries = [_chosen(part, wanted) for part in found]
+        self.entries = [part.filter(pc.is_in(entry_numbers(part.table), value_set=wanted)) for part in found]
         for part in self.entries:
             _check_transforms(part, source.table)
         files = source.file_table(self.entries)
@@ -154,11 +147,6 @@ class _Targets:
             if len(part.table):
                 yield part, range(start, start + len(part.table))
             start += len(part.table)
-
-
-def _chosen(found: Entries, numbers: pa.Int64Array) -> Entries:
-    mask = pc.is_in(entry_numbers(found.table), value_set=numbers)
-    return Entries(found.spec, found.partition, found.table.filter(mask), found.proven.filter(mask))
 
 
 def _check_transforms(part: Entries, table: str) -> None:
@@ -197,9 +185,7 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
         _write_vectors(transaction, part, [(targets.numbers[at], targets.paths[at]) for at in places], whole)
     _remove(transaction, targets, removed)
     vectors = sum(offset is not None for _, offset in removed)
-    count = sum(whole.count(number) for number in targets.numbers)
-    before = sum(len(_union(bitmaps, path)) for bitmaps, path in zip(targets.earlier, targets.paths, strict=True))
-    return HiddenRows(count - before, len(targets.paths), len(targets.paths), vectors, 0, len(removed) - vectors)
+    return HiddenRows(len(targets.paths), vectors, 0, len(removed) - vectors)
 
 
 def _remove(transaction: Transaction, targets: _Targets, keys: Sequence[DeleteKey]) -> None:
@@ -221,13 +207,6 @@ def _add(target: RowPositions, number: int, positions: pa.UInt64Array) -> None:
 
 def _expanded(bitmaps: Sequence[bytes], path: str) -> Iterator[pa.UInt64Array]:
     return (positions_of(bitmap, file=path) for bitmap in bitmaps)
-
-
-def _union(bitmaps: Sequence[bytes], path: str) -> pa.UInt64Array:
-    found = RowPositions()
-    for positions in _expanded(bitmaps, path):
-        _add(found, 0, positions)
-    return found.positions(0)
 
 
 def _write_vectors(
@@ -307,8 +286,7 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
     """Return the bitmaps of the rows of each file that certain position delete files delete, by their numbers."""
     if "delete_files" not in files.column_names:
         return [[] for _ in range(len(files))]
-    place = files.schema.get_field_index("delete_files")
-    chosen = files.set_column(place, "delete_files", pa.array(lists, pa.list_(pa.int32())))
+    chosen = with_columns(files, delete_files=pa.array(lists, pa.list_(pa.int32())))
     plan = Plan(source, TRUE, chosen, pa.repeat(False, len(files)))
     batch = split_files(plan, _WHOLE_FILE, Struct(()))
     # Each vector is a request of its own.
@@ -372,7 +350,7 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
     numbers = sorted({number for numbers in own for number in numbers})
     removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
     _remove(transaction, targets, [(path, None) for path in removed])
-    return HiddenRows(rows.total, len(targets.paths), delete_files_added=count, delete_files_removed=len(removed))
+    return HiddenRows(delete_files_added=count, delete_files_removed=len(removed))
 
 
 def _own_lists(targets: _Targets) -> list[list[int]]:
@@ -407,7 +385,7 @@ def _grouped(
     part: Entries, places: range, targets: _Targets, rows: RowPositions, *, by_file: bool
 ) -> tuple[list[DeletedRows], list[int]]:
     """Return the rows of the files of a spec, in groups, and the place of the first file of each group in the spec."""
-    keys: list[Hashable] = partition_keys(_partition_values(part), part.partition)
+    keys = part.keys
     groups: dict[Hashable, int] = {}
     firsts: list[int] = []
     deleted = []

@@ -23,7 +23,6 @@ from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import as_array
 from deltaberg.table import ScanOptions
 from deltaberg.table.rewrite.conditions import row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
@@ -120,13 +119,13 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int
     Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
     their other rows are written to new files. Nobody knows how many rows there were in files with delete files.
     """
-    new = set(partition_keys(as_array(files.entries.column("partition")), files.partition))
+    new = set(files.keys)
     transaction.claims.partitions.update((files.spec.spec_id, key) for key in new)
     dropped = _drop_pending(transaction, files.spec.spec_id, new)
     source = transaction.source
-    data = source.manifests.filter(pc.equal(source.manifests.column("content"), DATA))
+    data = source.data_manifests
     chosen = _Replaced(files.spec, new, transaction.pending.removed)
-    for found in source.reader.read(data.to_pylist(), ManifestPart()) if len(data) else []:
+    for found in source.reader.read(data.to_pylist(), ManifestPart()):
         chosen.look(found)
     copied = _move_others(transaction, files, new, chosen.divided) if chosen.divided else 0
     paths = [*chosen.whole, *chosen.divided]
@@ -167,11 +166,10 @@ class _Replaced:
         terms = [(at, term) for at, term in terms if term[1] != "void"]
         shared = [(at, places[term]) for at, term in terms if term in places]
         wanted = {tuple(key[at] for at, _ in shared) for key in self._keys}
-        keys = partition_keys(as_array(found.table.column("partition")), found.partition)
         target = self.whole if len(shared) == len(terms) else self.divided
         names = ("file_path", "manifest", "record_count")
         columns = [found.table.column(name).to_pylist() for name in names]
-        for key, path, number, rows in zip(keys, *columns, strict=True):
+        for key, path, number, rows in zip(found.keys, *columns, strict=True):
             if path not in self._gone and isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
                 target.append(path)
                 self.manifests.add(number)
@@ -214,9 +212,8 @@ def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hasha
                 table=transaction.source.table,
                 feature="partition evolution",
             )
-        own = partition_keys(as_array(files.entries.column("partition")), files.partition)
         paths, counts = (files.entries.column(name).to_pylist() for name in ("file_path", "record_count"))
-        dropped = {path: count for path, key, count in zip(paths, own, counts, strict=True) if key in keys}
+        dropped = {path: count for path, key, count in zip(paths, files.keys, counts, strict=True) if key in keys}
         gone += dropped
         rows += sum(dropped.values())
     transaction.pending.drop_added(gone)

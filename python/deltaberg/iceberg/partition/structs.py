@@ -13,7 +13,7 @@ from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.metadata.value_bytes import encode_values
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, nested_fields
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, field_paths
 
 __all__ = [
     "AS_TEXT",
@@ -50,19 +50,7 @@ def path_to_id(schema: Struct, number: int) -> tuple[Field, ...]:
 
 def field_by_id(schemas: Iterable[Struct], number: int) -> Field | None:
     """Return the field with an id, at any level, from the first schema that has it."""
-    for schema in schemas:
-        found = _find(schema, number)
-        if found is not None:
-            return found
-    return None
-
-
-def _find(within: DataType, number: int) -> Field | None:
-    for child in nested_fields(within):
-        found = child if child.id == number else _find(child.type, number)
-        if found is not None:
-            return found
-    return None
+    return next((child for schema in schemas for *_, child in field_paths(schema) if child.id == number), None)
 
 
 def partition_struct(spec: PartitionSpec, schemas: Sequence[Struct]) -> Struct:

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import TRUE
-from deltaberg.files import DELETE_FILES, constant_column
+from deltaberg.files import constant_column
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import Struct, arrow_schema, as_array, find_path
+from deltaberg.schema import Struct, arrow_schema, as_array, find_path, with_columns
 from deltaberg.schema.equal_rows import equal_rows
 from deltaberg.table import FILE_NUMBER, checked_flag, checked_texts, scan_options
 from deltaberg.table.read.bound import BoundScan
@@ -204,11 +204,5 @@ def _has(mask: pa.BooleanArray) -> bool:
 
 def _with_rows(files: pa.Table, rows: RowPositions, kind: str) -> pa.Table:
     """Return files of which only some rows count, as changes of a kind."""
-    new = {
-        "only_in_vector": rows.references(files.column(FILE_NUMBER).to_pylist()),
-        "only_in_delete_files": pa.nulls(len(files), DELETE_FILES),
-        _TYPE: pa.repeat(pa.scalar(kind), len(files)),
-    }
-    for name, column in new.items():
-        files = files.set_column(files.schema.get_field_index(name), name, column)
-    return files
+    found = rows.references(files.column(FILE_NUMBER).to_pylist())
+    return with_columns(files, **{"only_in_vector": found, "only_in_delete_files": None, _TYPE: kind})

@@ -27,7 +27,7 @@ from deltaberg.iceberg.scan.compare import deleted_only_in_other, files_of_both,
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
+from deltaberg.schema import Field, Primitive, Struct, count_up
 from deltaberg.storage import StoreSpec
 from deltaberg.table import FILE_NUMBER, FileSelection, require_free_names
 
@@ -210,9 +210,9 @@ class ChangesSource:
 
     def _files_of(self, number: int, snapshot: Snapshot, then: IcebergSource, now: IcebergSource) -> Iterator[pa.Table]:
         """Yield the files that hold the changes of one snapshot, which lie between two states of the table."""
-        own = now.manifests.filter(pc.equal(now.manifests.column("added_snapshot_id"), snapshot.snapshot_id))
-        data = own.filter(pc.equal(own.column("content"), 0))
-        entries = now.reader.read(data.to_pylist(), _PART) if len(data) else []
+        data = now.data_manifests
+        own = data.filter(pc.equal(data.column("added_snapshot_id"), snapshot.snapshot_id))
+        entries = now.reader.read(own.to_pylist(), _PART)
         added = _chosen(entries, snapshot.snapshot_id, ADDED)
         yield self._marked(located_files(now, added), number, snapshot, INSERT)
         if self._appends:
@@ -243,9 +243,4 @@ class ChangesSource:
 
 def _chosen(entries: Sequence[Entries], snapshot_id: int, status: int) -> list[Entries]:
     """Return the entries of one status that a snapshot wrote."""
-    found = []
-    for part in entries:
-        has_status = pc.equal(part.table.column("status"), status)
-        mine = as_array(pc.and_(has_status, pc.equal(part.table.column("snapshot_id"), snapshot_id)))
-        found.append(Entries(part.spec, part.partition, part.table.filter(mine), part.proven.filter(mine)))
-    return found
+    return [part.with_values(status=status, snapshot_id=snapshot_id) for part in entries]

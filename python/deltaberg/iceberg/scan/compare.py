@@ -13,7 +13,7 @@ from deltaberg.files import BITMAP, DELETE_FILES
 from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import as_array
+from deltaberg.schema import as_array, with_columns
 
 __all__ = ["deleted_only_in_other", "files_of_both", "have_same_deletes", "located_files"]
 
@@ -67,10 +67,8 @@ def deleted_only_in_other(one: pa.Table, other: pa.Table) -> pa.Table:
         if fresh or vector is not None:
             rows.append({"number": number, "only_in_vector": vector, "only_in_delete_files": fresh or None})
     chosen = one.take(pa.array([row["number"] for row in rows], pa.int64()))
-    for name, kind in (("only_in_vector", BITMAP), ("only_in_delete_files", DELETE_FILES)):
-        index = chosen.schema.get_field_index(name)
-        chosen = chosen.set_column(index, name, pa.array([row[name] for row in rows], kind))
-    return chosen
+    kinds = {"only_in_vector": BITMAP, "only_in_delete_files": DELETE_FILES}
+    return with_columns(chosen, **{name: pa.array([row[name] for row in rows], kinds[name]) for name in kinds})
 
 
 def _key(file: dict[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import LINEAGE_COLUMNS, ROW_COLUMNS, FileLayout
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.encryption import encrypted
-from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
 from deltaberg.iceberg.manifests.prune import prune_manifests
@@ -24,7 +24,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS, FileRows
 from deltaberg.pruning import FileStats, keep_rows
-from deltaberg.schema import Field, NameMapping, Struct, as_array, mapping_of
+from deltaberg.schema import Field, NameMapping, Struct, as_array, mapping_of, with_columns
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, FileSelection, PruneStep, total_size
 
@@ -85,8 +85,7 @@ class IcebergSource:
 
     def divide(self, condition: Bound) -> pa.Table:
         """Return the data manifests that have to be read, each with its ``length`` in bytes."""
-        data = self._manifests_of(0)
-        chosen = prune_manifests(data, self.reader, condition)
+        chosen = prune_manifests(self.data_manifests, self.reader, condition)
         return chosen.append_column("length", chosen.column("manifest_length"))
 
     def part(self, pieces: pa.Table) -> IcebergSource:
@@ -169,20 +168,20 @@ class IcebergSource:
                 raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
         return table.append_column("number", pa.array(range(len(table)), pa.int32()))
 
-    def _manifests_of(self, content: int) -> pa.Table:
-        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), content))
+    @property
+    def data_manifests(self) -> pa.Table:
+        """The manifests of data files."""
+        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), DATA))
 
     @cached_property
     def deletes(self) -> DeleteFiles:
         """The delete files of the snapshot."""
-        found = self._manifests_of(1)
+        found = keep_rows(self.manifests, pc.equal(self.manifests.column("content"), DELETES))
         return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Return the live data files whose partitions can hold a matching row, with what deletes their rows."""
-        data = self._part_manifests
-        if data is None:
-            data = self._manifests_of(0)
+        data = self.data_manifests if self._part_manifests is None else self._part_manifests
         chosen = prune_manifests(data, self.reader, condition)
         paths = list(bound_paths(condition))
         ids = frozenset(path[-1].id for path in paths if path[-1].id is not None)
@@ -205,8 +204,7 @@ class IcebergSource:
         listed = manifests_of(self.manifests, numbers).to_pylist()
         whole = self.file_table(self.reader.read(listed, ManifestPart(rest=FURTHER_FIELDS)))
         place = pc.index_in(numbers, value_set=as_array(whole.column(FILE_NUMBER)))
-        column = files.schema.get_field_index("delete_files")
-        return files.set_column(column, "delete_files", whole.column("delete_files").take(place))
+        return with_columns(files, delete_files=whole.column("delete_files").take(place))
 
     def file_table(self, entries: Sequence[Entries], condition: Bound = TRUE) -> pa.Table:
         """Return the file table of data files (`ScanSource`), with what can delete rows that match a condition."""

@@ -21,12 +21,10 @@ from deltaberg.expressions import TRUE, Bound
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import as_array
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["SERIALIZABLE", "SNAPSHOT", "Claims", "check_conflicts", "checked_isolation", "isolation_level"]
+__all__ = ["SERIALIZABLE", "SNAPSHOT", "Claims", "check_conflicts", "checked_isolation", "conflict", "isolation_level"]
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 
@@ -77,6 +75,11 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
             f"the property {name} is {level!r:.40}", hint=f"set it to {SERIALIZABLE} or {SNAPSHOT}", setting=name
         )
     return level
+
+
+def conflict(kind: type[CommitConflictError], what: str, table: str, file: str | None = None) -> CommitConflictError:
+    """Return the error of changes that do not fit on top of what others have committed."""
+    return kind(what, hint="refresh the table, and repeat the operation", table=table, file=file)
 
 
 @dataclass
@@ -168,10 +171,10 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     added = [newest.at(found) for found in since if found.operation != "replace"]
     for paths in chain.from_iterable(_added_files(claims, source) for source in added):
         if paths:
-            raise ConcurrentAppendError(
+            raise conflict(
+                ConcurrentAppendError,
                 f"another commit added data files that may hold rows to be replaced, such as {paths[0]}",
-                hint="refresh the table, and repeat the operation",
-                table=newest.table,
+                newest.table,
             )
 
 
@@ -182,42 +185,41 @@ def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: Iceber
             return since
         since.append(found)
     if planned is not None or since[-1].parent_snapshot_id is not None:
-        raise CommitConflictError(
+        raise conflict(
+            CommitConflictError,
             "the snapshot that the change was planned on is no longer an ancestor of the newest one",
-            hint="refresh the table, and repeat the operation",
-            table=newest.table,
+            newest.table,
         )
     return since
 
 
 def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
     """Refuse deletes by keys if there are data files of other specs, whose rows they would leave."""
-    data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
-    live = prune_manifests(data, newest.reader, TRUE)
+    live = prune_manifests(newest.data_manifests, newest.reader, TRUE)
     if not specs >= {*live.column("partition_spec_id").to_pylist()}:
-        raise ConcurrentAppendError(
+        raise conflict(
+            ConcurrentAppendError,
             "another commit added data files of another partition spec, to which the deletes by keys do not apply",
-            hint="refresh the table, and repeat the operation",
-            table=newest.table,
+            newest.table,
         )
 
 
 def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
     """Refuse to delete rows of files that are gone."""
-    data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
+    data = newest.data_manifests
     known, live = set(files.values()), set(data.column("manifest_path").to_pylist())
     left = {path for path, manifest in files.items() if manifest not in live}
     if not left:
         return
     others = [row for row in data.to_pylist() if row["manifest_path"] not in known]
-    for entries in newest.reader.read(others, ManifestPart()) if others else []:
+    for entries in newest.reader.read(others, ManifestPart()):
         left.difference_update(entries.table.column("file_path").to_pylist())
     if left:
-        raise ConcurrentDeleteDeleteError(
+        raise conflict(
+            ConcurrentDeleteDeleteError,
             "another commit removed data files of which rows are deleted",
-            hint="refresh the table, and repeat the operation",
-            table=newest.table,
-            file=min(left),
+            newest.table,
+            min(left),
         )
 
 
@@ -231,18 +233,17 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
         return
     partitions: set[tuple[int, Hashable]] | None = None
     part = ManifestPart(rest=("referenced_data_file", "content_offset"))
-    for entries in newest.reader.read(deletes.to_pylist(), part):
+    for found in newest.reader.read(deletes.to_pylist(), part):
+        entries = found.filter(pc.is_in(found.table.column("snapshot_id"), value_set=snapshots))
         table = entries.table
-        table = table.filter(pc.is_in(table.column("snapshot_id"), value_set=snapshots))
-        keys = partition_keys(as_array(table.column("partition")), entries.partition)
         columns = (table.column(name).to_pylist() for name in ("content", "referenced_data_file", "content_offset"))
-        for key, content, path, offset in zip(keys, *columns, strict=True):
+        for key, content, path, offset in zip(entries.keys, *columns, strict=True):
             if offset is not None and path in claims.hidden:
-                raise ConcurrentDeleteReadError(
+                raise conflict(
+                    ConcurrentDeleteReadError,
                     "another commit deleted other rows of a file, which can have one deletion vector only",
-                    hint="refresh the table, and repeat the operation",
-                    table=newest.table,
-                    file=path,
+                    newest.table,
+                    path,
                 )
             if path is None and partitions is None and moved:
                 partitions = _partitions_of(moved, newest)
@@ -250,47 +251,36 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
             own = (entries.spec.spec_id, key)
             may_apply = is_global or (partitions is not None and own in partitions)
             if path in moved or (path is None and bool(moved) and may_apply):
-                raise ConcurrentDeleteReadError(
-                    "another commit deleted rows of files whose rows are moved",
-                    hint="refresh the table, and repeat the operation",
-                    table=newest.table,
+                raise conflict(
+                    ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved", newest.table
                 )
 
 
 def _partitions_of(paths: AbstractSet[str], newest: IcebergSource) -> set[tuple[int, Hashable]]:
     """Return the partitions of live data files, each with the id of its spec."""
-    data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
     chosen = pa.array(sorted(paths), pa.string())
     found: set[tuple[int, Hashable]] = set()
-    for entries in newest.reader.read(data.to_pylist(), ManifestPart()):
-        table = entries.table.filter(pc.is_in(entries.table.column("file_path"), value_set=chosen))
-        keys = partition_keys(as_array(table.column("partition")), entries.partition)
-        found.update((entries.spec.spec_id, key) for key in keys)
+    for entries in newest.reader.read(newest.data_manifests.to_pylist(), ManifestPart()):
+        own = entries.filter(pc.is_in(entries.table.column("file_path"), value_set=chosen))
+        found.update((own.spec.spec_id, key) for key in own.keys)
     return found
 
 
 def _added_files(claims: Claims, source: IcebergSource) -> list[list[str]]:
     """Return the paths of files that a snapshot adds, for each of the claims those that may be in its way."""
     snapshot_id = None if source.snapshot is None else source.snapshot.snapshot_id
-    manifests = source.manifests.filter(
-        pc.and_(
-            pc.equal(source.manifests.column("content"), DATA),
-            pc.equal(source.manifests.column("added_snapshot_id"), snapshot_id),
-        )
-    )
+    data = source.data_manifests
+    manifests = data.filter(pc.equal(data.column("added_snapshot_id"), snapshot_id))
     found: list[list[str]] = []
     added: set[str] = set()
-    for entries in source.reader.read(manifests.to_pylist(), ManifestPart()) if len(manifests) else []:
-        table = entries.table
-        mine = pc.and_(pc.equal(table.column("status"), ADDED), pc.equal(table.column("snapshot_id"), snapshot_id))
-        table = table.filter(mine)
-        paths = table.column("file_path").to_pylist()
+    for entries in source.reader.read(manifests.to_pylist(), ManifestPart()):
+        own = entries.with_values(status=ADDED, snapshot_id=snapshot_id)
+        paths = own.table.column("file_path").to_pylist()
         added.update(paths)
         if claims.partitions:
             number = entries.spec.spec_id
-            keys = partition_keys(as_array(table.column("partition")), entries.partition)
             is_other = number not in {spec_id for spec_id, _ in claims.partitions}
-            pairs = zip(paths, keys, strict=True)
+            pairs = zip(paths, own.keys, strict=True)
             found.append([path for path, key in pairs if is_other or (number, key) in claims.partitions])
     for condition in claims.conditions:
         if condition == TRUE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.schema import Struct
+from deltaberg.iceberg.partition.structs import partition_keys
+from deltaberg.schema import Struct, as_array
 
 __all__ = ["AddedFiles", "DeleteKey", "PendingFiles"]
 
@@ -31,6 +32,11 @@ class AddedFiles:
     content: int = DATA
     #: The manifests that `PendingSource` has made of them, by the format version and the schema.
     manifests: dict[tuple[int, int], bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def keys(self) -> list[Hashable]:
+        """What is equal for equal partition values."""
+        return partition_keys(as_array(self.entries.column("partition")), self.partition)
 
     @property
     def rows(self) -> int:

@@ -15,12 +15,10 @@ from deltaberg.iceberg.manifests.fields import MANIFESTS
 from deltaberg.iceberg.manifests.metrics import Metrics
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
-from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.scan.file_table import FileRows
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import PendingFiles
-from deltaberg.lossless_json import write_json
-from deltaberg.schema import as_array
+from deltaberg.schema import as_array, with_columns
 from deltaberg.table import FileSelection
 
 __all__ = ["PendingSource"]
@@ -50,26 +48,16 @@ class PendingSource(IcebergSource):
         self._removed = pa.array(sorted(pending.removed), pa.string())
         self._added = pa.array(sorted(pending.paths), pa.string())
         metadata = base.metadata
-        schema = metadata.current_schema
+        key = metadata.format_version, metadata.current_schema_id
+        sequence = metadata.last_sequence_number + 1
         rows, known = [], {}
         for number, files in enumerate(pending.added):
-            header = ManifestHeader(
-                metadata.format_version,
-                files.content,
-                write_json(encode_schema(schema)),
-                schema.schema_id,
-                files.spec,
-                files.partition,
-            )
+            header = ManifestHeader.of(metadata, files.spec, files.partition, files.content)
             path = f"pending-{number}"
-            at = files.entries.schema.get_field_index("snapshot_id")
-            own = pa.repeat(pa.scalar(snapshot_id, pa.int64()), len(files.entries))
-            entries = files.entries.set_column(at, "snapshot_id", own)
-            key = metadata.format_version, schema.schema_id
+            entries = with_columns(files.entries, snapshot_id=snapshot_id)
             if key not in files.manifests:
                 files.manifests[key] = encode_manifest(entries, header)
             known[path] = files.manifests[key]
-            sequence = metadata.last_sequence_number + 1
             rows.append(
                 manifest_row(entries, header, path, len(known[path]), snapshot_id=snapshot_id, sequence_number=sequence)
             )
@@ -99,7 +87,7 @@ class PendingSource(IcebergSource):
             table = entries.table
             keys = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
             stays = pa.array([key not in gone for key in keys], pa.bool_())
-            kept.append(replace(entries, table=table.filter(stays), proven=entries.proven.filter(stays)))
+            kept.append(entries.filter(stays))
         return replace(found, entries=kept)
 
     def select_files(self, condition: Bound) -> FileSelection:
@@ -112,12 +100,6 @@ class PendingSource(IcebergSource):
     def file_table(self, entries: list[Entries], condition: Bound = TRUE) -> pa.Table:  # type: ignore[override]
         """Return the file table of data files, with what can delete rows that match a condition."""
         files = super().file_table(entries, condition)
-        is_new = self.is_added(files)
-        for name in ("base_row_id", "row_commit_version"):
-            kept = pc.if_else(is_new, pa.scalar(None, pa.int64()), as_array(files.column(name)))
-            files = files.set_column(files.column_names.index(name), name, kept)
-        return files
-
-    def is_added(self, files: pa.Table) -> pa.BooleanArray:
-        """Return which rows of the file table are files that the transaction adds."""
-        return pc.is_in(as_array(files.column("path")), value_set=self._added)
+        is_new = pc.is_in(as_array(files.column("path")), value_set=self._added)
+        known = {name: as_array(files.column(name)) for name in ("base_row_id", "row_commit_version")}
+        return with_columns(files, **{name: pc.if_else(is_new, None, known[name]) for name in known})

@@ -20,17 +20,15 @@ from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_en
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, VECTORS_SINCE
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import manifest_codec, most_partitions
+from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
-from deltaberg.lossless_json import write_json
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema import Struct, as_array, with_columns
 from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
 from deltaberg.table.removal import FileKind, discard_locations
 
@@ -176,24 +174,20 @@ class Production:
             has_old = metadata.format_version >= VECTORS_SINCE and files.has_position_files
             known = metadata.specs.get(files.spec.spec_id)
             if has_old or known is None or known.fields != files.spec.fields:
-                raise CommitConflictError(
+                raise conflict(
+                    CommitConflictError,
                     "the table was upgraded meanwhile, and has no new position delete files any more"
                     if has_old
                     else "another commit changed the partitioning that the new files have",
-                    hint="refresh the table, and repeat the operation",
-                    table=source.table,
+                    source.table,
                 )
 
     def _added_rows(self, metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if self._added is None:
             self._added = []
             for files in self.pending.added:
-                entries = files.entries.set_column(
-                    files.entries.schema.get_field_index("snapshot_id"),
-                    "snapshot_id",
-                    pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), len(files.entries)),
-                )
-                header = _header(metadata, files.spec, files.partition, files.content)
+                entries = with_columns(files.entries, snapshot_id=self.snapshot_id)
+                header = ManifestHeader.of(metadata, files.spec, files.partition, files.content)
                 size = MergePolicy.of(metadata.properties).target_size
                 for part in parts_of_size(entries, header, size, **manifest_codec(metadata)):
                     self._added.append(self._write(metadata, header, part))
@@ -224,11 +218,8 @@ class Production:
                 least = number if least is None else min(least, number)
         if missing or missing_deletes:
             kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
-            raise CommitConflictError(
-                f"another commit removed {len(gone)} {kind} files that are to be replaced, among them {min(gone)}",
-                hint="refresh the table, and repeat the operation",
-                table=source.table,
-            )
+            what = f"another commit removed {len(gone)} {kind} files that are to be replaced, among them {min(gone)}"
+            raise conflict(CommitConflictError, what, source.table)
         return [
             found[row["manifest_path"]].row
             if row["manifest_path"] in found
@@ -246,7 +237,7 @@ class Production:
                 (found,) = source.reader.read([{**row, "number": at} for at, row in enumerate(group)], WHOLE_ENTRIES)
                 kept = found.table.select(entry_columns(found.partition).names)
                 entries = merged_entries([kept], self.snapshot_id)
-                header = _header(metadata, found.spec, found.partition, group[0]["content"])
+                header = ManifestHeader.of(metadata, found.spec, found.partition, group[0]["content"])
                 self._merges[origins] = self._write(metadata, header, entries) if len(entries) else None
             return self._merges[origins]
 
@@ -283,9 +274,9 @@ class Production:
             return None
         removed, kept = entries.filter(is_removed), entries.filter(pc.invert(is_removed))
         rewritten = pa.concat_tables(
-            [_with_status(kept, EXISTING), _with_status(removed, DELETED, self.snapshot_id)]
+            [with_columns(kept, status=EXISTING), with_columns(removed, status=DELETED, snapshot_id=self.snapshot_id)]
         ).select(entry_columns(found.partition).names)
-        header = _header(source.metadata, found.spec, found.partition, row["content"])
+        header = ManifestHeader.of(source.metadata, found.spec, found.partition, row["content"])
         made = _Manifest(self._write(source.metadata, header, rewritten), found.partition, removed)
         self._rewritten[key] = made
         return made
@@ -351,23 +342,6 @@ def _origin(row: Mapping[str, Any]) -> _Origin:
 def _delete_keys(entries: pa.Table) -> list[DeleteKey]:
     """Return what tells the delete files of entries apart."""
     return list(zip(entries.column("file_path").to_pylist(), entries.column("content_offset").to_pylist(), strict=True))
-
-
-def _with_status(entries: pa.Table, status: int, snapshot_id: int | None = None) -> pa.Table:
-    rows = len(entries)
-    entries = entries.set_column(
-        entries.schema.get_field_index("status"), "status", pa.repeat(pa.scalar(status, pa.int32()), rows)
-    )
-    if snapshot_id is None:
-        return entries
-    number = pa.repeat(pa.scalar(snapshot_id, pa.int64()), rows)
-    return entries.set_column(entries.schema.get_field_index("snapshot_id"), "snapshot_id", number)
-
-
-def _header(metadata: TableMetadata, spec: PartitionSpec, partition: Struct, content: int) -> ManifestHeader:
-    schema = metadata.current_schema
-    text = write_json(encode_schema(schema))
-    return ManifestHeader(metadata.format_version, content, text, schema.schema_id, spec, partition)
 
 
 def _directory(metadata: TableMetadata) -> str:
