@@ -77,11 +77,6 @@ def write_avro(
     return AvroBlocks(table.schema, name=name, metadata=metadata, codec=codec, level=level, threads=threads).of(table)
 
 
-def is_codec(name: str) -> bool:
-    """Return whether a codec, whose name may be one of Iceberg's, is one of Avro files."""
-    return name.lower() in _CODECS
-
-
 class AvroBlocks:
     """Makes the bytes of an Avro file, one part after another. The parameters are those of `write_avro`."""
 

@@ -14,6 +14,7 @@ __all__ = [
     "DATA",
     "DELETED",
     "DELETES",
+    "ENTRY_FIELDS",
     "EQUALITY_DELETES",
     "EXISTING",
     "FURTHER",
@@ -22,6 +23,7 @@ __all__ = [
     "POSITION_DELETES",
     "WHOLE_ENTRIES",
     "ManifestPart",
+    "file_fields",
     "numbered",
 ]
 
@@ -36,6 +38,27 @@ DELETES = 1
 def numbered(name: str, number: int, type: pa.DataType, required: bool = False) -> pa.Field:
     """Return an Arrow field with its field id."""
     return pa.field(name, type, nullable=not required, metadata={FIELD_ID: str(number)})
+
+
+#: The fields of entries beside ``data_file``.
+ENTRY_FIELDS = (
+    numbered("status", 0, pa.int32(), required=True),
+    numbered("snapshot_id", 1, pa.int64()),
+    numbered("sequence_number", 3, pa.int64()),
+    numbered("file_sequence_number", 4, pa.int64()),
+)
+
+
+def file_fields(partition: Sequence[pa.Field]) -> list[pa.Field]:
+    """Return the fields of ``data_file`` that are always read and written, with these partition fields."""
+    return [
+        numbered("content", 134, pa.int32()),
+        numbered("file_path", 100, pa.string(), required=True),
+        numbered("file_format", 101, pa.string(), required=True),
+        numbered("partition", 102, pa.struct(partition)),
+        numbered("record_count", 103, pa.int64(), required=True),
+        numbered("file_size_in_bytes", 104, pa.int64(), required=True),
+    ]
 
 
 _SUMMARY = pa.struct(

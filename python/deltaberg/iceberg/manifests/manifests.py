@@ -15,28 +15,24 @@ from deltaberg.iceberg.manifests.fields import (
     ADDED,
     DATA,
     DELETED,
+    ENTRY_FIELDS,
     EQUALITY_DELETES,
     FURTHER,
     METRICS,
     POSITION_DELETES,
     ManifestPart,
+    file_fields,
     numbered,
 )
 from deltaberg.iceberg.partition.structs import AS_TEXT
 from deltaberg.pruning import keep_rows
-from deltaberg.schema import Struct, arrow_type, as_array, count_up
+from deltaberg.schema import Struct, arrow_type, as_array, count_up, with_columns
 
 __all__ = ["no_entries", "read_manifest"]
 
 #: Field ids of records in entries.
 _DATA_FILE, _PARTITION = 2, 102
 _FORMATS = ("parquet", "orc", "avro", "puffin")
-_OWN_FIELDS = [
-    numbered("status", 0, pa.int32(), required=True),
-    numbered("snapshot_id", 1, pa.int64()),
-    numbered("sequence_number", 3, pa.int64()),
-    numbered("file_sequence_number", 4, pa.int64()),
-]
 
 
 def read_manifest(
@@ -79,7 +75,7 @@ def read_manifest(
     file = AvroFile(data)
     stored = _stored_types(file.schema, partition)
     data_file = pa.struct(_data_file_fields(partition, part, stored))
-    wanted = pa.schema([*_OWN_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
+    wanted = pa.schema([*ENTRY_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
     keys = {} if part.ids is None else {METRICS[name][1]: sorted(part.ids) for name in part.metrics}
     as_text = bool(stored) and not part.as_stored
 
@@ -95,7 +91,7 @@ def read_manifest(
         found, position = file.read_chosen_by_id(wanted, first, by_partition, keys, threads)
         found = found.combine_chunks()
     files = as_array(found.column("data_file"))
-    columns = {child.name: found.column(child.name) for child in _OWN_FIELDS}
+    columns = {child.name: found.column(child.name) for child in ENTRY_FIELDS}
     columns["position"] = position
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
     if as_text:
@@ -106,8 +102,7 @@ def read_manifest(
     if choose is not None and depends:
         table = keep_rows(table, choose(as_array(table.column("partition"))))
     if not part.as_stored:
-        place = table.schema.get_field_index("file_format")
-        table = table.set_column(place, "file_format", pc.utf8_lower(table.column("file_format")))
+        table = with_columns(table, file_format=pc.utf8_lower(table.column("file_format")))
     if part.deleted or DELETED not in states:
         return table
     return keep_rows(table, pc.not_equal(table.column("status"), DELETED))
@@ -130,7 +125,7 @@ def _by_partition(
 
 def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
     """Return the columns of `read_manifest` without any row."""
-    own = [*_OWN_FIELDS, pa.field("position", pa.int64())]
+    own = [*ENTRY_FIELDS, pa.field("position", pa.int64())]
     fields = [*own, *_data_file_fields(partition, part)]
     return pa.schema([pa.field(child.name, child.type) for child in fields]).empty_table()
 
@@ -141,12 +136,7 @@ def _data_file_fields(
     known = stored or {}
     types = [numbered(child.name, child.id or 0, known.get(child.id) or arrow_type(child.type)) for child in partition]
     return [
-        numbered("content", 134, pa.int32()),
-        numbered("file_path", 100, pa.string(), required=True),
-        numbered("file_format", 101, pa.string(), required=True),
-        numbered("partition", _PARTITION, pa.struct(types)),
-        numbered("record_count", 103, pa.int64(), required=True),
-        numbered("file_size_in_bytes", 104, pa.int64(), required=True),
+        *file_fields(types),
         *(METRICS[name][0] for name in part.metrics),
         *(FURTHER[name] for name in part.rest),
     ]

@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest
+from deltaberg.iceberg.metadata.property_values import number_of
 from deltaberg.pruning import keep_rows
 from deltaberg.schema import as_array
-from deltaberg.whole_numbers import whole_number
 
 __all__ = ["MergePolicy", "merge_rows", "merged_entries", "parts_of_size", "plan_merges"]
 
@@ -52,17 +51,9 @@ class MergePolicy:
         """
         return cls(
             properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "true",
-            _positive(properties, "commit.manifest.target-size-bytes", cls.target_size),
-            _positive(properties, "commit.manifest.min-count-to-merge", cls.min_count),
+            number_of(properties, "commit.manifest.target-size-bytes", cls.target_size),
+            number_of(properties, "commit.manifest.min-count-to-merge", cls.min_count),
         )
-
-
-def _positive(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default)).strip()
-    number = whole_number(text, 1)
-    if number is None:
-        raise InvalidArgumentError(f"the property {name} is {text!r:.40}, not a positive number", setting=name)
-    return number
 
 
 def plan_merges(rows: Sequence[_Row], policy: MergePolicy) -> list[list[int]]:

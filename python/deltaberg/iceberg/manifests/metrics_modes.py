@@ -64,7 +64,7 @@ def metrics_modes(
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema import Field, Primitive
     >>> schema = Struct((Field("a", Primitive("long"), id=1), Field("b", Primitive("string"), id=2)))
     >>> modes = metrics_modes(schema, {"write.metadata.metrics.column.a": "counts"})
     >>> modes[1].bounds, modes[2].length

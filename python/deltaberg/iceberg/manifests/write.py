@@ -16,11 +16,13 @@ from deltaberg.iceberg.manifests.fields import (
     ADDED,
     DATA,
     DELETED,
+    ENTRY_FIELDS,
     EQUALITY_DELETES,
     EXISTING,
     FURTHER,
     METRICS,
     POSITION_DELETES,
+    file_fields,
     numbered,
 )
 from deltaberg.iceberg.manifests.summaries import partition_summaries
@@ -36,16 +38,12 @@ __all__ = ["ManifestHeader", "encode_manifest", "manifest_row", "retyped", "with
 
 #: The value that version 1 requires, and nobody reads.
 _BLOCK_SIZE = 64 << 20
-#: The fields of entries, each with the first format version that has it.
-_OWN = {
-    numbered("status", 0, pa.int32(), required=True): 1,
-    numbered("snapshot_id", 1, pa.int64()): 1,
-    numbered("sequence_number", 3, pa.int64()): 2,
-    numbered("file_sequence_number", 4, pa.int64()): 2,
-}
 #: Chunks of so many entries are not copied together.
 _LARGE_CHUNK = 4096
-_SINCE = {"content": 2, "equality_ids": 2, "referenced_data_file": 2}
+#: The format versions that brought fields; the others have been there from the beginning.
+_SINCE = dict.fromkeys(
+    ("sequence_number", "file_sequence_number", "content", "equality_ids", "referenced_data_file"), 2
+)
 _SINCE |= dict.fromkeys(("first_row_id", "content_offset", "content_size_in_bytes"), 3)
 
 
@@ -137,7 +135,8 @@ def _as_written(entries: pa.Table, header: ManifestHeader) -> pa.Table:
     files = [(field, _column(entries, field, header)) for field in _file_fields(entries, header)]
     fields, arrays = [field for field, _ in files], [array for _, array in files]
     data_file = pa.StructArray.from_arrays(arrays, fields=fields)
-    own = [field.with_nullable(_is_optional(field, version)) for field, since in _OWN.items() if since <= version]
+    kept = [field for field in ENTRY_FIELDS if _SINCE.get(field.name, 1) <= version]
+    own = [field.with_nullable(_is_optional(field, version)) for field in kept]
     schema = pa.schema([*own, numbered("data_file", 2, data_file.type, required=True)])
     columns = [*(_column(entries, field, header) for field in own), data_file]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -151,12 +150,7 @@ def _file_fields(entries: pa.Table, header: ManifestHeader) -> list[pa.Field]:
     stored = entries.schema.field("partition").type
     values = [_partition_field(child, stored.field(at).type) for at, child in enumerate(header.partition)]
     fields = [
-        numbered("content", 134, pa.int32(), required=True),
-        numbered("file_path", 100, pa.string(), required=True),
-        numbered("file_format", 101, pa.string(), required=True),
-        numbered("partition", 102, pa.struct(values), required=True),
-        numbered("record_count", 103, pa.int64(), required=True),
-        numbered("file_size_in_bytes", 104, pa.int64(), required=True),
+        *(field.with_nullable(False) for field in file_fields(values)),
         *(with_required_parts(field) for field, _ in METRICS.values()),
         *(with_required_parts(field) for field in FURTHER.values()),
     ]

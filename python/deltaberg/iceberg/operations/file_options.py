@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write import FORMS, OrcOptions, ParquetOptions
 from deltaberg.iceberg.metadata.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.property_values import choice_of, codec_of, compression_of, number_of, wrong_value
 from deltaberg.table.write import RowOptions
-from deltaberg.whole_numbers import whole_number
 
-__all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "file_options", "form_of", "number_of"]
+__all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "file_options", "form_of"]
 
 FORMAT = "write.format.default"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
@@ -30,19 +27,6 @@ _STRATEGY, _STRATEGIES = "write.orc.compression-strategy", ("speed", "compressio
 _ORC_FILTERED, _ORC_POSITIVES = "write.orc.bloom.filter.columns", "write.orc.bloom.filter.fpp"
 _DELETE_FORMAT, _DELETE_TARGET = "write.delete.format.default", "write.delete.target-file-size-bytes"
 _DEFAULT_DELETE_TARGET = 64 << 20
-#: The codecs of each format, by their names here; the first is the default of the format.
-_CODECS: dict[str, tuple[Codec, ...]] = {
-    "parquet": ("zstd", "gzip", "snappy", "lz4", "brotli", "none"),
-    "orc": ("gzip", "zstd", "snappy", "lz4", "none"),
-    "avro": ("gzip", "zstd", "snappy", "none"),
-}
-_NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
-_SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
-_PARQUET_SPELLINGS = {"lz4_raw": "lz4"}
-#: The codecs that have levels, in each format that has some.
-_WITH_LEVELS = {"parquet": ("zstd", "gzip", "brotli"), "avro": ("gzip",)}
-#: Sizes are stored in 64 bits with a sign.
-_MOST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +59,8 @@ def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
         message = error.message
         for name, own_name in own.items():
             message = message.replace(f"the property {name} ", f"the property {own_name} ", 1)
-        raise InvalidArgumentError(message, hint=error.hint, **error.context) from None
+        facts = {key: own.get(str(fact), fact) for key, fact in error.context.items()}
+        raise InvalidArgumentError(message, hint=error.hint, **facts) from None
     return DeleteFileOptions(form, options, number_of(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET))
 
 
@@ -118,13 +103,11 @@ def file_options(metadata: TableMetadata, form: str, options: RowOptions) -> Par
             f"writer_properties is of the type {type(given).__name__}", hint="pass deltaberg.ParquetOptions"
         )
     if options.compression is not None:
-        codec, level = _codec(form, "compression", options.compression), None
+        codec, level = codec_of(form, "compression", options.compression), None
     elif own is not None:
         return own
     else:
-        name = f"write.{form}.compression-codec"
-        codec = _codec(form, f"the property {name}", properties.get(name, _CODECS[form][0]))
-        level = _level(properties, form, codec)
+        codec, level = compression_of(properties, form)
     if own is not None:
         return replace(own, compression=codec, compression_level=None)
     if form == "parquet":
@@ -133,9 +116,6 @@ def file_options(metadata: TableMetadata, form: str, options: RowOptions) -> Par
 
 
 def _parquet_options(properties: Mapping[str, str], codec: Codec, level: int | None) -> ParquetOptions:
-    version = properties.get(_PAGE_VERSION, "v1").strip().lower()
-    if version not in _PAGE_VERSIONS:
-        raise _wrong(_PAGE_VERSION, version, "v1 or v2")
     return ParquetOptions(
         codec,
         compression_level=level,
@@ -144,23 +124,20 @@ def _parquet_options(properties: Mapping[str, str], codec: Codec, level: int | N
         dictionary_page_size=number_of(properties, _DICTIONARY, 2 << 20),
         row_group_rows=number_of(properties, _ROW_GROUP_ROWS, 1) if _ROW_GROUP_ROWS in properties else None,
         page_rows=number_of(properties, _PAGE_ROWS, 1) if _PAGE_ROWS in properties else None,
-        page_version=_PAGE_VERSIONS[version],
+        page_version=_PAGE_VERSIONS[choice_of(properties, _PAGE_VERSION, tuple(_PAGE_VERSIONS))],
         bloom_filters=_filters(properties),
         bloom_filter_size=number_of(properties, _FILTER_SIZE, 1 << 20),
     )
 
 
 def _orc_options(properties: Mapping[str, str], codec: Codec) -> OrcOptions:
-    strategy = properties.get(_STRATEGY, _STRATEGIES[0]).strip().lower()
-    if strategy not in _STRATEGIES:
-        raise _wrong(_STRATEGY, strategy, " or ".join(_STRATEGIES))
     named = [name.strip() for name in properties.get(_ORC_FILTERED, "").split(",") if name.strip()]
     share = _share(properties, _ORC_POSITIVES, "0.05") if named else 0.0
     return OrcOptions(
         codec,
         row_group_size=number_of(properties, _STRIPE, _DEFAULT_STRIPE),
         bloom_filters=dict.fromkeys(named, share),
-        strategy=strategy,
+        strategy=choice_of(properties, _STRATEGY, _STRATEGIES),
     )
 
 
@@ -182,55 +159,5 @@ def _share(properties: Mapping[str, str], name: str, default: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
-        raise _wrong(name, text, "a number between 0 and 1")
+        raise wrong_value(name, text, "a number between 0 and 1")
     return share
-
-
-def _codec(form: str, what: str, text: str) -> Codec:
-    """Return a codec of a format by its name here.
-
-    Parameters
-    ----------
-    what
-        What names the codec.
-    """
-    found = text.strip().lower()
-    named = (_SPELLINGS | (_PARQUET_SPELLINGS if form == "parquet" else {})).get(found, found)
-    codec = next((known for known in _CODECS[form] if known == named), None)
-    if codec is None:
-        raise InvalidArgumentError(
-            f"{what} is {text!r:.40}, which is not a codec of {_NAMES[form]} files",
-            hint=f"{_NAMES[form]} files are written with {', '.join(_CODECS[form])}",
-        )
-    return codec
-
-
-def _level(properties: Mapping[str, str], form: str, codec: str) -> int | None:
-    """Return the level of a codec; None for the default. As in Iceberg's library, codecs without levels ignore it."""
-    name = f"write.{form}.compression-level"
-    text = properties.get(name, "null").strip().lower()
-    if text in ("", "null") or codec not in _WITH_LEVELS.get(form, ()):
-        return None
-    least, most = pa.Codec.minimum_compression_level(codec), pa.Codec.maximum_compression_level(codec)
-    if not re.fullmatch("-?[0-9]{1,9}", text) or not least <= int(text) <= most:
-        raise _wrong(name, text, f"a whole number of {least} to {most}, the levels of {codec}")
-    return int(text)
-
-
-def number_of(properties: Mapping[str, str], name: str, default: int) -> int:
-    """Return the number that a property has as its value.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not a positive whole number of 63 bits.
-    """
-    text = properties.get(name, str(default)).strip()
-    number = whole_number(text, 1)
-    if number is None or number > _MOST:
-        raise _wrong(name, text, "a positive whole number")
-    return number
-
-
-def _wrong(name: str, text: str, wanted: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"the property {name} is {text!r:.40}", hint=f"set it to {wanted}")

@@ -22,6 +22,7 @@ from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.fields import POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
 from deltaberg.iceberg.operations.file_options import delete_file_options
 from deltaberg.iceberg.partition.assign import PartitionPaths
@@ -37,8 +38,6 @@ from deltaberg.workers import map_in_order
 
 __all__ = ["HiddenRows", "hide_rows"]
 
-_GRANULARITY = "write.delete.granularity"
-_BY_FILE, _BY_PARTITION = "file", "partition"
 _WHOLE_FILE = 1 << 62
 #: How many data files are asked first whether delete files name them.
 _FIRST_FILES = 16
@@ -306,14 +305,7 @@ def has_deletes_by_file(properties: Mapping[str, str]) -> bool:
     InvalidArgumentError
         The property says neither.
     """
-    granularity = properties.get(_GRANULARITY, _BY_FILE).strip().lower()
-    if granularity not in (_BY_FILE, _BY_PARTITION):
-        raise InvalidArgumentError(
-            f"the property {_GRANULARITY} is {granularity!r:.40}",
-            hint=f"set it to {_BY_FILE} or {_BY_PARTITION}",
-            setting=_GRANULARITY,
-        )
-    return granularity == _BY_FILE
+    return choice_of(properties, "write.delete.granularity", ("file", "partition")) == "file"
 
 
 def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:

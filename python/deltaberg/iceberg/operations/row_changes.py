@@ -16,6 +16,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Value
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.operations.columns import merge_columns
 from deltaberg.iceberg.operations.columns_meanwhile import require_columns
 from deltaberg.iceberg.operations.file_options import file_options, form_of
@@ -78,13 +79,7 @@ def strategy_of(properties: Mapping[str, str], operation: str) -> str:
     InvalidArgumentError
         The property names no strategy.
     """
-    name = f"write.{operation}.mode"
-    mode = properties.get(name, COPY_ON_WRITE).strip().lower()
-    if mode not in (COPY_ON_WRITE, MERGE_ON_READ):
-        raise InvalidArgumentError(
-            f"the property {name} is {mode!r:.40}", hint=f"set it to {COPY_ON_WRITE} or {MERGE_ON_READ}", setting=name
-        )
-    return mode
+    return choice_of(properties, f"write.{operation}.mode", (COPY_ON_WRITE, MERGE_ON_READ))
 
 
 class RowChanges:

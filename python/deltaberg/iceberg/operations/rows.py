@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions import Bound, evaluate
 from deltaberg.expressions.values.tree import Literal
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
@@ -16,11 +16,12 @@ from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metri
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import written_default
+from deltaberg.iceberg.metadata.property_values import choice_of, number_of
 from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
 from deltaberg.iceberg.operations.columns_meanwhile import require_columns
-from deltaberg.iceberg.operations.file_options import FORMAT, file_options, form_of, number_of
+from deltaberg.iceberg.operations.file_options import FORMAT, file_options, form_of
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.sorting import row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
@@ -180,12 +181,7 @@ def distribution(properties: Mapping[str, str], *, is_sorted: bool) -> str:
     InvalidArgumentError
         The property names no way.
     """
-    mode = properties.get(_DISTRIBUTION, "range" if is_sorted else "hash").strip().lower()
-    if mode not in ("none", "hash", "range"):
-        raise InvalidArgumentError(
-            f"the property {_DISTRIBUTION} is {mode!r:.40}", hint="set it to none, hash or range"
-        )
-    return mode
+    return choice_of(properties, _DISTRIBUTION, ("none", "hash", "range"), "range" if is_sorted else "hash")
 
 
 def _order(metadata: TableMetadata) -> SortOrder:

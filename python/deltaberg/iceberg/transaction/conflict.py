@@ -20,6 +20,7 @@ from deltaberg.errors import (
 from deltaberg.expressions import TRUE, Bound
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.prune import prune_manifests
+from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.read.plan import make_plan
@@ -68,13 +69,7 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
     """
     if wanted is not None:
         return wanted
-    name = f"write.{operation}.isolation-level"
-    level = properties.get(name, SERIALIZABLE).strip().lower()
-    if level not in (SERIALIZABLE, SNAPSHOT):
-        raise InvalidArgumentError(
-            f"the property {name} is {level!r:.40}", hint=f"set it to {SERIALIZABLE} or {SNAPSHOT}", setting=name
-        )
-    return level
+    return choice_of(properties, f"write.{operation}.isolation-level", (SERIALIZABLE, SNAPSHOT))
 
 
 def conflict(kind: type[CommitConflictError], what: str, table: str, file: str | None = None) -> CommitConflictError:
