@@ -31,11 +31,12 @@ from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.transaction.table_commit import Committed, commit_policy, commit_table, find_commit
+from deltaberg.iceberg.transaction.table_commit import Committed, commit_policy, find_commit
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import PutOutcome, StoreSpec, parse_location
 from deltaberg.table import ClockedPolicy
 from tests.iceberg.faulty_store import FaultySpec, Reply
+from tests.support.iceberg_commits import commit_table
 
 pytestmark = pytest.mark.one_backend
 

@@ -24,11 +24,12 @@ from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.transaction.table_commit import Committed, commit_table, find_commit
+from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
 from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.rest_server import error_body, running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.iceberg.catalogs.written import FIRST
+from tests.support.iceberg_commits import commit_table
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend

@@ -31,11 +31,12 @@ from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
+from deltaberg.iceberg.transaction.table_commit import Committed
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import StoreSpec
 from deltaberg.table import ClockedPolicy
 from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql
+from tests.support.iceberg_commits import commit_table
 
 pytestmark = pytest.mark.one_backend
 

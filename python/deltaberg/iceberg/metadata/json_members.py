@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
@@ -15,6 +16,7 @@ __all__ = [
     "integer",
     "integers",
     "members",
+    "members_of",
     "objects",
     "optional",
     "optional_integer",
@@ -55,6 +57,12 @@ def edited(raw: Mapping[str, Any], now: Mapping[str, Any], was: Mapping[str, Any
         else:
             found[name] = value
     return found
+
+
+def members_of(model: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as members of JSON, but for what it was read from."""
+    given = {field.name.replace("_", "-"): getattr(model, field.name) for field in fields(model) if field.name != "raw"}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
 
 def members(value: Any, what: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import edited, integer, optional, text
+from deltaberg.iceberg.metadata.json_members import edited, integer, members_of, optional, text
 
 __all__ = ["MAIN", "SnapshotRef", "encode_ref", "read_ref"]
 
@@ -51,14 +51,4 @@ def encode_ref(ref: SnapshotRef) -> dict[str, Any]:
     >>> encode_ref(SnapshotRef(10, "tag", max_ref_age_ms=60_000))
     {'snapshot-id': 10, 'type': 'tag', 'max-ref-age-ms': 60000}
     """
-    return edited(ref.raw, _members(ref), _members(read_ref(ref.raw)) if ref.raw else {})
-
-
-def _members(ref: SnapshotRef) -> dict[str, Any]:
-    return {
-        "snapshot-id": ref.snapshot_id,
-        "type": ref.type,
-        "min-snapshots-to-keep": ref.min_snapshots_to_keep,
-        "max-snapshot-age-ms": ref.max_snapshot_age_ms,
-        "max-ref-age-ms": ref.max_ref_age_ms,
-    }
+    return edited(ref.raw, members_of(ref), members_of(read_ref(ref.raw)) if ref.raw else {})

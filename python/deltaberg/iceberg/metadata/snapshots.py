@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import check_text, edited, integer, optional, strings, text
+from deltaberg.iceberg.metadata.json_members import check_text, edited, integer, members_of, optional, strings, text
 
 __all__ = [
     "LogEntry",
@@ -107,19 +107,8 @@ def encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _members(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "snapshot-id": snapshot.snapshot_id,
-        "parent-snapshot-id": snapshot.parent_snapshot_id,
-        "timestamp-ms": snapshot.timestamp_ms,
-        "sequence-number": snapshot.sequence_number or None,
-        "manifest-list": snapshot.manifest_list,
-        "manifests": list(snapshot.manifests) or None,
-        "summary": dict(snapshot.summary) or None,
-        "schema-id": snapshot.schema_id,
-        "first-row-id": snapshot.first_row_id,
-        "added-rows": snapshot.added_rows,
-        "key-id": snapshot.key_id,
-    }
+    found = members_of(snapshot)
+    return found | {name: found[name] or None for name in ("sequence-number", "manifests", "summary")}
 
 
 def read_log_entry(found: Mapping[str, Any]) -> LogEntry:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.iceberg.metadata.draft import Draft
+from deltaberg.iceberg.metadata.json_members import members_of
 from deltaberg.iceberg.metadata.schema import Schema, encode_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot, encode_snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, encode_sort_order
@@ -25,7 +26,6 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     PartitionSpec: encode_spec,
     SortOrder: encode_sort_order,
     Snapshot: encode_snapshot,
-    tuple: list,
 }
 
 
@@ -36,8 +36,7 @@ def protocol_name(named: object) -> str:
 
 def json_members(told: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as members of JSON."""
-    given = {field.name.replace("_", "-"): getattr(told, field.name) for field in fields(told)}
-    return {name: _ENCODERS.get(type(value), lambda same: same)(value) for name, value in given.items()}
+    return {name: _ENCODERS.get(type(value), lambda same: same)(value) for name, value in members_of(told).items()}
 
 
 @dataclass(frozen=True)

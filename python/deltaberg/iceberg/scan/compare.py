@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +60,8 @@ def deleted_only_in_other(one: pa.Table, other: pa.Table) -> pa.Table:
         The same files, as `files_of_both` returns them.
     """
     rows = []
-    for number, (own, others) in enumerate(zip(_applied(one), _applied(other), strict=True)):
+    applied = (files.select(["deletion_vector", "delete_files"]).to_pylist() for files in (one, other))
+    for number, (own, others) in enumerate(zip(*applied, strict=True)):
         known = {_key(file) for file in own["delete_files"] or ()}
         fresh = [file for file in others["delete_files"] or () if _key(file) not in known]
         vector = others["deletion_vector"] if others["deletion_vector"] != own["deletion_vector"] else None
@@ -73,7 +74,3 @@ def deleted_only_in_other(one: pa.Table, other: pa.Table) -> pa.Table:
 
 def _key(file: dict[str, Any]) -> tuple[str, ...]:
     return tuple(map(repr, file.values()))
-
-
-def _applied(files: pa.Table) -> Iterator[dict[str, Any]]:
-    yield from files.select(["deletion_vector", "delete_files"]).to_pylist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -109,15 +110,7 @@ class PendingFiles:
 
     def copy(self) -> PendingFiles:
         """Return a copy that does not change with this one."""
-        return replace(
-            self,
-            added=list(self.added),
-            removed=set(self.removed),
-            removed_in=set(self.removed_in),
-            planned_on=set(self.planned_on),
-            removed_deletes=set(self.removed_deletes),
-            hidden=dict(self.hidden),
-        )
+        return replace(self, **{name: copy(value) for name, value in vars(self).items()})
 
     def drop_added(self, paths: Collection[str]) -> None:
         """Leave out new data files, by their recorded paths."""

@@ -24,7 +24,7 @@ from deltaberg.storage import PutResult
 from deltaberg.table import ClockedPolicy, Fate, commit_change
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["Committed", "Make", "TableChange", "commit_policy", "commit_table", "find_commit"]
+__all__ = ["Committed", "Make", "TableChange", "commit_policy", "find_commit"]
 
 #: Makes the changes that fit on top of metadata, with what must still hold; None if nothing is left to do. Without
 #: requirements, those of the reference implementation are derived from the changes.
@@ -90,16 +90,9 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def commit_table(
-    committer: Committer,
-    make: Make,
-    *,
-    snapshot_id: int | None = None,
-    staged: LoadedTable | None = None,
-    policy: ClockedPolicy | None = None,
-    known: LoadedTable | None = None,
-) -> Committed:
-    """Commit changes to a table, or create it.
+@dataclass
+class TableChange:
+    """A change of a table, as the commit loop sees it.
 
     Parameters
     ----------
@@ -113,34 +106,14 @@ def commit_table(
         without an answer is told from the commits of others.
     staged
         A table that is to be created, as `Committer.stage` returned it; ``make`` is called with its metadata.
-    policy
-        How long the commit is tried; by default, as the properties of the table say.
-    known
+    planned
         The metadata that the caller has, which may still be the newest.
-
-    Raises
-    ------
-    CommitConflictError
-        What landed meanwhile does not allow the change, or other writers were faster every time.
-    CommitUnknownError
-        It cannot be settled whether the change landed. ``context["token"]`` finds the commit later.
-    TableExistsError
-        If a table is to be created where there is one.
-    TableNotFoundError
-        If there is no table.
     """
-    return TableChange(committer, make, snapshot_id, staged, known).commit(policy)
-
-
-@dataclass
-class TableChange:
-    """A change of a table, as the commit loop sees it."""
 
     committer: Committer
     make: Make
     snapshot_id: int | None = None
     staged: LoadedTable | None = None
-    #: The metadata that the caller has, which may still be the newest.
     planned: LoadedTable | None = None
     now: Callable[[], int] = field(default=ClockedPolicy().now, init=False)
     token: str = field(default="", init=False)
@@ -152,7 +125,24 @@ class TableChange:
     _traces: list[Trace] = field(default_factory=list, init=False)
 
     def commit(self, policy: ClockedPolicy | None = None) -> Committed:
-        """Commit the change; see `commit_table`."""
+        """Commit the change, or create the table.
+
+        Parameters
+        ----------
+        policy
+            How long the commit is tried; by default, as the properties of the table say.
+
+        Raises
+        ------
+        CommitConflictError
+            What landed meanwhile does not allow the change, or other writers were faster every time.
+        CommitUnknownError
+            It cannot be settled whether the change landed. ``context["token"]`` finds the commit later.
+        TableExistsError
+            If a table is to be created where there is one.
+        TableNotFoundError
+            If there is no table.
+        """
         started = time.monotonic()
         base = self.staged or self.newest()
         chosen = policy or commit_policy(base.metadata.properties)
