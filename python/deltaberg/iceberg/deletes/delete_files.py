@@ -123,7 +123,11 @@ class DeleteFiles:
     @cached_property
     def only_paths(self) -> pa.StringArray:
         """The path of each delete file that names a single one in its bounds, else null; they may be cut."""
-        return _only_paths(self.table)
+        lower, upper = (
+            kernels.parse_bounds(as_array(self.table.column(name)), [(_PATH_ID, "string")]).column(0)
+            for name in ("lower_bounds", "upper_bounds")
+        )
+        return pc.if_else(pc.equal(lower, upper).fill_null(False), lower, pa.scalar(None, pa.string()))
 
     def locate(self, files: pa.Table) -> dict[str, pa.Array]:
         """Return ``deletion_vector``, ``only_in_vector`` and ``delete_files`` for rows of a file table."""
@@ -131,8 +135,9 @@ class DeleteFiles:
         found: dict[str, pa.Array] = {"only_in_vector": pa.nulls(rows, BITMAP)}
         vectors = as_array(files.column("deletion_vector"))
         if vectors.null_count < rows:
-            places = {path: str(self.reader.resolver.resolve(path)) for path in _paths(vectors)}
             recorded = pc.struct_field(vectors, "location")
+            distinct = recorded.drop_null().unique().to_pylist()
+            places = {path: str(self.reader.resolver.resolve(path)) for path in distinct}
             located = pa.array([None if path is None else places[path] for path in recorded.to_pylist()], pa.string())
             children = [
                 located if child.name == "location" else pc.struct_field(vectors, child.name) for child in BITMAP
@@ -166,15 +171,6 @@ class DeleteFiles:
         return pa.ListArray.from_arrays(offsets, flat, type=DELETE_FILES)
 
 
-def _only_paths(table: pa.Table) -> pa.StringArray:
-    """Return the path of a delete file that names a single one, else null."""
-    lower, upper = (
-        kernels.parse_bounds(as_array(table.column(name)), [(_PATH_ID, "string")]).column(0)
-        for name in ("lower_bounds", "upper_bounds")
-    )
-    return pc.if_else(pc.equal(lower, upper).fill_null(False), lower, pa.scalar(None, pa.string()))
-
-
 def _bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:
     """Return the sizes of bitmaps from the sizes of their blobs; -1 if no blob can have that size."""
     possible = pc.and_(pc.greater_equal(blobs, _BLOB_FRAME), pc.less_equal(blobs, _LARGEST_BLOB)).fill_null(False)
@@ -203,8 +199,3 @@ def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
             start += len(table)
     found = [codes[number] for number in range(len(entries))]
     return pa.concat_arrays(found) if found else pa.array([], pa.int64())
-
-
-def _paths(vectors: pa.StructArray) -> list[str]:
-    found: list[str] = pc.struct_field(vectors, "location").drop_null().unique().to_pylist()
-    return found

@@ -14,6 +14,7 @@ from deltaberg.files.write.footers import parquet_leaves
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, FURTHER, METRICS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode, cut_lower, cut_upper
+from deltaberg.iceberg.manifests.write import partition_values
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.value_bytes import encode_values, has_value_bytes
 from deltaberg.schema import Field, List, Map, Struct, as_array, field_paths
@@ -41,7 +42,6 @@ def added_entries(
     partition: Struct,
     modes: Mapping[int, MetricsMode],
     *,
-    snapshot_id: int | None = None,
     sort_order_id: int | None = None,
 ) -> pa.Table:
     """Return entries that add files. What they inherit from the manifest list is null.
@@ -58,8 +58,6 @@ def added_entries(
         The partition struct of their spec.
     modes
         Which metrics are recorded.
-    snapshot_id
-        The snapshot that adds the files; None to leave it to the manifest list.
     sort_order_id
         The order of the rows in the files; None for an unknown one.
     """
@@ -68,11 +66,10 @@ def added_entries(
     metrics = _metrics(files, schema, modes)
     own: dict[str, pa.Array] = {
         "status": pa.repeat(pa.scalar(ADDED, pa.int32()), rows),
-        "snapshot_id": pa.nulls(rows, pa.int64()) if snapshot_id is None else pa.repeat(snapshot_id, rows),
         "content": pa.repeat(pa.scalar(DATA, pa.int32()), rows),
         "file_path": pc.binary_join_element_wise(location, files.column("path"), "/"),
         "file_format": pc.utf8_upper(files.column("format")),
-        "partition": _partition(files, target.field("partition").type),
+        "partition": partition_values(as_array(files.column("partition")), target.field("partition")),
         "record_count": files.column("record_count"),
         "file_size_in_bytes": files.column("size"),
         "split_offsets": _known(as_array(files.column("split_offsets"))).cast(FURTHER["split_offsets"].type),
@@ -88,15 +85,6 @@ def added_entries(
 def _known(offsets: pa.ListArray) -> pa.ListArray:
     """Return where files can be split; null for files of which it is not known."""
     return pc.if_else(pc.greater(pc.list_value_length(offsets), 0), offsets, pa.scalar(None, offsets.type))
-
-
-def _partition(files: pa.Table, kind: pa.StructType) -> pa.StructArray:
-    values = as_array(files.column("partition"))
-    if not kind.num_fields:
-        return pa.Array.from_buffers(kind, len(files), [None], children=[])
-    return pa.StructArray.from_arrays(
-        [values.field(index).cast(child.type) for index, child in enumerate(kind)], fields=list(kind)
-    )
 
 
 def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) -> dict[str, list[_Column]]:

@@ -121,7 +121,9 @@ class ManifestReader:
 
     def is_decided_by_partitions(self, manifests: pa.Table, condition: Bound) -> bool:
         """Return whether the partition of each file in manifests tells that all of its rows match, or that none do."""
-        prepared = [self._prepare(number, condition) for number in _distinct_specs(manifests)]
+        prepared = [
+            self._prepare(number, condition) for number in pc.unique(manifests["partition_spec_id"]).to_pylist()
+        ]
         return all(ready.may == ready.must for ready in prepared)
 
     def no_entries(self, spec_id: int, part: ManifestPart) -> Entries:
@@ -171,11 +173,6 @@ class ManifestReader:
                 table=self.table,
                 file=str(location),
             ) from error
-
-
-def _distinct_specs(manifests: pa.Table) -> list[int]:
-    found: list[int] = manifests.column("partition_spec_id").unique().to_pylist()
-    return found
 
 
 @dataclass(frozen=True)

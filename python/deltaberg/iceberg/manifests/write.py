@@ -34,7 +34,7 @@ from deltaberg.kernels.results import empty_structs
 from deltaberg.lossless_json import write_json
 from deltaberg.schema import Field, Primitive, Struct, arrow_type, as_array
 
-__all__ = ["ManifestHeader", "encode_manifest", "manifest_row", "retyped", "with_required_parts"]
+__all__ = ["ManifestHeader", "encode_manifest", "manifest_row", "partition_values", "retyped", "with_required_parts"]
 
 #: The value that version 1 requires, and nobody reads.
 _BLOCK_SIZE = 64 << 20
@@ -184,13 +184,14 @@ def _column(entries: pa.Table, field: pa.Field, header: ManifestHeader) -> pa.Ar
     if name == "equality_ids" and header.content == 0:
         found = pa.nulls(rows, field.type)
     if name == "partition":
-        return _partition(found, field)
+        return partition_values(found, field)
     if found.null_count and not field.nullable:
         raise InvalidArgumentError(f"an entry of a manifest has no {name}, which is required", column=name)
     return retyped(found, field)
 
 
-def _partition(found: pa.StructArray, field: pa.Field) -> pa.StructArray:
+def partition_values(found: pa.StructArray, field: pa.Field) -> pa.StructArray:
+    """Return partition values in the types that the field of a manifest has."""
     if not field.type.num_fields:
         return empty_structs(len(found))
     values = [pc.struct_field(found, at) for at in range(field.type.num_fields)]

@@ -10,7 +10,6 @@ __all__ = [
     "nanos_of",
     "nanos_of_text",
     "text_of_nanos",
-    "text_of_time",
     "text_of_timestamp",
     "time_of_text",
     "timestamp_of_text",
@@ -48,11 +47,6 @@ def nanos_of_text(found: str, zoned: bool) -> int:
     """Return a timestamp in nanoseconds since 1970, since Python's own end at microseconds."""
     moment, nanos = _moment(found, zoned)
     return (moment - _EPOCH) // _SECOND * _NANOS + nanos
-
-
-def text_of_time(value: dt.time) -> str:
-    """Return the text of a time of day."""
-    return value.isoformat("microseconds")
 
 
 def text_of_timestamp(value: dt.datetime, zoned: bool) -> str:

@@ -134,10 +134,7 @@ class TableMetadata:
             If the snapshot log begins later, or if the time is after the last entry: which snapshot will have been
             current then is not known before it has passed.
         """
-        entry = None
-        for candidate in self.snapshot_log:
-            if candidate.timestamp_ms <= millis:
-                entry = candidate
+        entry = next((found for found in reversed(self.snapshot_log) if found.timestamp_ms <= millis), None)
         times = [candidate.timestamp_ms for candidate in self.snapshot_log]
         if entry is None or millis > max(times):
             hint = "the table has no snapshot log"

@@ -23,11 +23,10 @@ from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot, read_log_entry, read_metadata_log_entry, read_snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec, read_spec_fields
+from deltaberg.iceberg.metadata.versions import NEWEST_VERSION
 
-__all__ = ["metadata_of_json"]
+__all__ = ["metadata_of_json", "unsupported_version"]
 
-#: The newest format version that is understood.
-NEWEST_VERSION = 3
 _WHAT = "the table metadata"
 
 _Listed = TypeVar("_Listed")
@@ -53,16 +52,18 @@ def metadata_of_json(found: Any, known: TableMetadata | None = None) -> TableMet
     """
     raw = members(found, _WHAT)
     version = integer(raw, "format-version", _WHAT)
-    if version > NEWEST_VERSION or version < 1:
-        raise UnsupportedFeatureError(
-            f"unsupported format version {version}",
-            hint=f"this library supports versions 1 to {NEWEST_VERSION}",
-            feature=f"v{version}",
-        )
+    if not 1 <= version <= NEWEST_VERSION:
+        raise unsupported_version(version)
     try:
         return _read(raw, version, _Known(known, version))
     except RecursionError:
         raise CorruptMetadataError(f"{_WHAT} is nested too deeply") from None
+
+
+def unsupported_version(version: int) -> UnsupportedFeatureError:
+    """Return the error for a format version that is not known."""
+    hint = f"this library supports versions 1 to {NEWEST_VERSION}"
+    return UnsupportedFeatureError(f"unsupported format version {version}", hint=hint, feature=f"v{version}")
 
 
 class _Known:

@@ -209,7 +209,7 @@ def new_metadata(
     Raises
     ------
     InvalidArgumentError
-        If a property is reserved, or the format version is not known.
+        If a property is reserved.
     SchemaError
         If the format version does not have a type of a column, or if the partition spec or the sort order does not fit
         the schema.

@@ -24,6 +24,7 @@ from deltaberg.iceberg.metadata.layout_updates import (
     SetDefaultSpec,
 )
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import unsupported_version
 from deltaberg.iceberg.metadata.snapshot_updates import (
     AddSnapshot,
     RemoveSnapshotRef,
@@ -83,11 +84,7 @@ class UpgradeFormatVersion(Update):
         if new < old:
             raise ConstraintViolationError(f"the table has the format version {old}, which cannot be lowered to {new}")
         if new > NEWEST_VERSION:
-            raise UnsupportedFeatureError(
-                f"unsupported format version {new}",
-                hint=f"this library supports versions 1 to {NEWEST_VERSION}",
-                feature=f"v{new}",
-            )
+            raise unsupported_version(new)
         raw = draft.raw
         raw["format-version"] = new
         if old == 1 < new:

@@ -5,9 +5,9 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,11 +134,6 @@ class _Targets:
             names[number] for part in self.entries for number in part.table.column("manifest").to_pylist()
         ]
 
-    @cached_property
-    def earlier(self) -> list[list[bytes]]:
-        """The bitmaps of the rows of each file that vectors and position delete files delete already."""
-        return _positions_in(self.source, self.files, _position_lists(self.source, self.files))
-
     def by_spec(self) -> Iterable[tuple[Entries, range]]:
         """Return the files of each spec that there are, with their places among all."""
         start = 0
@@ -169,13 +164,11 @@ def _partition_values(part: Entries, places: Sequence[int] | None = None) -> pa.
 
 
 def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
-    pending, new = transaction.pending, RowPositions()
-    whole = RowPositions()
-    for at, (number, path) in enumerate(zip(targets.numbers, targets.paths, strict=True)):
-        for positions in (rows.positions(number), *_own_rows(pending.hidden, path)):
-            _add(new, number, positions)
-        for positions in (new.positions(number), *_expanded(targets.earlier[at], path)):
-            _add(whole, number, positions)
+    pending = transaction.pending
+    own = [[pending.hidden[path]] if path in pending.hidden else [] for path in targets.paths]
+    new = _with_bitmaps(targets, rows, own)
+    lists = _position_lists(targets.source, targets.files)
+    whole = _with_bitmaps(targets, new, _positions_in(targets.source, targets.files, lists))
     removed = _superseded(targets)
     pending.drop_deletes_of(targets.paths)
     for number, path in zip(targets.numbers, targets.paths, strict=True):
@@ -196,16 +189,13 @@ def _remove(transaction: Transaction, targets: _Targets, keys: Sequence[DeleteKe
         transaction.remove_deletes(keys, manifests_of(targets.source.manifests, entry_numbers(chosen)))
 
 
-def _own_rows(hidden: dict[str, bytes], path: str) -> list[pa.UInt64Array]:
-    return [positions_of(hidden[path])] if path in hidden else []
-
-
-def _add(target: RowPositions, number: int, positions: pa.UInt64Array) -> None:
-    target.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
-
-
-def _expanded(bitmaps: Sequence[bytes], path: str) -> Iterator[pa.UInt64Array]:
-    return (positions_of(bitmap, file=path) for bitmap in bitmaps)
+def _with_bitmaps(targets: _Targets, rows: RowPositions, bitmaps: Iterable[Iterable[bytes]]) -> RowPositions:
+    """Return rows of files with those of some bitmaps of each file."""
+    whole = RowPositions()
+    for number, path, found in zip(targets.numbers, targets.paths, bitmaps, strict=True):
+        for positions in (rows.positions(number), *(positions_of(bitmap, file=path) for bitmap in found)):
+            whole.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
+    return whole
 
 
 def _write_vectors(
@@ -318,7 +308,9 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
     paths = DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")
     count = 0
     own = _own_lists(targets) if is_by_file else [[] for _ in targets.paths]
-    whole = _with_earlier(targets, rows, own) if is_by_file else rows
+    # The new files also delete what earlier ones do that they replace.
+    replaced = any(own)
+    whole = _with_bitmaps(targets, rows, _positions_in(targets.source, targets.files, own)) if replaced else rows
     for part, places in targets.by_spec():
         deleted, firsts = _grouped(part, places, targets, whole, by_file=is_by_file)
         values = _partition_values(part)
@@ -338,7 +330,7 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
         entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, values_of_files)
         transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
         count += len(files)
-    table = targets.source.deletes.table if any(own) else None
+    table = targets.source.deletes.table if replaced else None
     numbers = sorted({number for numbers in own for number in numbers})
     removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
     _remove(transaction, targets, [(path, None) for path in removed])
@@ -359,18 +351,6 @@ def _own_lists(targets: _Targets) -> list[list[int]]:
         [number for number in numbers if named[number] == path]
         for path, numbers in zip(targets.paths, lists, strict=True)
     ]
-
-
-def _with_earlier(targets: _Targets, rows: RowPositions, lists: Sequence[Sequence[int]]) -> RowPositions:
-    """Return rows with those that earlier delete files delete."""
-    if not any(lists):
-        return rows
-    whole = RowPositions()
-    earlier = _positions_in(targets.source, targets.files, lists)
-    for number, path, bitmaps in zip(targets.numbers, targets.paths, earlier, strict=True):
-        for positions in (rows.positions(number), *_expanded(bitmaps, path)):
-            _add(whole, number, positions)
-    return whole
 
 
 def _grouped(

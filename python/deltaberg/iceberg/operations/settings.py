@@ -39,14 +39,10 @@ def _check_name_mapping(metadata: TableMetadata) -> None:
         ) from None
 
 
-def _check_columns(metadata: TableMetadata) -> None:
-    check_types(metadata.current_schema.struct, form_of(metadata), metadata.location)
-
-
 #: What parses properties. A file may be written in any format, whatever the property for it says.
 _PARSERS: tuple[Callable[[TableMetadata], object], ...] = (
     check_commit_properties,
-    _check_columns,
+    lambda metadata: check_types(metadata.current_schema.struct, form_of(metadata), metadata.location),
     delete_file_options,
     _check_name_mapping,
     lambda metadata: check_ours_to_write(metadata, metadata.location),
