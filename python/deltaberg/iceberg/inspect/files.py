@@ -23,10 +23,11 @@ _READABLE = "readable_metrics"
 
 
 def entries_of(source: IcebergSource, contents: Iterable[int], part: ManifestPart) -> list[Entries]:
-    """Return the entries of the given contents, grouped by spec; may include others."""
+    """Return the entries of the given contents, grouped by spec; may include others. Without any, there is a group."""
     wanted = pa.array(sorted({0 if content == DATA else 1 for content in contents}), pa.int32())
     chosen = source.manifests.filter(pc.is_in(source.manifests.column("content"), value_set=wanted))
-    return source.reader.read(chosen.to_pylist(), part)
+    found = source.reader.read(chosen.to_pylist(), part)
+    return found or [source.reader.no_entries(source.metadata.default_spec_id, part)]
 
 
 def files_table(contents: Sequence[int]) -> Callable[[IcebergSource], pa.Table]:
@@ -34,7 +35,7 @@ def files_table(contents: Sequence[int]) -> Callable[[IcebergSource], pa.Table]:
 
     def make(source: IcebergSource) -> pa.Table:
         parts = [_file_rows(found, source) for found in entries_of(source, contents, _FILE_PART)]
-        table = pa.concat_tables([part.drop_columns(list(_ENTRY_COLUMNS)) for part in parts] or [_no_files(source)])
+        table = pa.concat_tables([part.drop_columns(list(_ENTRY_COLUMNS)) for part in parts])
         return table.filter(pc.is_in(table.column("content"), value_set=pa.array(contents, pa.int32())))
 
     return make
@@ -61,19 +62,11 @@ def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Arr
     return columns
 
 
-def _no_files(source: IcebergSource) -> pa.Table:
-    empty = source.reader.no_entries(source.metadata.default_spec_id, _FILE_PART)
-    return _file_rows(empty, source).drop_columns(list(_ENTRY_COLUMNS))
-
-
 def entries_table(source: IcebergSource) -> pa.Table:
     """Return the entries of all manifests, those of removed files among them."""
     part = replace(_FILE_PART, deleted=True)
     found = entries_of(source, (DATA, POSITION_DELETES), part)
-    parts = [_file_rows(entries, source) for entries in found]
-    if not parts:
-        parts = [_file_rows(source.reader.no_entries(source.metadata.default_spec_id, part), source)]
-    table = pa.concat_tables(parts).combine_chunks()
+    table = pa.concat_tables([_file_rows(entries, source) for entries in found]).combine_chunks()
     names = [name for name in table.column_names if name not in (*_ENTRY_COLUMNS, _READABLE)]
     arrays = [as_array(table.column(name)) for name in names]
     data_file = pa.StructArray.from_arrays(arrays, fields=[table.schema.field(name) for name in names])

@@ -21,7 +21,6 @@ _SUM_PART = ManifestPart()
 def _live_files(source: IcebergSource) -> pa.Table:
     """Return the columns of all live files that are summed up."""
     found = entries_of(source, (DATA, POSITION_DELETES), _SUM_PART)
-    found = found or [source.reader.no_entries(source.metadata.default_spec_id, _SUM_PART)]
     names = ("snapshot_id", "content", "record_count", "file_size_in_bytes")
     parts = []
     for one in found:

@@ -29,7 +29,6 @@ from deltaberg.iceberg.metadata.updates import (
 from deltaberg.iceberg.metadata.versions import (
     ROW_LINEAGE,
     check_columns,
-    check_format_version,
     check_new_names,
     check_order,
     check_spec,
@@ -214,7 +213,6 @@ def new_metadata(
         If the format version does not have a type of a column, or if the partition spec or the sort order does not fit
         the schema.
     """
-    check_format_version(format_version)
     check_properties(properties or {})
     struct, known = with_fresh_ids(schema.struct)
     identifiers = _moved(schema.identifier_field_ids, known, "an identifier")

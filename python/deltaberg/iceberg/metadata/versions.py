@@ -19,7 +19,6 @@ __all__ = [
     "VECTORS_SINCE",
     "check_columns",
     "check_fields",
-    "check_format_version",
     "check_identifiers",
     "check_new_names",
     "check_order",
@@ -39,18 +38,6 @@ ROW_DELETES_SINCE, VECTORS_SINCE = 2, 3
 #: The ids above are those of metadata columns.
 _HIGHEST_USER_ID = 2_147_483_447
 _LATER_TYPES = frozenset({"timestamp_ns", "timestamp_ntz_ns", "variant", "void"})
-
-
-def check_format_version(version: int) -> None:
-    """Refuse a format version that is not known.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not 1, 2 or 3.
-    """
-    if type(version) is not int or not 1 <= version <= NEWEST_VERSION:
-        raise InvalidArgumentError(f"the format version is {version!r}", hint=f"pass 1 to {NEWEST_VERSION}")
 
 
 def highest_field_id(within: DataType) -> int:

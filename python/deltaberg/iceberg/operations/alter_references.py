@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from deltaberg.choices import IfExists
 from deltaberg.errors import InvalidArgumentError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ReferenceChanges"]
 
 _NUMBER = "pass the number of a snapshot"
+_Changes: TypeAlias = "Update | Iterable[Update] | None"
 
 
 @public
@@ -59,9 +60,10 @@ class ReferenceChanges(TableAlteration[Transaction]):
         with self._altered.restored_by_failure(), self._transaction.operation(name, writes_files=False):
             yield
 
-    def _reference(self, name: str, change: Callable[[], Update | Iterable[Update] | None]) -> Alteration:
+    def _reference(self, name: str, change: Callable[..., _Changes], *arguments: object) -> Alteration:
+        """Make the changes that a function returns for the metadata and some arguments."""
         with self._step(name):
-            made = change()
+            made = change(self._metadata, *arguments)
             updates = () if made is None else (made,) if isinstance(made, Update) else tuple(made)
             if updates:
                 self._transaction.change_metadata(*updates)
@@ -100,9 +102,7 @@ class ReferenceChanges(TableAlteration[Transaction]):
             The table has no such snapshot.
         """
         kept = Retention(min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
-        return self._reference(
-            "create branch", lambda: new_reference(self._metadata, name, "branch", snapshot_id, kept, if_exists)
-        )
+        return self._reference("create branch", new_reference, name, "branch", snapshot_id, kept, if_exists)
 
     def create_tag(
         self,
@@ -114,9 +114,7 @@ class ReferenceChanges(TableAlteration[Transaction]):
     ) -> Alteration:
         """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""
         kept = Retention(max_ref_age_ms=max_ref_age_ms)
-        return self._reference(
-            "create tag", lambda: new_reference(self._metadata, name, "tag", snapshot_id, kept, if_exists)
-        )
+        return self._reference("create tag", new_reference, name, "tag", snapshot_id, kept, if_exists)
 
     def set_retention(
         self,
@@ -136,7 +134,7 @@ class ReferenceChanges(TableAlteration[Transaction]):
             There is no such branch or tag, a number is not positive, or a tag is to keep snapshots.
         """
         kept = Retention(min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
-        return self._reference("set retention", lambda: retained_reference(self._metadata, name, kept))
+        return self._reference("set retention", retained_reference, name, kept)
 
     def rename_branch(self, name: str, to: str) -> Alteration:
         """Rename a branch.
@@ -146,7 +144,7 @@ class ReferenceChanges(TableAlteration[Transaction]):
         InvalidArgumentError
             There is no such branch, it is ``main``, or the new name is taken.
         """
-        return self._reference("rename branch", lambda: renamed_branch(self._metadata, name, to))
+        return self._reference("rename branch", renamed_branch, name, to)
 
     def fast_forward(self, name: str, to: str) -> Alteration:
         """Move a branch forward to the snapshot of another branch, which was made from it.
@@ -160,15 +158,15 @@ class ReferenceChanges(TableAlteration[Transaction]):
         CommitConflictError
             The branch has snapshots that the other one does not have.
         """
-        return self._reference("fast forward", lambda: moved_branch(self._metadata, name, to))
+        return self._reference("fast forward", moved_branch, name, to)
 
     def drop_branch(self, name: str) -> Alteration:
         """Drop a branch. Its snapshots stay until they expire."""
-        return self._reference("drop branch", lambda: dropped_reference(self._metadata, name, "branch"))
+        return self._reference("drop branch", dropped_reference, name, "branch")
 
     def drop_tag(self, name: str) -> Alteration:
         """Drop a tag. Its snapshot stays until it expires."""
-        return self._reference("drop tag", lambda: dropped_reference(self._metadata, name, "tag"))
+        return self._reference("drop tag", dropped_reference, name, "tag")
 
     def rollback_to_snapshot(self, snapshot_id: int) -> Alteration:
         """Roll the table back to one of the snapshots that led to its newest one.
@@ -248,4 +246,4 @@ class ReferenceChanges(TableAlteration[Transaction]):
 
     def _move_branch(self, name: str, target: Callable[[], int]) -> Alteration:
         """Move the branch of the transaction."""
-        return self._reference(name, lambda: set_branch(self._metadata, self._branch, target()))
+        return self._reference(name, lambda metadata: set_branch(metadata, self._branch, target()))

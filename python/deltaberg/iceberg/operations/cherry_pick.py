@@ -164,7 +164,7 @@ def _replace(transaction: Transaction, picked: Snapshot, changed: list[AddedFile
 
 def _changed(transaction: Transaction, picked: Snapshot) -> Iterator[AddedFiles]:
     """Yield the entries of the data files that a snapshot added and removed."""
-    source = transaction.source_of(picked)
+    source = transaction.source.at(picked)
     own = [row for row in source.data_manifests.to_pylist() if row["added_snapshot_id"] == picked.snapshot_id]
     for found in source.reader.read(own, WHOLE_ENTRIES):
         is_own = pc.equal(found.table.column("snapshot_id"), picked.snapshot_id)

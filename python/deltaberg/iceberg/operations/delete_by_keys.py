@@ -12,6 +12,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.iceberg.deletes.new_entries import equality_delete_entries
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import leaves_with_metrics
+from deltaberg.iceberg.manifests.fields import DELETES
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.layout_updates import AddSpec
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -184,4 +185,4 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     transaction.note_written(place, files.column("path").to_pylist())
     partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)
-    transaction.add_deletes(AddedFiles(spec, partition, entries))
+    transaction.add_entries(AddedFiles(spec, partition, entries, DELETES))

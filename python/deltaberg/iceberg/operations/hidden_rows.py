@@ -19,7 +19,7 @@ from deltaberg.iceberg.deletes.new_entries import position_delete_entries, vecto
 from deltaberg.iceberg.deletes.write_positions import POSITION_DELETES_SCHEMA, DeletedRows, write_position_deletes
 from deltaberg.iceberg.deletes.write_puffin import write_vectors
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
-from deltaberg.iceberg.manifests.fields import POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.manifests.fields import DELETES, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.property_values import choice_of
@@ -210,7 +210,7 @@ def _write_vectors(
     positions = ((path, rows.positions(number)) for number, path in files)
     vectors, size = write_vectors(transaction.store.open(place), place.path, positions)
     entries = vector_entries(vectors, f"{location}/{name}", size, part.partition, _partition_values(part))
-    transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
+    transaction.add_entries(AddedFiles(part.spec, part.partition, entries, DELETES))
 
 
 def _superseded(targets: _Targets) -> list[DeleteKey]:
@@ -328,7 +328,7 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
         transaction.note_written(place, files.column("path").to_pylist())
         values_of_files = _partition_values(part, [firsts[group] for group in groups])
         entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, values_of_files)
-        transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
+        transaction.add_entries(AddedFiles(part.spec, part.partition, entries, DELETES))
         count += len(files)
     table = targets.source.deletes.table if replaced else None
     numbers = sorted({number for numbers in own for number in numbers})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple
 
@@ -22,7 +21,6 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.manifests.fields import DELETES
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
@@ -173,10 +171,6 @@ class Transaction(shared.Transaction):
         """The rows as the transaction leaves them. Files of the planned snapshot have the numbers of `source`."""
         return self.source if self.pending.is_empty else PendingSource(self.source, self.pending, int(self.token))
 
-    def source_of(self, snapshot: Snapshot) -> IcebergSource:
-        """Return the rows of another snapshot of the table."""
-        return self._source(self._view, snapshot)
-
     def _source(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IcebergSource:
         columns = metadata.current_schema.struct
         place = (self.store, self.resolver, str(self.root), str(self._loaded.file))
@@ -277,14 +271,10 @@ class Transaction(shared.Transaction):
         self._files.note(folder, paths, road)
 
     def add_entries(self, files: AddedFiles) -> None:
-        """Add new files."""
+        """Add new files. What new delete files delete in the planned snapshot is up to the caller to claim."""
         self._check_open()
         if len(files.entries):
             self.pending.added.append(files)
-
-    def add_deletes(self, files: AddedFiles) -> None:
-        """Add new delete files. What they delete in the planned snapshot is up to the caller to claim."""
-        self.add_entries(replace(files, content=DELETES))
 
     def remove_deletes(self, keys: Iterable[DeleteKey], manifests: pa.Table) -> None:
         """Remove delete files of the planned snapshot.
