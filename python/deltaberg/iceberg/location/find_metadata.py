@@ -113,11 +113,8 @@ def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
 
 
 def _of_version(directory: Location, number: int, store: StoreSpec) -> ObjectMeta | None:
-    for suffix in _SUFFIXES:
-        found = _meta(directory.join(f"v{number}{suffix}"), store)
-        if found is not None:
-            return found
-    return None
+    files = (_meta(directory.join(f"v{number}{suffix}"), store) for suffix in _SUFFIXES)
+    return next((found for found in files if found is not None), None)
 
 
 def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
@@ -132,11 +129,9 @@ def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
 
 
 def _by_listing(directory: Location, store: StoreSpec) -> ObjectMeta | None:
-    best: tuple[tuple[int, int, str], ObjectMeta] | None = None
-    for entry in store.open(directory).list_from(directory.path, directories=True):
-        rank = _rank(entry)
-        if rank is not None and (best is None or rank > best[0]):
-            best = rank, entry
+    entries = store.open(directory).list_from(directory.path, directories=True)
+    ranked = ((rank, entry) for entry in entries if (rank := _rank(entry)) is not None)
+    best = max(ranked, key=lambda pair: pair[0], default=None)
     return None if best is None else best[1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.metadata.json_members import edited, integer, objects, text
-from deltaberg.iceberg.metadata.specs import encode_sources, read_sources
+from deltaberg.iceberg.metadata.specs import encode_term, read_sources
 
 __all__ = ["SortField", "SortOrder", "encode_sort_order", "read_sort_order"]
 
@@ -64,14 +64,5 @@ def encode_sort_order(order: SortOrder) -> dict[str, Any]:
     {'order-id': 0, 'fields': []}
     """
     was = {"order-id": integer(order.raw, "order-id", _WHAT)} if order.raw else {}
-    fields = [_encoded_field(part) for part in order.fields]
+    fields = [encode_term(part, _read_field(part.raw) if part.raw else None) for part in order.fields]
     return {**edited(order.raw, {"order-id": order.order_id}, was), "fields": fields}
-
-
-def _encoded_field(part: SortField) -> dict[str, Any]:
-    was = _members(_read_field(part.raw)) if part.raw else {}
-    return edited(encode_sources(part.raw, part.source_ids), _members(part), was)
-
-
-def _members(part: SortField) -> dict[str, Any]:
-    return {"transform": part.transform, "direction": part.direction, "null-order": part.null_order}

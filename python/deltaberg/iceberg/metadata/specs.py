@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import edited, field_number, integer, integers, objects, optional, text
+from deltaberg.iceberg.metadata.json_members import (
+    edited,
+    field_number,
+    integer,
+    integers,
+    members_of,
+    objects,
+    optional,
+    text,
+)
 
 __all__ = [
     "PartitionField",
     "PartitionSpec",
-    "encode_sources",
     "encode_spec",
+    "encode_term",
     "read_sources",
     "read_spec",
     "read_spec_fields",
@@ -102,20 +111,24 @@ def encode_spec(spec: PartitionSpec) -> dict[str, Any]:
     [{'source-id': 4, 'field-id': 1000, 'name': 'day', 'transform': 'day'}]
     """
     was = {"spec-id": integer(spec.raw, "spec-id", _WHAT)} if spec.raw else {}
-    fields = [_encoded_field(part, number) for number, part in enumerate(spec.fields)]
+    known = [_read_field(part.raw, number) if part.raw else None for number, part in enumerate(spec.fields)]
+    fields = list(map(encode_term, spec.fields, known))
     return {**edited(spec.raw, {"spec-id": spec.spec_id}, was), "fields": fields}
 
 
-def _encoded_field(part: PartitionField, number: int) -> dict[str, Any]:
-    was = _members(_read_field(part.raw, number)) if part.raw else {}
-    return edited(encode_sources(part.raw, part.source_ids), _members(part), was)
+def encode_term(part: Any, known: Any) -> dict[str, Any]:
+    """Return the JSON object of a partition or sort field.
+
+    Parameters
+    ----------
+    known
+        What was read from the JSON object of the field; None if it has none.
+    """
+    now = {name: value for name, value in members_of(part).items() if name != "source-ids"}
+    return edited(_encode_sources(part.raw, part.source_ids), now, {} if known is None else members_of(known))
 
 
-def _members(part: PartitionField) -> dict[str, Any]:
-    return {"field-id": part.field_id, "name": part.name, "transform": part.transform}
-
-
-def encode_sources(raw: Mapping[str, Any], sources: Sequence[int]) -> dict[str, Any]:
+def _encode_sources(raw: Mapping[str, Any], sources: Sequence[int]) -> dict[str, Any]:
     """Return the JSON object of a partition or sort field with its source columns set."""
     if raw and read_sources(raw) == tuple(sources):
         return dict(raw)
