@@ -136,14 +136,12 @@ def _as_written(entries: pa.Table, header: ManifestHeader) -> pa.Table:
     fields, arrays = [field for field, _ in files], [array for _, array in files]
     data_file = pa.StructArray.from_arrays(arrays, fields=fields)
     kept = [field for field in ENTRY_FIELDS if _SINCE.get(field.name, 1) <= version]
-    own = [field.with_nullable(_is_optional(field, version)) for field in kept]
+    # Version 1 requires the id of the snapshot.
+    needed = ("snapshot_id",) if version == 1 else ()
+    own = [field.with_nullable(field.nullable and field.name not in needed) for field in kept]
     schema = pa.schema([*own, numbered("data_file", 2, data_file.type, required=True)])
     columns = [*(_column(entries, field, header) for field in own), data_file]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _is_optional(field: pa.Field, version: int) -> bool:
-    return bool(field.nullable) and not (version == 1 and field.name == "snapshot_id")
 
 
 def _file_fields(entries: pa.Table, header: ManifestHeader) -> list[pa.Field]:

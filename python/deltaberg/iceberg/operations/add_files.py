@@ -258,7 +258,8 @@ class _Contents:
         """The columns that have to be read of files without footers."""
         sources = [path_to_id(self.schema, part.source_id) for part in self.spec.fields]
         measured = leaves_with_metrics(self.schema, self.modes)
-        paths = [path for number, path in self._paths.items() if number in measured or not _is_nullable(path)]
+        known = self._paths.items()
+        paths = [path for number, path in known if number in measured or not all(part.nullable for part in path)]
         return frozenset(path[0].name for path in (*paths, *(path for path in sources if path)))
 
     def _partition_value(
@@ -335,10 +336,6 @@ def _names_by_id(within: pa.Schema | pa.StructType, above: tuple[str, ...]) -> d
         if pt.is_struct(child.type):
             found.update(_names_by_id(child.type, path))
     return found
-
-
-def _is_nullable(path: Sequence[Field]) -> bool:
-    return all(part.nullable for part in path)
 
 
 def _entries(contents: _Contents, files: Sequence[WrittenFile]) -> AddedFiles:

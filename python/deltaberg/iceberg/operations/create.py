@@ -196,7 +196,5 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
 
 
 def _described(parts: Sequence[PartitionField]) -> str:
-    def one(part: PartitionField) -> str:
-        return f"{part.name} ({part.transform})" if "[" in part.transform else part.name
-
-    return ", ".join(map(one, parts)) or "nothing"
+    shown = (f"{part.name} ({part.transform})" if "[" in part.transform else part.name for part in parts)
+    return ", ".join(shown) or "nothing"

@@ -122,7 +122,7 @@ class ChangelogSource(ChangesSource):
         recorded = ChangesSource(self._source, self._snapshots)
         bound = BoundScan(recorded, TRUE, recorded.schema, None, scan_options(None, {}, "UTC")).with_addresses()
         files = bound.plan.files
-        is_insert = _is_insert(files)
+        is_insert = pc.equal(as_array(files.column(_TYPE)), INSERT)
         apart = pa.repeat(True, len(files))
         parts: list[pa.Table] = []
         for mask in self._groups(as_array(files.column(_ORDINAL))):
@@ -192,10 +192,6 @@ class ChangelogSource(ChangesSource):
                 table=self.table,
             )
         return updated
-
-
-def _is_insert(files: pa.Table) -> pa.BooleanArray:
-    return pc.equal(as_array(files.column(_TYPE)), INSERT)
 
 
 def _has(mask: pa.BooleanArray) -> bool:
