@@ -347,8 +347,8 @@ def _documented(feature: features.Feature) -> list[str]:
         ", ".join(versions),
         "" if feature.activated_by is None else f"`{feature.activated_by[0]}` = {' or '.join(feature.activated_by[1])}",
         ", ".join(f"`{name}`" for name in feature.depends_on),
-        "yes" if feature.is_read else "no",
-        "yes" if feature.is_written else "no",
+        "no" if feature.needs_catalog else "yes",
+        "no" if feature.needs_catalog else "yes",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from deltaberg.delta.actions.table_actions import Protocol
@@ -17,8 +17,10 @@ __all__ = [
     "check_protocol",
     "check_written",
     "feature_violations",
+    "not_done",
     "reads_column_mapping",
     "recorded_mapping_mode",
+    "refuse_features",
     "supported_features",
     "supports",
 ]
@@ -38,12 +40,10 @@ class Feature(NamedTuple):
     activated_by
         The property that activates it where it is supported, and the values that do so, whatever their case. Features
         without one are active wherever they are supported.
-    is_read, is_written
-        Whether this library reads, and writes, tables with the feature.
     depends_on
         The features that a protocol must list beside it.
     needs_catalog
-        Whether only a catalog knows which commits count.
+        Whether only a catalog knows which commits count. Tables with such a feature are neither read nor written.
     """
 
     name: str
@@ -51,8 +51,6 @@ class Feature(NamedTuple):
     min_reader: int | None = None
     min_writer: int | None = None
     activated_by: tuple[str, tuple[str, ...]] | None = None
-    is_read: bool = True
-    is_written: bool = False
     depends_on: tuple[str, ...] = ()
     needs_catalog: bool = False
 
@@ -68,64 +66,41 @@ MAPPING_MODE = "delta.columnMapping.mode"
 FEATURES: dict[str, Feature] = {
     feature.name: feature
     for feature in (
-        Feature("appendOnly", min_writer=2, activated_by=_switch("appendOnly"), is_written=True),
-        Feature("invariants", min_writer=2, is_written=True),
-        Feature("checkConstraints", min_writer=3, is_written=True),
-        Feature("changeDataFeed", min_writer=4, activated_by=_switch("enableChangeDataFeed"), is_written=True),
-        Feature("generatedColumns", min_writer=4, is_written=True),
+        Feature("appendOnly", min_writer=2, activated_by=_switch("appendOnly")),
+        Feature("invariants", min_writer=2),
+        Feature("checkConstraints", min_writer=3),
+        Feature("changeDataFeed", min_writer=4, activated_by=_switch("enableChangeDataFeed")),
+        Feature("generatedColumns", min_writer=4),
         Feature(
-            "columnMapping",
-            for_readers=True,
-            min_reader=2,
-            min_writer=5,
-            activated_by=(MAPPING_MODE, ("name", "id")),
-            is_written=True,
+            "columnMapping", for_readers=True, min_reader=2, min_writer=5, activated_by=(MAPPING_MODE, ("name", "id"))
         ),
-        Feature("identityColumns", min_writer=6, is_written=True),
-        Feature("allowColumnDefaults", is_written=True),
-        Feature("deletionVectors", for_readers=True, activated_by=_switch("enableDeletionVectors"), is_written=True),
-        Feature(
-            "rowTracking", activated_by=_switch("enableRowTracking"), depends_on=("domainMetadata",), is_written=True
-        ),
-        Feature("timestampNtz", for_readers=True, is_written=True),
-        Feature("domainMetadata", is_written=True),
-        Feature("v2Checkpoint", for_readers=True, is_written=True),
-        Feature(
-            "icebergCompatV1",
-            activated_by=_switch("enableIcebergCompatV1"),
-            depends_on=("columnMapping",),
-            is_written=True,
-        ),
-        Feature(
-            "icebergCompatV2",
-            activated_by=_switch("enableIcebergCompatV2"),
-            depends_on=("columnMapping",),
-            is_written=True,
-        ),
-        Feature("clustering", depends_on=("domainMetadata",), is_written=True),
-        Feature("inCommitTimestamp", activated_by=_switch("enableInCommitTimestamps"), is_written=True),
-        Feature("typeWidening", for_readers=True, activated_by=_switch("enableTypeWidening"), is_written=True),
-        Feature("typeWidening-preview", for_readers=True, activated_by=_switch("enableTypeWidening"), is_written=True),
-        Feature("variantType", for_readers=True, is_written=True),
-        Feature("variantType-preview", for_readers=True, is_written=True),
-        Feature("variantShredding", for_readers=True, activated_by=_switch("enableVariantShredding"), is_written=True),
-        Feature(
-            "variantShredding-preview",
-            for_readers=True,
-            activated_by=_switch("enableVariantShredding"),
-            is_written=True,
-        ),
-        Feature("vacuumProtocolCheck", for_readers=True, is_written=True),
-        Feature("checkpointProtection", is_written=True),
-        Feature("timestampWithoutTimezone", for_readers=True, is_written=True),
-        Feature("catalogManaged", for_readers=True, is_read=False, needs_catalog=True),
-        Feature("catalogOwned", for_readers=True, is_read=False, needs_catalog=True),
-        Feature("catalogOwned-preview", for_readers=True, is_read=False, needs_catalog=True),
-        Feature("coordinatedCommits-preview", is_read=False, needs_catalog=True),
+        Feature("identityColumns", min_writer=6),
+        Feature("allowColumnDefaults"),
+        Feature("deletionVectors", for_readers=True, activated_by=_switch("enableDeletionVectors")),
+        Feature("rowTracking", activated_by=_switch("enableRowTracking"), depends_on=("domainMetadata",)),
+        Feature("timestampNtz", for_readers=True),
+        Feature("domainMetadata"),
+        Feature("v2Checkpoint", for_readers=True),
+        Feature("icebergCompatV1", activated_by=_switch("enableIcebergCompatV1"), depends_on=("columnMapping",)),
+        Feature("icebergCompatV2", activated_by=_switch("enableIcebergCompatV2"), depends_on=("columnMapping",)),
+        Feature("clustering", depends_on=("domainMetadata",)),
+        Feature("inCommitTimestamp", activated_by=_switch("enableInCommitTimestamps")),
+        Feature("typeWidening", for_readers=True, activated_by=_switch("enableTypeWidening")),
+        Feature("typeWidening-preview", for_readers=True, activated_by=_switch("enableTypeWidening")),
+        Feature("variantType", for_readers=True),
+        Feature("variantType-preview", for_readers=True),
+        Feature("variantShredding", for_readers=True, activated_by=_switch("enableVariantShredding")),
+        Feature("variantShredding-preview", for_readers=True, activated_by=_switch("enableVariantShredding")),
+        Feature("vacuumProtocolCheck", for_readers=True),
+        Feature("checkpointProtection"),
+        Feature("timestampWithoutTimezone", for_readers=True),
+        Feature("catalogManaged", for_readers=True, needs_catalog=True),
+        Feature("catalogOwned", for_readers=True, needs_catalog=True),
+        Feature("catalogOwned-preview", for_readers=True, needs_catalog=True),
+        Feature("coordinatedCommits-preview", needs_catalog=True),
     )
 }
-_HIGHEST_READER_VERSION = 3
-#: The versions from which on the protocol lists features.
+#: The highest versions, from which on the protocol lists features.
 _LISTING_READER, _LISTING_WRITER = 3, 7
 
 
@@ -142,15 +117,10 @@ def check_protocol(protocol: Protocol) -> None:
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     if reader < 1 or writer < 1:
         raise CorruptLogError(f"protocol versions ({reader}, {writer}) begin at 1")
-    if reader > _HIGHEST_READER_VERSION:
-        raise UnsupportedFeatureError(
-            f"the table needs reader version {reader}, but {_HIGHEST_READER_VERSION} is the highest known version",
-            hint="upgrade deltaberg",
-            feature=f"minReaderVersion {reader}",
-        )
+    _check_version("the table needs reader version", reader, _LISTING_READER, "minReaderVersion")
     _check_lists(protocol)
-    unread = [name for name in protocol.reader_features or () if name not in FEATURES or not FEATURES[name].is_read]
-    managed = sorted(name for name in unread if name in FEATURES and FEATURES[name].needs_catalog)
+    unread = not_done(protocol.reader_features or ())
+    managed = sorted(name for name in unread if name in FEATURES)
     if managed:
         raise UnsupportedFeatureError(
             "the table is managed by a catalog: only the catalog knows which commits count, so the table cannot be "
@@ -158,12 +128,29 @@ def check_protocol(protocol: Protocol) -> None:
             hint="open it through its catalog, with an engine that supports catalog-managed tables",
             feature=", ".join(managed),
         )
-    if unread:
-        raise UnsupportedFeatureError(
-            f"the table needs reader features that are not supported: {', '.join(unread)}",
-            hint="upgrade deltaberg, or drop the features from the table",
-            feature=", ".join(unread),
-        )
+    refuse_features(
+        unread,
+        "the table needs reader features that are not supported",
+        "upgrade deltaberg, or drop the features from the table",
+    )
+
+
+def not_done(names: Iterable[str]) -> list[str]:
+    """Return those features that this library neither reads nor writes, or does not know."""
+    return [name for name in names if name not in FEATURES or FEATURES[name].needs_catalog]
+
+
+def refuse_features(names: Collection[str], message: str, hint: str) -> None:
+    """Refuse features, if there are any.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There are.
+    """
+    if names:
+        listed = ", ".join(names)
+        raise UnsupportedFeatureError(f"{message}: {listed}", hint=hint, feature=listed)
 
 
 def check_written(protocol: Protocol) -> None:
@@ -177,15 +164,11 @@ def check_written(protocol: Protocol) -> None:
         If the table needs a writer version or a writer feature that this library lacks; the message names it.
     """
     _check_writer_version(protocol)
-    unwritten = sorted(
-        name for name in supported_features(protocol) if name not in FEATURES or not FEATURES[name].is_written
+    refuse_features(
+        sorted(not_done(supported_features(protocol))),
+        "writing to the table needs features that are not supported",
+        "upgrade deltaberg, or write with an engine that supports them; reading works",
     )
-    if unwritten:
-        raise UnsupportedFeatureError(
-            f"writing to the table needs features that are not supported: {', '.join(unwritten)}",
-            hint="upgrade deltaberg, or write with an engine that supports them; reading works",
-            feature=", ".join(unwritten),
-        )
 
 
 def check_known_writers(protocol: Protocol) -> None:
@@ -200,22 +183,24 @@ def check_known_writers(protocol: Protocol) -> None:
         If the table needs an unknown writer version or writer feature, or is managed by a catalog.
     """
     _check_writer_version(protocol)
-    unknown = [name for name in protocol.writer_features or () if name not in FEATURES or FEATURES[name].needs_catalog]
-    if unknown:
-        raise UnsupportedFeatureError(
-            f"the table needs writer features that are not supported: {', '.join(unknown)}",
-            hint="upgrade deltaberg, or leave the maintenance of the log to the engine that writes the table",
-            feature=", ".join(unknown),
-        )
+    refuse_features(
+        not_done(protocol.writer_features or ()),
+        "the table needs writer features that are not supported",
+        "upgrade deltaberg, or leave the maintenance of the log to the engine that writes the table",
+    )
 
 
 def _check_writer_version(protocol: Protocol) -> None:
-    writer = protocol.min_writer_version
-    if writer > _LISTING_WRITER:
+    needs = "writing to the table needs writer version"
+    _check_version(needs, protocol.min_writer_version, _LISTING_WRITER, "minWriterVersion")
+
+
+def _check_version(needs: str, version: int, highest: int, member: str) -> None:
+    if version > highest:
         raise UnsupportedFeatureError(
-            f"writing to the table needs writer version {writer}, but {_LISTING_WRITER} is the highest known version",
+            f"{needs} {version}, but {highest} is the highest known version",
             hint="upgrade deltaberg",
-            feature=f"minWriterVersion {writer}",
+            feature=f"{member} {version}",
         )
 
 

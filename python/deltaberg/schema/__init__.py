@@ -52,6 +52,7 @@ from deltaberg.schema.types import (
     Struct,
     TextLength,
     field_paths,
+    fields_inside,
     inner_types,
     nested_fields,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "field_id",
     "field_paths",
     "fields_given",
+    "fields_inside",
     "find_column",
     "find_path",
     "find_sibling",

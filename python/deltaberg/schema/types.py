@@ -20,6 +20,7 @@ __all__ = [
     "Primitive",
     "Struct",
     "TextLength",
+    "fields_inside",
     "inner_types",
     "nested_fields",
 ]
@@ -173,6 +174,17 @@ def field_paths(within: DataType, above: tuple[Field, ...] = ()) -> Iterator[tup
         path = (*above, child)
         yield path
         yield from field_paths(child.type, path)
+
+
+def fields_inside(within: DataType) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Return the fields, elements, keys and values in a type at any depth, each behind what it is in, and their paths.
+
+    Examples
+    --------
+    >>> [".".join(path) for path, _ in fields_inside(Map(Field("key", Primitive("long")), Field("value", Struct(()))))]
+    ['key', 'value']
+    """
+    return ((tuple(field.name for field in path), path[-1]) for path in field_paths(within))
 
 
 def inner_types(within: DataType) -> Iterator[DataType]:

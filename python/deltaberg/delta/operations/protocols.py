@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from deltaberg.delta.actions.table_actions import Protocol
-from deltaberg.delta.features import FEATURES, supported_features
+from deltaberg.delta.features import FEATURES, not_done, refuse_features, supported_features
 from deltaberg.delta.schema.writer_rules import features_of_rules
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.schema import DataType, List, Map, Primitive, Struct
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema import DataType, Primitive, Struct, inner_types
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["features_of_properties", "features_of_schema", "lowered_protocol", "raised_protocol"]
@@ -23,23 +23,16 @@ _SUPPORT = "delta.feature."
 _CONSTRAINTS = "delta.constraints."
 _READER_VERSION, _WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
 _POLICY = "delta.checkpointPolicy"
-_FEATURES_OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+_FEATURES_OF_TYPES: dict[DataType, str] = {
+    Primitive("timestamp_ntz"): "timestampNtz",
+    Primitive("variant"): "variantType",
+}
 
 
 def features_of_schema(schema: Struct) -> set[str]:
     """Return the features that the types of columns need, and the rules that are recorded with them."""
-    types = {_FEATURES_OF_TYPES[name] for name in _primitives(schema) if name in _FEATURES_OF_TYPES}
+    types = {_FEATURES_OF_TYPES[kind] for kind in inner_types(schema) if kind in _FEATURES_OF_TYPES}
     return types | features_of_rules(schema)
-
-
-def _primitives(found: DataType) -> set[str]:
-    if isinstance(found, Struct):
-        return set().union(*(_primitives(field.type) for field in found))
-    if isinstance(found, List):
-        return _primitives(found.element.type)
-    if isinstance(found, Map):
-        return _primitives(found.key.type) | _primitives(found.value.type)
-    return {found.name} if isinstance(found, Primitive) else set()
 
 
 def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dict[str, str]]:
@@ -99,13 +92,11 @@ def _features_of_version(name: str, value: str) -> set[str]:
 
 
 def _check_written(names: Iterable[str]) -> None:
-    refused = sorted(name for name in names if name not in FEATURES or not FEATURES[name].is_written)
-    if refused:
-        raise UnsupportedFeatureError(
-            f"no table with these features can be written yet: {', '.join(refused)}",
-            hint="leave out the columns or properties that need them",
-            feature=", ".join(refused),
-        )
+    refuse_features(
+        sorted(not_done(names)),
+        "no table with these features can be written yet",
+        "leave out the columns or properties that need them",
+    )
 
 
 def _with_dependencies(names: Iterable[str]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping, recorded_mapping_mode
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, fields_inside, find_column, join_name
 
 __all__ = [
     "COLUMN_ID",
@@ -107,26 +107,15 @@ def check_mapping(schema: Struct) -> None:
         If that is so; the message names both columns.
     """
     ids: dict[int | None, str] = {}
-    for path, siblings in _structs(schema, ()):
+    structs = [((), schema), *((path, field.type) for path, field in fields_inside(schema))]
+    for path, siblings in structs:
         names: dict[str, str] = {}
-        for field in siblings:
+        for field in siblings if isinstance(siblings, Struct) else ():
             shown = ".".join((*path, field.name))
             for kind, seen, value in (("id", ids, field.id), ("physical name", names, field.physical_name)):
                 earlier = seen.setdefault(value, shown)  # type: ignore[arg-type]
                 if earlier != shown:
                     raise CorruptLogError(f"columns {earlier} and {shown} have the same column mapping {kind}, {value}")
-
-
-def _structs(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Struct]]:
-    if isinstance(found, Struct):
-        yield path, found
-        for field in found:
-            yield from _structs(field.type, (*path, field.name))
-    elif isinstance(found, List):
-        yield from _structs(found.element.type, (*path, "element"))
-    elif isinstance(found, Map):
-        yield from _structs(found.key.type, (*path, "key"))
-        yield from _structs(found.value.type, (*path, "value"))
 
 
 def clustering_names(schema: Struct, domains: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import fits_iceberg, recorded_changes
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import DataType, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema import List, Map, Primitive, Struct, fields_inside
 
 __all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
 
@@ -69,24 +69,19 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
 
 def _check_types(name: str, schema: Struct) -> None:
     """Refuse the types, and the changes of types, that a version of the compatibility has no place for."""
-    for path, kind in _types(schema, ()):
+    for path, field in fields_inside(schema):
+        kind = field.type
         foreign = isinstance(kind, (List, Map)) if name == V1 else False
         if foreign or (isinstance(kind, Primitive) and kind.name in (_FOREIGN[:1] if name == V1 else _FOREIGN)):
             raise InvalidArgumentError(f"{name} does not allow columns of the type {kind}", column=".".join(path))
     # delta-spark commits nothing to a table with such a change.
-    for path, old, new in _changes(schema, ()):
-        if not fits_iceberg(old, new):
-            raise InvalidArgumentError(
-                f"{name} does not allow that the type {old} became {new}, which Iceberg does not know",
-                column=".".join(path),
-            )
-
-
-def _changes(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    for child in nested_fields(kind):
-        for old, new in recorded_changes(child):
-            yield (*path, child.name), old, new
-        yield from _changes(child.type, (*path, child.name))
+    for path, field in fields_inside(schema):
+        for old, new in recorded_changes(field):
+            if not fits_iceberg(old, new):
+                raise InvalidArgumentError(
+                    f"{name} does not allow that the type {old} became {new}, which Iceberg does not know",
+                    column=".".join(path),
+                )
 
 
 def _check_hudi(metadata: Metadata, schema: Struct) -> None:
@@ -94,27 +89,15 @@ def _check_hudi(metadata: Metadata, schema: Struct) -> None:
         raise _refused(
             f"{FORMATS} names hudi, which has no place for deletion vectors", "set delta.enableDeletionVectors to false"
         )
-    for path, kind in _types(schema, ()):
-        if isinstance(kind, Primitive) and kind.name in _FOREIGN_TO_HUDI:
+    for path, field in fields_inside(schema):
+        if isinstance(field.type, Primitive) and field.type.name in _FOREIGN_TO_HUDI:
             raise InvalidArgumentError(
-                f"{FORMATS} names hudi, which does not allow columns of the type {kind}", column=".".join(path)
+                f"{FORMATS} names hudi, which does not allow columns of the type {field.type}", column=".".join(path)
             )
 
 
 def _refused(message: str, hint: str) -> InvalidArgumentError:
     return InvalidArgumentError(message, hint=hint)
-
-
-def _types(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    yield path, kind
-    if isinstance(kind, Struct):
-        for child in kind:
-            yield from _types(child.type, (*path, child.name))
-    elif isinstance(kind, List):
-        yield from _types(kind.element.type, (*path, "element"))
-    elif isinstance(kind, Map):
-        yield from _types(kind.key.type, (*path, "key"))
-        yield from _types(kind.value.type, (*path, "value"))
 
 
 def with_nested_ids(protocol: Protocol, metadata: Metadata) -> Metadata:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
-from deltaberg.delta.schema.schema import partition_type_name
+from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
 from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema import (
@@ -35,24 +35,6 @@ MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _RESERVED = "delta."
 #: What names must not contain where files use them.
 _FORBIDDEN = " ,;{}()\n\t="
-_KNOWN = frozenset(
-    {
-        "boolean",
-        "byte",
-        "short",
-        "integer",
-        "long",
-        "float",
-        "double",
-        "string",
-        "binary",
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-        "variant",
-        "void",
-    }
-)
 
 _Path = tuple[str, ...]
 
@@ -177,7 +159,7 @@ def _check_type(found: DataType, path: _Path, mapped: bool) -> None:
     elif isinstance(found, Map):
         _check_type(found.key.type, (*path, "key"), mapped)
         _check_type(found.value.type, (*path, "value"), mapped)
-    elif not isinstance(found, Decimal) and not (isinstance(found, Primitive) and found.name in _KNOWN):
+    elif not isinstance(found, Decimal) and not (isinstance(found, Primitive) and found.name in PRIMITIVES):
         raise SchemaError(f"Delta tables have no type {found}", column=join_name(path))
 
 

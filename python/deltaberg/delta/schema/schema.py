@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping, with_inner_ids
 from deltaberg.delta.schema.text_types import TEXT_TYPE, text_length, with_text_types
-from deltaberg.delta.schema.type_changes import check_type_changes
+from deltaberg.delta.schema.type_changes import DECIMAL, check_type_changes
 from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, TextLength
 
-__all__ = ["parse_schema", "partition_type_name", "primitive_name"]
+__all__ = ["PRIMITIVES", "parse_schema", "partition_type_name", "primitive_name"]
 
-_PRIMITIVES = frozenset(
+#: The names of the types of Delta, besides decimals and those that have types inside them.
+PRIMITIVES = frozenset(
     {
-        "string",
-        "long",
-        "integer",
-        "short",
-        "byte",
-        "float",
-        "double",
-        "boolean",
-        "binary",
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-        "void",
-        "variant",
+        *("string", "binary", "boolean", "byte", "short", "integer", "long", "float", "double"),
+        *("date", "timestamp", "timestamp_ntz", "void", "variant"),
     }
 )
 _ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
-_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 _MAX_DEPTH = 100
 _MAX_PRECISION = 38
 
@@ -126,11 +113,11 @@ def _length(tree: Any) -> TextLength | None:
 
 def _primitive(name: str, path: tuple[str, ...]) -> DataType:
     name = _ALIASES.get(name, name)
-    if name in _PRIMITIVES:
+    if name in PRIMITIVES:
         return Primitive(name)
     if name == "decimal":
         return Decimal(10, 0)
-    found = _DECIMAL.fullmatch(name)
+    found = DECIMAL.fullmatch(name)
     if found is not None:
         precision, scale = int(found[1]), int(found[2])
         if not (1 <= precision <= _MAX_PRECISION and scale <= precision):

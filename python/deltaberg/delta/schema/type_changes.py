@@ -9,6 +9,7 @@ from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 from deltaberg.schema import Field
 
 __all__ = [
+    "DECIMAL",
     "check_type_changes",
     "fits_iceberg",
     "is_widening",
@@ -22,7 +23,7 @@ _CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
 #: How many digits the values of integer types have.
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
+DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 
 
 def check_type_changes(changes: Any, column: str) -> None:
@@ -73,7 +74,7 @@ def fits_iceberg(old: str, new: str) -> bool:
     >>> fits_iceberg("byte", "long"), fits_iceberg("integer", "double"), fits_iceberg("decimal(4,2)", "decimal(6,3)")
     (True, False, False)
     """
-    narrow, wider = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    narrow, wider = DECIMAL.fullmatch(old), DECIMAL.fullmatch(new)
     if narrow is not None and wider is not None:
         return narrow[2] == wider[2]
     return (old, new) == ("float", "double") or (old in _INTEGERS and new in _INTEGERS)
@@ -113,7 +114,7 @@ def is_widening(old: str, new: str) -> bool:
     """
     if old == new:
         return True
-    wider = _DECIMAL.fullmatch(new)
+    wider = DECIMAL.fullmatch(new)
     if wider is not None:
         return _is_wider_decimal(old, int(wider[1]), int(wider[2]))
     if old in _INTEGERS and new in _INTEGERS:
@@ -135,7 +136,7 @@ def loses_nothing(old: str, new: str) -> bool:
     >>> loses_nothing("byte", "decimal(4,1)"), is_widening("byte", "decimal(4,1)")
     (True, False)
     """
-    wider = _DECIMAL.fullmatch(new)
+    wider = DECIMAL.fullmatch(new)
     if wider is not None and old in _DIGITS:
         return int(wider[1]) - int(wider[2]) >= _DIGITS[old]
     return is_widening(old, new) or (old, new) in {("byte", "float"), ("short", "float")}
@@ -143,7 +144,7 @@ def loses_nothing(old: str, new: str) -> bool:
 
 def _is_wider_decimal(old: str, precision: int, scale: int) -> bool:
     """Return whether a decimal type is one to which an older type may be changed."""
-    narrow = _DECIMAL.fullmatch(old)
+    narrow = DECIMAL.fullmatch(old)
     if narrow is not None:
         digits, old_scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])
         return scale >= old_scale and precision - scale >= digits

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import Field, Struct, fields_inside
 
 __all__ = [
     "CURRENT_DEFAULT",
@@ -73,7 +73,7 @@ def column_invariants(schema: Struct) -> dict[str, str]:
         If an invariant is not written as the protocol says.
     """
     found = {}
-    for path, field in _fields(schema, ()):
+    for path, field in _fields(schema):
         text = field.metadata.get(_INVARIANT)
         if text is not None:
             try:
@@ -102,7 +102,7 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
         If one lacks its start or step, or if these are not integers.
     """
     found = {}
-    for path, field in _fields(schema, ()):
+    for path, field in _fields(schema):
         if f"{_IDENTITY}start" in field.metadata:
             found[path] = IdentityColumn(
                 _integer(field, "start", path),
@@ -148,7 +148,7 @@ def checked_new_rules(schema: Struct) -> Struct:
     >>> dict(checked_new_rules(Struct((Field("id", Primitive("long"), metadata=rule),))).fields[0].metadata)
     {'delta.identity.start': 1, 'delta.identity.step': 1, 'delta.identity.allowExplicitInsert': False}
     """
-    for path, field in _fields(schema, ()):
+    for path, field in _fields(schema):
         _check_new_rule(field.metadata, path)
     try:
         column_invariants(schema)
@@ -199,7 +199,7 @@ def _plain_value(text: str) -> Any:
 
 def features_of_rules(schema: Struct) -> set[str]:
     """Return the features that the rules of columns need."""
-    members = {key for _, field in _fields(schema, ()) for key in field.metadata}
+    members = {key for _, field in _fields(schema) for key in field.metadata}
     return {feature for key, feature in FEATURES_OF_MEMBERS.items() if key in members}
 
 
@@ -210,18 +210,9 @@ def _integer(field: Field, name: str, path: str) -> int:
     return value
 
 
+def _fields(schema: Struct) -> Iterator[tuple[str, Field]]:
+    return ((".".join(path), field) for path, field in fields_inside(schema))
+
+
 def _texts(schema: Struct, key: str) -> dict[str, str]:
-    return {path: str(field.metadata[key]) for path, field in _fields(schema, ()) if key in field.metadata}
-
-
-def _fields(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, Field]]:
-    if isinstance(found, Struct):
-        for field in found:
-            here = (*path, field.name)
-            yield ".".join(here), field
-            yield from _fields(field.type, here)
-    elif isinstance(found, List):
-        yield from _fields(found.element.type, (*path, "element"))
-    elif isinstance(found, Map):
-        yield from _fields(found.key.type, (*path, "key"))
-        yield from _fields(found.value.type, (*path, "value"))
+    return {path: str(field.metadata[key]) for path, field in _fields(schema) if key in field.metadata}
