@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.delta.actions.member_kinds import action_column
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 
@@ -20,6 +21,7 @@ __all__ = [
     "FIRST_FIELDS",
     "REMOVE_COLUMNS",
     "TABLE_ACTIONS",
+    "in_columns",
     "plain_value",
     "unknown_members",
     "without_empty_vectors",
@@ -53,41 +55,9 @@ ADD_COLUMNS = tuple(_field(column) for column in ADDED_FILES if column.name not 
 #: The columns of ``remove``.
 REMOVE_COLUMNS = tuple(_field(column) for column in REMOVED_FILES if column.name not in ("version", "pathAdded"))
 
-_LONG, _TEXT, _FLAG, _INT = Primitive("long"), Primitive("string"), Primitive("boolean"), Primitive("integer")
-_STRING_MAP = Map(Field("key", _TEXT), Field("value", _TEXT))
-_NAMES = List(Field("element", _TEXT))
-#: The actions about the table as a whole, and those that only checkpoints have.
-TABLE_ACTIONS = (
-    Field(
-        "protocol",
-        Struct(
-            (
-                Field("minReaderVersion", _INT),
-                Field("minWriterVersion", _INT),
-                Field("readerFeatures", _NAMES),
-                Field("writerFeatures", _NAMES),
-            )
-        ),
-    ),
-    Field(
-        "metaData",
-        Struct(
-            (
-                Field("id", _TEXT),
-                Field("name", _TEXT),
-                Field("description", _TEXT),
-                Field("format", Struct((Field("provider", _TEXT), Field("options", _STRING_MAP)))),
-                Field("schemaString", _TEXT),
-                Field("partitionColumns", _NAMES),
-                Field("createdTime", _LONG),
-                Field("configuration", _STRING_MAP),
-            )
-        ),
-    ),
-    Field("txn", Struct((Field("appId", _TEXT), Field("version", _LONG), Field("lastUpdated", _LONG)))),
-    Field("domainMetadata", Struct((Field("domain", _TEXT), Field("configuration", _TEXT), Field("removed", _FLAG)))),
-    Field("checkpointMetadata", Struct((Field("version", _LONG),))),
-    Field("sidecar", Struct((Field("path", _TEXT), Field("sizeInBytes", _LONG)))),
+#: The actions about the table as a whole, and at the end those that only checkpoints have.
+TABLE_ACTIONS = tuple(
+    map(action_column, ("protocol", "metaData", "txn", "domainMetadata", "checkpointMetadata", "sidecar"))
 )
 
 
@@ -131,6 +101,18 @@ FIRST_FIELDS = (
     _first_field("add", ADD_COLUMNS),
     _first_field("remove", REMOVE_COLUMNS),
 )
+
+
+def in_columns(files: pa.Table, schema: pa.Schema, **own: pa.Array) -> pa.Table:
+    """Return files with other columns: those that are given, those that the files have, and nulls for the rest."""
+
+    def column(field: pa.Field) -> pa.Array:
+        known = own.get(field.name)
+        if known is not None:
+            return known
+        return files.column(field.name) if field.name in files.schema.names else pa.nulls(len(files), field.type)
+
+    return pa.table([column(field) for field in schema], schema=schema)
 
 
 def without_empty_vectors(actions: pa.RecordBatch) -> pa.RecordBatch:

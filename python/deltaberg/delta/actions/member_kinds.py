@@ -1,4 +1,4 @@
-"""The JSON types of the members of actions, which every reader of log entries relies on (Delta protocol, "Actions").
+"""The members of actions and their types, as JSON of log entries and as columns (Delta protocol, "Actions").
 
 The kernels check what they replay. All else that reads a log entry reads it by `check_members`.
 """
@@ -10,15 +10,17 @@ from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError
 from deltaberg.lossless_json import Number
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["check_members"]
+__all__ = ["action_column", "check_members"]
 
 
 class _Kind(NamedTuple):
-    """What a value must be, in words, and whether one is."""
+    """What a value must be, in words, and whether one is; and the type of its column, unless it has members itself."""
 
     words: str
     fits: Callable[[Any], bool]
+    column: DataType | None = None
 
 
 def _is_integer(value: Any) -> bool:
@@ -31,15 +33,17 @@ def _is_map(value: Any) -> bool:
 
 
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
 
 
-_TEXT = _Kind("a string", lambda value: isinstance(value, str))
-_INTEGER = _Kind("a 64-bit integer", _is_integer)
-_BOOLEAN = _Kind("a boolean", lambda value: isinstance(value, bool))
-_MAP = _Kind("an object whose values are strings", _is_map)
+_STRING = Primitive("string")
+_TEXT = _Kind("a string", lambda value: isinstance(value, str), _STRING)
+_INTEGER = _Kind("a 64-bit integer", _is_integer, Primitive("long"))
+_VERSION = _INTEGER._replace(column=Primitive("integer"))
+_BOOLEAN = _Kind("a boolean", lambda value: isinstance(value, bool), Primitive("boolean"))
+_MAP = _Kind("an object whose values are strings", _is_map, Map(Field("key", _STRING), Field("value", _STRING)))
 _OBJECT = _Kind("an object", lambda value: isinstance(value, dict))
-_TEXTS = _Kind("a list of strings", _are_texts)
+_TEXTS = _Kind("a list of strings", _are_texts, List(Field("element", _STRING)))
 
 _VECTOR = {
     "storageType": _TEXT,
@@ -71,8 +75,8 @@ _MEMBERS: Mapping[str, Mapping[str, _Kind]] = {
     "txn": {"appId": _TEXT, "version": _INTEGER, "lastUpdated": _INTEGER},
     "domainMetadata": {"domain": _TEXT, "configuration": _TEXT, "removed": _BOOLEAN},
     "protocol": {
-        "minReaderVersion": _INTEGER,
-        "minWriterVersion": _INTEGER,
+        "minReaderVersion": _VERSION,
+        "minWriterVersion": _VERSION,
         "readerFeatures": _TEXTS,
         "writerFeatures": _TEXTS,
     },
@@ -83,8 +87,8 @@ _MEMBERS: Mapping[str, Mapping[str, _Kind]] = {
         "format": _OBJECT,
         "schemaString": _TEXT,
         "partitionColumns": _TEXTS,
-        "configuration": _MAP,
         "createdTime": _INTEGER,
+        "configuration": _MAP,
     },
     "format": {"provider": _TEXT, "options": _MAP},
     "sidecar": {"path": _TEXT, "sizeInBytes": _INTEGER, "modificationTime": _INTEGER, "tags": _MAP},
@@ -103,7 +107,13 @@ _REQUIRED = {
 }
 
 
-def check_members(name: str, members: Any, line: int) -> None:
+def action_column(name: str) -> Field:
+    """Return the column in which checkpoints have an action, or an object inside one."""
+    members = ((member, kind.column) for member, kind in _MEMBERS[name].items())
+    return Field(name, Struct(tuple(action_column(one) if kind is None else Field(one, kind) for one, kind in members)))
+
+
+def check_members(name: str, members: Any, line: int | None = None) -> None:
     """Refuse an action whose members have other JSON types than the protocol says. Unknown ones may have any.
 
     Raises

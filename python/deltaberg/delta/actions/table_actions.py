@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.delta.actions.log_action import LogAction
+from deltaberg.delta.actions.member_kinds import check_members
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 from deltaberg.lossless_json import Number, read_json
 
@@ -173,14 +174,10 @@ def read_protocol(source: str | Mapping[str, Any]) -> Protocol:
 
 
 def _protocol_of(action: LogAction) -> Protocol:
-    members = action.members
-    return Protocol(
-        _required(members, "minReaderVersion", int, "protocol"),
-        _required(members, "minWriterVersion", int, "protocol"),
-        _names(members, "readerFeatures"),
-        _names(members, "writerFeatures"),
-        action=action,
-    )
+    members = _checked(action, "minReaderVersion", "minWriterVersion")
+    lists = (members.get(name) for name in ("readerFeatures", "writerFeatures"))
+    listed = (None if names is None else tuple(names) for names in lists)
+    return Protocol(members["minReaderVersion"], members["minWriterVersion"], *listed, action=action)
 
 
 def read_metadata(source: str | Mapping[str, Any]) -> Metadata:
@@ -197,22 +194,22 @@ def read_metadata(source: str | Mapping[str, Any]) -> Metadata:
 
 
 def _metadata_of(action: LogAction) -> Metadata:
-    members = action.members
-    file_format = _required(members, "format", dict, "metaData")
-    provider = _required(file_format, "provider", str, "format")
+    members = _checked(action, "id", "format")
+    file_format = members["format"]
+    provider = file_format["provider"]
     if provider.lower() != "parquet":
         raise UnsupportedFeatureError(
             f"unsupported format provider {provider}", hint="only tables of Parquet files can be read", feature=provider
         )
     return Metadata(
-        id=_required(members, "id", str, "metaData"),
-        format=Format(provider, _string_map(file_format, "options")),
-        schema_string=_optional(members, "schemaString", str, "metaData"),
-        partition_columns=_names(members, "partitionColumns") or (),
-        configuration=_string_map(members, "configuration"),
-        name=_optional(members, "name", str, "metaData"),
-        description=_optional(members, "description", str, "metaData"),
-        created_time=_optional(members, "createdTime", int, "metaData"),
+        id=members["id"],
+        format=Format(provider, _without_nulls(file_format.get("options"))),
+        schema_string=members.get("schemaString"),
+        partition_columns=tuple(members.get("partitionColumns") or ()),
+        configuration=_without_nulls(members.get("configuration")),
+        name=members.get("name"),
+        description=members.get("description"),
+        created_time=members.get("createdTime"),
         action=action,
     )
 
@@ -262,38 +259,14 @@ def _json_value(value: Any) -> Any:
     return [_json_value(item) for item in value]
 
 
-def _optional(members: Mapping[str, Any], name: str, kind: type, action: str) -> Any:
-    value = members.get(name)
-    if isinstance(value, Number):
-        value = value.integer if value.integer is not None else value
-    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise CorruptLogError(f"{action}.{name} has an unexpected type", field=name)
-    return value
+def _checked(action: LogAction, *required: str) -> dict[str, Any]:
+    """Return the members of an action, with integers as such, after their types were checked."""
+    check_members(action.name, action.members)
+    for name in required:
+        if action.members.get(name) is None:
+            raise CorruptLogError(f"{action.name} has no {name}, which the protocol requires", field=name)
+    return {name: value.integer if isinstance(value, Number) else value for name, value in action.members.items()}
 
 
-def _required(members: Mapping[str, Any], name: str, kind: type, action: str) -> Any:
-    value = _optional(members, name, kind, action)
-    if value is None:
-        raise CorruptLogError(f"{action} has no {name}, which the protocol requires", field=name)
-    return value
-
-
-def _names(members: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    value = members.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-        raise CorruptLogError(f"{name} must be a list of strings", field=name)
-    return tuple(value)
-
-
-def _string_map(members: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return a map of strings without the members that are null."""
-    value = members.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(
-        isinstance(key, str) and isinstance(text, (str, type(None))) for key, text in value.items()
-    ):
-        raise CorruptLogError(f"{name} must be a map of strings", field=name)
-    return {key: text for key, text in value.items() if text is not None}
+def _without_nulls(texts: Mapping[str, str | None] | None) -> dict[str, str]:
+    return {name: text for name, text in (texts or {}).items() if text is not None}

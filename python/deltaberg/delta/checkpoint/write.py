@@ -34,25 +34,13 @@ _REPEATED = (
     "remove.partitionValues.key_value.value",
     "remove.deletionVector.storageType",
 )
-_TAGS = pa.field("tags", pa.map_(pa.string(), pa.string()))
-#: The actions that only checkpoints of specification 2 have.
-_ABOUT_CHECKPOINTS = {
-    "checkpointMetadata": pa.field("checkpointMetadata", pa.struct([("version", pa.int64()), _TAGS])),
-    "sidecar": pa.field(
-        "sidecar",
-        pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), _TAGS]),
-    ),
-}
 #: Members of ``remove`` that are in commits only.
 _ONLY_IN_COMMITS = ("tags", "stats")
 
 
 def table_columns(spec: int) -> list[pa.Field]:
     """Return the columns of the actions that are not about files, in a specification of checkpoints."""
-    columns = list(
-        arrow_schema(Struct(tuple(field for field in TABLE_ACTIONS if field.name not in _ABOUT_CHECKPOINTS)))
-    )
-    return [*columns, *_ABOUT_CHECKPOINTS.values()] if spec > 1 else columns
+    return list(arrow_schema(Struct(TABLE_ACTIONS if spec > 1 else TABLE_ACTIONS[:-2])))
 
 
 def file_columns(

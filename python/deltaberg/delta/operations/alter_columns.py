@@ -11,7 +11,7 @@ from typing import Any
 from deltaberg.delta.operations.protocols import features_of_schema
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.new_columns import ColumnNumbers
-from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.schema_json import SchemaDocument, deepest_field
 from deltaberg.delta.schema.type_changes import is_widening, record_type_change
 from deltaberg.errors import ColumnNotFoundError, SchemaError
 from deltaberg.schema import (
@@ -96,7 +96,7 @@ def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, want
             "date becomes timestamp_ntz",
             column=join_name(names),
         )
-    holder = _deepest_field(schema, path)
+    holder = deepest_field(path)
     field = document.field(*names[: holder + 1])
     document.set_type(new, *names)
     record_type_change(field, old, new, tuple(names[holder + 1 :]))
@@ -154,17 +154,6 @@ def fields_of(schema: Struct, path: Sequence[Field]) -> Struct:
             "only columns and fields of structs have names", column=join_name([field.name for field in path])
         )
     return found
-
-
-def _deepest_field(schema: Struct, path: tuple[Field, ...]) -> int:
-    """Return the place of the last part of a path that is a field of a struct."""
-    inside: DataType = schema
-    deepest = 0
-    for place, part in enumerate(path):
-        if isinstance(inside, Struct):
-            deepest = place
-        inside = part.type
-    return deepest
 
 
 def map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltaberg.delta.actions.columns import in_columns
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.data.change_files import CHANGE_TYPE
 from deltaberg.delta.data.deletion_vectors import unique_id
@@ -58,21 +59,13 @@ class ChangedFiles:
     def whole_files(self, files: pa.Table, change_type: str) -> pa.Table:
         """Return files in which every row changed, except those that their deletion vector hides."""
         rows = len(files)
-        names = files.schema.names
         own = {
             "deletion_vector": files.column("deletionVector"),
-            "only_in_vector": pa.nulls(rows, DELETION_VECTOR),
             CHANGE_TYPE: pa.repeat(pa.scalar(change_type), rows),
             "_commit_version": pa.repeat(pa.scalar(self._version, pa.int64()), rows),
             "_commit_timestamp": pa.repeat(self._instant, rows),
         }
-        columns = [
-            own[field.name]
-            if field.name in own
-            else (files.column(field.name) if field.name in names else pa.nulls(rows, field.type))
-            for field in CHANGED_FILES
-        ]
-        return pa.table(columns, schema=CHANGED_FILES)
+        return in_columns(files, CHANGED_FILES, **own)
 
 
 def recorded_changes(data: bytes) -> list[dict[str, Any]]:

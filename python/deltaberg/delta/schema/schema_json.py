@@ -12,7 +12,7 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.lossless_json import read_json, write_json
 from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
 
-__all__ = ["SchemaDocument", "field_to_json", "recorded_column", "schema_to_json"]
+__all__ = ["SchemaDocument", "deepest_field", "field_to_json", "recorded_column", "schema_to_json"]
 
 #: Where a type keeps the type inside it, by the name of the step that leads there.
 _INSIDE = {"array": {"element": "elementType"}, "map": {"key": "keyType", "value": "valueType"}}
@@ -61,10 +61,7 @@ class SchemaDocument:
         CorruptLogError
             It is not a struct.
         """
-        tree = self._tree
-        for depth, name in enumerate(path, start=1):
-            tree = _inside(tree, name, path[:depth])
-        return _fields(tree, path)
+        return _fields(self._type_at(path), path)
 
     def field(self, *path: str) -> dict[str, Any]:
         """Return the field at a path.
@@ -86,33 +83,31 @@ class SchemaDocument:
         ColumnNotFoundError
             There is no such column.
         """
+        holder, member = _place(self._type_at(path[:-1]), path)
+        holder[member] = kind
+
+    def _type_at(self, path: tuple[str, ...]) -> Any:
         tree = self._tree
-        for depth, name in enumerate(path[:-1], start=1):
-            tree = _inside(tree, name, path[:depth])
-        found = _storage_type(tree)
-        if isinstance(found, dict) and found.get("type") == "struct":
-            _named(_fields(found, path[:-1]), path)["type"] = kind
-            return
-        inside = _INSIDE.get(str(found.get("type") if isinstance(found, dict) else None), {}).get(path[-1])
-        if inside is None:
-            raise _not_found(path)
-        found[inside] = kind
+        for depth in range(1, len(path) + 1):
+            holder, member = _place(tree, path[:depth])
+            tree = holder.get(member)
+        return tree
 
     def to_json(self) -> str:
         """Return the schema as text: the very text that was read, unless something changed."""
         return self._text if self._tree == read_json(self._text) else write_json(self._tree)
 
 
-def _inside(tree: Any, name: str, path: tuple[str, ...]) -> Any:
-    """Return the type of the column, element, key or value that a type holds under a name."""
+def _place(tree: Any, path: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """Return the object, and its member, in which a type holds that of its column, element, key or value at a path."""
     found = _storage_type(tree)
     kind = found.get("type") if isinstance(found, dict) else None
     if kind == "struct":
-        return _named(_fields(found, path[:-1]), path).get("type")
-    inside = _INSIDE.get(str(kind), {}).get(name)
+        return _named(_fields(found, path[:-1]), path), "type"
+    inside = _INSIDE.get(str(kind), {}).get(path[-1])
     if inside is None:
         raise _not_found(path)
-    return found.get(inside)
+    return found, inside
 
 
 def _fields(tree: Any, path: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -141,6 +136,11 @@ def _storage_type(tree: Any) -> Any:
     return tree
 
 
+def deepest_field(path: Sequence[Field]) -> int:
+    """Return the place of the last part of a path from the root that is a column, or a field of a struct."""
+    return max(place for place in range(len(path)) if not place or isinstance(path[place - 1].type, Struct))
+
+
 def recorded_column(document: SchemaDocument, path: Sequence[Field]) -> str:
     """Return a column as the history records it after a change, in the form that delta-spark gives to it.
 
@@ -156,13 +156,7 @@ def recorded_column(document: SchemaDocument, path: Sequence[Field]) -> str:
     >>> recorded_column(SchemaDocument(text), [Field("a", Primitive("long"))])
     '{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}'
     """
-    above: DataType = Struct(tuple(path[:1]))
-    deepest = 0
-    for place, part in enumerate(path):
-        if isinstance(above, Struct):
-            deepest = place
-        above = part.type
-    names = [field.name for field in path[: deepest + 1]]
+    names = [field.name for field in path[: deepest_field(path) + 1]]
     found = document.field(*names)
     kind = found.get("type")
     shown = {

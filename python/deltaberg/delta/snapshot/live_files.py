@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.delta.actions.columns import ADD_COLUMNS
+from deltaberg.delta.actions.columns import ADD_COLUMNS, in_columns
 from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.data.statistics import read_statistics
 from deltaberg.delta.log.entries import LogBytes
@@ -116,21 +116,12 @@ def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) ->
 
 def live_of_replay(replay: kernels.Replay) -> pa.Table:
     """Return the files that commits added, which are in no checkpoint."""
-    adds = replay.adds
-    columns = [
-        adds.column(field.name) if field.name in adds.schema.names else pa.nulls(len(adds), field.type)
-        for field in LIVE_FILES
-    ]
-    return pa.table(columns, schema=LIVE_FILES)
+    return in_columns(replay.adds, LIVE_FILES)
 
 
 def live_of_part(number: int, part: CheckpointPart) -> pa.Table:
     """Return the files of one part of a checkpoint, with the numbers of the part and of their rows in it."""
     adds = part.adds()
     rows = len(adds)
-    own = {"part": pa.repeat(pa.scalar(number, pa.int32()), rows), "index": count_up(0, rows)}
-    columns = [
-        adds.column(field.name) if field.name in adds.schema.names else own.get(field.name, pa.nulls(rows, field.type))
-        for field in LIVE_FILES
-    ]
-    return pa.table(columns, schema=LIVE_FILES)
+    part_numbers = pa.repeat(pa.scalar(number, pa.int32()), rows)
+    return in_columns(adds, LIVE_FILES, part=part_numbers, index=count_up(0, rows))
