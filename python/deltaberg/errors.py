@@ -55,7 +55,8 @@ very long, the beginning and the end are printed; the attributes keep all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "VersionNotFoundError",
     "first_line",
     "has_signature",
+    "in_context",
     "masked",
     "renamed",
     "rephrased",
@@ -174,6 +176,15 @@ class DeltabergError(Exception):
             if fact is not None:
                 self.context.setdefault(name, _shown(fact))
         return self
+
+
+@contextmanager
+def in_context(**context: Any) -> Iterator[None]:
+    """Add facts that inner layers cannot know to the errors of this library that a block raises."""
+    try:
+        yield
+    except DeltabergError as error:
+        raise error.with_context(**context) from None
 
 
 def _cut(text: str, most: int) -> str:

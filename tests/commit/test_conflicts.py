@@ -90,11 +90,6 @@ def _read_ids(house: _House, tx: Transaction) -> None:
     house.own(tx)
 
 
-def _read_file_a(house: _House, tx: Transaction) -> None:
-    tx.read_files([house.adds["a"]["add"]["path"]])
-    house.own(tx)
-
-
 def _remove_a(house: _House, tx: Transaction) -> None:
     tx.remove_files(house.rows(tx, "a"))
 
@@ -126,7 +121,6 @@ _OWN: dict[str, Callable[[_House, Transaction], None]] = {
     "reads all": _read_all,
     "reads p = a": _read_a,
     "reads id > 100": _read_ids,
-    "reads file a": _read_file_a,
     "removes file a": _remove_a,
     "changes metadata": _metadata,
     "changes metadata, reads p = a": _metadata_read_a,
@@ -207,7 +201,7 @@ def _misses_removal(own: str, winner: str) -> type[CommitConflictError] | None:
     if winner in ("remove a", "compact a"):
         if own == "removes file a":
             return ConcurrentDeleteDeleteError
-        return ConcurrentDeleteReadError if own in _APPEND_READERS | {"reads file a"} else None
+        return ConcurrentDeleteReadError if own in _APPEND_READERS else None
     return ConcurrentDeleteReadError if winner == "remove b" and own == "reads all" else None
 
 

@@ -135,11 +135,11 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             snapshot = newest if version == newest.version else Snapshot.load(self._log, version)
         self._set(snapshot)
         if options.validate:
-            validate_table(snapshot, options.store, self._resolver)
+            validate_table(snapshot, self._resolver)
 
     def _set(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._source = SnapshotSource(snapshot, self._options.store, self._resolver, self._options.timezone)
+        self._source = SnapshotSource(snapshot, self._options.timezone, self._resolver)
 
     def __repr__(self) -> str:
         return f"DeltaTable({self.location!r}, version={self.version})"
@@ -360,7 +360,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         times = CommitTimes(self._log, self._snapshot)
         first, last = change_range(times, self._snapshot, start, end, self._options.zone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
-        own = (snapshot, self._options.store, self._resolver, self._options.timezone)
+        own = (snapshot, self._options.timezone, self._resolver)
         source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
         return self._scan(source, filter, columns, limit, options, execution)
 

@@ -19,8 +19,8 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.lossless_json import read_json
-from deltaberg.schema import DataType, List, Map, Struct, as_array
-from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.schema import Struct, as_array, fields_inside
+from deltaberg.storage import PathResolver
 
 __all__ = ["validate_table"]
 
@@ -29,7 +29,7 @@ _MOST_SHOWN = 20
 _METADATA = ("id", "format", "schemaString", "partitionColumns", "configuration")
 
 
-def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> None:
+def validate_table(snapshot: Snapshot, resolver: PathResolver) -> None:
     """Check a snapshot and the log entries that it was read from.
 
     Raises
@@ -37,7 +37,7 @@ def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver)
     SpecViolationError
         If there are violations; ``context["violations"]`` lists all of them.
     """
-    found = list(_violations(snapshot, store, resolver))
+    found = list(_violations(snapshot, resolver))
     if found:
         shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
         error = SpecViolationError(
@@ -49,31 +49,24 @@ def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver)
         raise error
 
 
-def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
+def _violations(snapshot: Snapshot, resolver: PathResolver) -> Iterator[str]:
     yield from feature_violations(snapshot.protocol)
     yield from _of_checkpoint(snapshot)
     for entry in snapshot.segment.commits:
         if entry.file.kind == "commit":
             yield from _of_commit(snapshot, entry)
-    yield from _of_names(snapshot.schema, "")
+    yield from _of_names(snapshot.schema)
     yield from _of_checksum(snapshot)
     yield from _of_partition_values(snapshot)
-    yield from _of_vectors(snapshot, store, resolver)
+    yield from _of_vectors(snapshot, resolver)
 
 
-def _of_names(found: DataType, inside: str) -> Iterator[str]:
+def _of_names(schema: Struct) -> Iterator[str]:
     """Report names in one struct that differ only in case."""
-    if isinstance(found, Struct):
-        for name, count in Counter(field.name.lower() for field in found).items():
-            if count > 1:
-                yield f"{count} columns are named {inside}{name}, ignoring case"
-        for field in found:
-            yield from _of_names(field.type, f"{inside}{field.name}.")
-    elif isinstance(found, List):
-        yield from _of_names(found.element.type, f"{inside}element.")
-    elif isinstance(found, Map):
-        yield from _of_names(found.key.type, f"{inside}key.")
-        yield from _of_names(found.value.type, f"{inside}value.")
+    names = Counter((*path[:-1], field.name.lower()) for path, field in fields_inside(schema))
+    for path, count in names.items():
+        if count > 1:
+            yield f"{count} columns are named {'.'.join(path)}, ignoring case"
 
 
 def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
@@ -168,7 +161,7 @@ def _of_partition_values(snapshot: Snapshot) -> Iterator[str]:
             yield f"{path!r} has partition values for {sorted(found)}, but the table is partitioned by {sorted(wanted)}"
 
 
-def _of_vectors(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
+def _of_vectors(snapshot: Snapshot, resolver: PathResolver) -> Iterator[str]:
     has_vector = pc.is_valid(snapshot.live.table.column("deletionVector"))
     live = snapshot.live.table.filter(has_vector)
     if not len(live):
@@ -184,6 +177,6 @@ def _of_vectors(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) ->
     vectors = locate_vectors(as_array(live.column("deletionVector")), resolver)
     for path, row in zip(paths, vectors.to_pylist(), strict=True):
         try:
-            load_bitmap(BitmapRef(**row), store, check_cardinality=True)
+            load_bitmap(BitmapRef(**row), snapshot.log.store, check_cardinality=True)
         except DeltabergError as error:
             yield f"the deletion vector of {path!r}: {error.message}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg import kernels
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction, read_metadata, read_protocol
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import in_context
 
 __all__ = ["TableActions"]
 
@@ -71,7 +71,5 @@ def _read(found: tuple[int, str] | None, read: Callable[[str], _Action]) -> _Act
     if found is None:
         return None
     version, text = found
-    try:
+    with in_context(commit=version):
         return read(text)
-    except DeltabergError as error:
-        raise error.with_context(commit=version) from None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptDeletionVectorError, DeltabergError
+from deltaberg.errors import CorruptDeletionVectorError, in_context
 from deltaberg.files import BITMAP
 from deltaberg.storage import PathResolver
 
@@ -75,10 +75,8 @@ def _bitmap(
         raise CorruptDeletionVectorError("a deletion vector descriptor lacks a required field")
     found = seen.get((kind, path))
     if found is None:
-        try:
+        with in_context(deletion_vector=f"{kind}{path}"[:120]):
             found = _source(kind, path, resolver)
-        except DeltabergError as error:
-            raise error.with_context(deletion_vector=f"{kind}{path}"[:120]) from None
         if kind != "i":
             seen[kind, path] = found
     location, inline = found

@@ -34,6 +34,7 @@ from deltaberg.errors import (
     DeltabergError,
     ObjectNotFoundError,
     VersionNotFoundError,
+    in_context,
 )
 from deltaberg.table.removal import WRITTEN_FILE, discard_files
 
@@ -89,7 +90,7 @@ def write_checkpoint(
     StorageError
         If the store fails.
     """
-    try:
+    with in_context(table=str(snapshot.log.root), version=snapshot.version):
         check_known_writers(snapshot.protocol)
         chosen = layout_by_policy(snapshot) if layout is None else layout
         check_layout(chosen, snapshot.protocol)
@@ -100,8 +101,6 @@ def write_checkpoint(
         except CorruptCheckpointError as error:
             written = _Writer(_without_damaged(snapshot, error), chosen, now).write()
         _point_to(snapshot, written)
-    except DeltabergError as error:
-        raise error.with_context(table=str(snapshot.log.root), version=snapshot.version) from None
     return CheckpointInfo(snapshot.version, chosen.naming, tuple(written.names), written.size)
 
 

@@ -25,9 +25,9 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptLogError,
-    DeltabergError,
     UnsafePathError,
     VersionNotFoundError,
+    in_context,
 )
 from deltaberg.storage import PathResolver
 from deltaberg.table.removal import FileKind, delete_files
@@ -90,7 +90,7 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
         If the store fails. Some of the files may have been deleted; readers of later versions need none of them.
     """
     log = snapshot.log
-    try:
+    with in_context(table=str(log.root)):
         check_known_writers(snapshot.protocol)
         now = time.time_ns() // 1_000_000 if at is None else at
         cutoff = (now - log_retention(snapshot.metadata.configuration)) // _DAY * _DAY
@@ -117,8 +117,6 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
             _LOG_FILE,
             why_kept=lambda path: f"{path} is a data file" if path in live else None,
         ).deleted
-    except DeltabergError as error:
-        raise error.with_context(table=str(log.root)) from None
     return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
 
 

@@ -27,7 +27,6 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
 from deltaberg.signatures import public
-from deltaberg.storage import PathResolver
 from deltaberg.table import CommitResult, checked_text, scan_options
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.verbs.alteration import TableAlteration, one_step
@@ -68,14 +67,13 @@ def _check_rows(table: Snapshot, name: str, text: str, timezone: str) -> None:
         The condition is not valid, or cannot be evaluated exactly.
     """
     check = constraint_check(table.schema, name, text, timezone)
-    log = table.log
     if not len(table.live.table):
         return
     columns = list(check.columns) or [table.schema.fields[0].name]
     read = Struct(tuple(child for child in table.schema if child.name in columns))
     check = constraint_check(read, name, text, timezone)
-    source = SnapshotSource(table, log.store, PathResolver(log.root), timezone)
     names = [(name,) for name in read.names]
+    source = SnapshotSource(table, timezone)
     for batch in BoundScan.of(source, columns=names, options=scan_options(None, {}, timezone)).batches():
         check.apply(batch)
 

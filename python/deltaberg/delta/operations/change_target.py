@@ -6,13 +6,14 @@ import datetime as dt
 import json
 from functools import cached_property
 
-from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
+from deltaberg.delta.operations.row_changes import RowChanges, scan_to_change
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.rules import empty_as_null, record_marks, rules_of
 from deltaberg.delta.operations.write import merge_columns
 from deltaberg.delta.operations.writer_properties import parquet_options
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.expressions import Value
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec

@@ -26,7 +26,6 @@ from deltaberg.errors import ConcurrentDeleteDeleteError, UnsupportedFeatureErro
 from deltaberg.expressions import TRUE, Filter, as_filter
 from deltaberg.files import METADATA
 from deltaberg.schema import Struct, arrow_schema, as_array, select_columns
-from deltaberg.storage import PathResolver
 from deltaberg.table import FILE_NUMBER, CommitResult, ScanOptions, scan_options
 from deltaberg.table.compact import (
     Compaction,
@@ -93,13 +92,9 @@ class _Files(NamedTuple):
         return cls(as_array(files.column("path")), unique_ids(as_array(files.column("deletionVector"))))
 
 
-def _source(snapshot: Snapshot, timezone: str) -> SnapshotSource:
-    return SnapshotSource(snapshot, snapshot.log.store, PathResolver(snapshot.log.root), timezone)
-
-
 def _candidates(snapshot: Snapshot, compaction: Compaction) -> list[PackedFile]:
     """Return the files in which rows can match, in the order in which they were written, with their partitions."""
-    source = _source(snapshot, compaction.timezone)
+    source = SnapshotSource(snapshot, compaction.timezone)
     plan = BoundScan.of(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
     files = plan.files
     fields = snapshot.partition_fields
@@ -135,7 +130,7 @@ class _Group:
     ) -> None:
         self._transaction = transaction
         self._snapshot = transaction.snapshot
-        self._source = _source(self._snapshot, compaction.timezone)
+        self._source = SnapshotSource(self._snapshot, compaction.timezone)
         self._compaction = compaction
         self._row_ids = RowIds(self._snapshot)
         if "rowTracking" in self._snapshot.active_features and not self._row_ids.are_kept:

@@ -22,7 +22,7 @@ from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import Struct, arrow_schema, as_array
 from deltaberg.table.read.bound import BoundScan
@@ -35,7 +35,7 @@ from deltaberg.table.rewrite.target import Rows
 from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 from deltaberg.table.write import WriteRoad, WriteSpec
 
-__all__ = ["RowChanges", "check_changeable", "rewrite_strategy", "scan_to_change"]
+__all__ = ["RowChanges", "rewrite_strategy", "scan_to_change"]
 
 _VECTORS = "delta.enableDeletionVectors"
 
@@ -62,18 +62,6 @@ def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
             table=str(table.log.root),
         )
     return wanted or (MERGE_ON_READ if allowed else COPY_ON_WRITE)
-
-
-def check_changeable(table: Snapshot) -> None:
-    """Refuse to change rows of a table whose rows stay.
-
-    Raises
-    ------
-    ConstraintViolationError
-        The table is append-only.
-    """
-    if "appendOnly" in table.active_features:
-        raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(table.log.root))
 
 
 def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:

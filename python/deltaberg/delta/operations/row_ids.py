@@ -14,7 +14,6 @@ from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.files import METADATA, FileLayout
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.storage import PathResolver
 from deltaberg.table.rewrite.rows import Change, Replacement
 
 __all__ = ["PendingSource", "RowIds"]
@@ -35,7 +34,7 @@ class PendingSource(SnapshotSource):
     """
 
     def __init__(self, snapshot: Snapshot, timezone: str, fresh: frozenset[str]) -> None:
-        super().__init__(snapshot, snapshot.log.store, PathResolver(snapshot.log.root), timezone)
+        super().__init__(snapshot, timezone)
         self._fresh = fresh
 
     def __reduce__(self) -> tuple[type[SnapshotSource], tuple[Any, ...]]:
@@ -63,7 +62,7 @@ class RowIds:
     """What is read and stored of rows that move, so that they keep their ids and versions where the table has them."""
 
     def __init__(self, table: Snapshot) -> None:
-        source = SnapshotSource(table, table.log.store, PathResolver(table.log.root), "UTC")
+        source = SnapshotSource(table)
         layout = source.layout
         self._width = len(table.schema)
         named = [field for field in (layout.row_id, layout.row_version) if field is not None]

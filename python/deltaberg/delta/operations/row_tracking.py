@@ -20,7 +20,6 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.expressions import TRUE
 from deltaberg.schema import count_up
-from deltaberg.storage import PathResolver
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.rewrite.match import count_rows
 
@@ -61,7 +60,7 @@ def _without_own(files: pa.Table, transaction: Transaction) -> pa.Int64Array:
 
 def _uncounted(table: Snapshot, rows: pa.Int64Array) -> dict[int, int]:
     """Return the number of rows of each file whose statistics do not tell it, from the ends of the files."""
-    source = SnapshotSource(table, table.log.store, PathResolver(table.log.root), "UTC")
+    source = SnapshotSource(table)
     files = source.select_files(TRUE).files.take(rows)
     plan = Plan(source, TRUE, files, pa.repeat(False, len(files)))
     unknown = pc.is_null(plan.record_counts).to_pylist()

@@ -25,6 +25,7 @@ from deltaberg.delta.schema.schema_json import SchemaDocument, schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -89,9 +90,9 @@ def overwrite_rows(
         The rows do not fit the columns of the table.
     """
     before, timezone = transaction.snapshot, transaction.timezone
-    if "appendOnly" in before.active_features and len(before.live.table):
+    if len(before.live.table):
         # The commit would refuse it too, but only after all rows were written.
-        raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(before.log.root))
+        check_changeable(before)
     condition = row_condition(before.schema, which.where, timezone)
     bound = None if condition is None else bind(condition, before.schema, timezone)
     # A table without partitions is one partition.

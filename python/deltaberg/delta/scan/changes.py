@@ -39,15 +39,15 @@ from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import (
     ChangesNotRecordedError,
-    DeltabergError,
     InvalidArgumentError,
     SchemaError,
     VersionNotFoundError,
+    in_context,
 )
 from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, count_up, join_name
-from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.storage import PathResolver
 from deltaberg.table import FILE_NUMBER, integer_of, parse_instant, require_free_names
 
 _ENABLED = "delta.enableChangeDataFeed"
@@ -113,16 +113,15 @@ class ChangesSource(DeltaFiles):
     def __init__(
         self,
         snapshot: Snapshot,
-        store: StoreSpec,
-        resolver: PathResolver,
         timezone: str,
+        resolver: PathResolver,
         newest: Snapshot,
         first: int,
         times: CommitTimes,
         *,
         derived: bool = False,
     ) -> None:
-        super().__init__(snapshot, store, resolver, timezone)
+        super().__init__(snapshot, timezone, resolver)
         self._columns = _shown_columns(snapshot, newest)
         require_free_names(self._columns, CHANGE_COLUMNS, self.table)
         self._derived = derived
@@ -170,10 +169,8 @@ class ChangesSource(DeltaFiles):
     @cached_property
     def _files(self) -> pa.Table:
         versions = range(self._first, self.snapshot.version + 1)
-        try:
+        with in_context(table=self.table):
             tables = [table for version in versions for table in self._of_version(version)]
-        except DeltabergError as error:
-            raise error.with_context(table=self.table) from None
         changed = pa.concat_tables(tables) if tables else CHANGED_FILES.empty_table()
         rows = len(changed)
         columns = {
@@ -195,11 +192,9 @@ class ChangesSource(DeltaFiles):
 
     def _of_version(self, version: int) -> Iterator[pa.Table]:
         data = self._times.read(version)
-        try:
+        with in_context(version=version):
             recorded = recorded_changes(data)
             replay = kernels.replay([(version, data)])
-        except DeltabergError as error:
-            raise error.with_context(version=version) from None
         if replay.metadata is not None:
             self._check_metadata(version, replay.metadata[1])
         changed = ChangedFiles(version, self._times.time_of(version))

@@ -16,13 +16,13 @@ from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.planning_parts import SnapshotPart
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, in_context
 from deltaberg.expressions import Bound
 from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
 from deltaberg.kernels.results import empty_structs
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, count_up
-from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.storage import PathResolver
 from deltaberg.table import FILE_NUMBER, FileSelection, ScanSource
 
 __all__ = ["DeltaFiles", "SnapshotSource", "about_row_fields"]
@@ -35,10 +35,10 @@ _ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 class DeltaFiles(ABC):
     """The common base of scans of snapshots and of changes: the table, and where its files are."""
 
-    def __init__(self, snapshot: ScannedVersion, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
+    def __init__(self, snapshot: ScannedVersion, timezone: str = "UTC", resolver: PathResolver | None = None) -> None:
         self.snapshot = snapshot
-        self.store = store
-        self.resolver = resolver
+        self.store = snapshot.log.store
+        self.resolver = PathResolver(snapshot.log.root) if resolver is None else resolver
         self.timezone = timezone
 
     @property
@@ -78,10 +78,8 @@ class DeltaFiles(ABC):
         columns = {"location": self.resolver.locate(files.column("path"))}
         for name in ("deletion_vector", "only_in_vector"):
             vectors = as_array(files.column(name))
-            try:
+            with in_context(table=self.table):
                 columns[name] = locate_vectors(vectors, self.resolver)
-            except DeltabergError as error:
-                raise error.with_context(table=self.table) from None
         return pa.table(
             columns,
             schema=pa.schema([("location", pa.string()), ("deletion_vector", BITMAP), ("only_in_vector", BITMAP)]),
@@ -97,7 +95,7 @@ class SnapshotSource(DeltaFiles):
 
     def __reduce__(self) -> tuple[type[SnapshotSource], tuple[Any, ...]]:
         # What was read is left behind.
-        return SnapshotSource, (self._whole, self.store, self.resolver, self.timezone)
+        return SnapshotSource, (self._whole, self.timezone, self.resolver)
 
     @property
     def _whole(self) -> SnapshotPart:
@@ -110,7 +108,7 @@ class SnapshotSource(DeltaFiles):
 
     def part(self, pieces: pa.Table) -> SnapshotSource:
         """Return the rows whose files some of the pieces list."""
-        return SnapshotSource(self._whole.only(pieces), self.store, self.resolver, self.timezone)
+        return SnapshotSource(self._whole.only(pieces), self.timezone, self.resolver)
 
     @property
     def description(self) -> str:
@@ -171,10 +169,8 @@ class SnapshotSource(DeltaFiles):
             "row_commit_version": live.column("defaultRowCommitVersion"),
         }
         fields = self.snapshot.partition_fields
-        try:
+        with in_context(table=self.table, version=self.snapshot.version):
             values = read_partition_values(live, fields, self.timezone)
-        except DeltabergError as error:
-            raise error.with_context(table=self.table, version=self.snapshot.version) from None
         for field, array in zip(fields, values, strict=True):
             columns[constant_column(field.name)] = array
         return pa.table(columns)

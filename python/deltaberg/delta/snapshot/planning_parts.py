@@ -21,7 +21,6 @@ from deltaberg.delta.snapshot.live_files import (
 from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.snapshot.table_configuration import TableConfiguration
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.schema import as_array, columns_of
 
@@ -48,7 +47,7 @@ class _Newer(NamedTuple):
     log_bytes: LogBytes
 
 
-class SnapshotPart(TableConfiguration):
+class SnapshotPart(ScannedVersion):
     """Some of the files of a version, or all of them, read only where they are needed. It can be pickled.
 
     Parameters

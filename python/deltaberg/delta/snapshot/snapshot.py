@@ -22,7 +22,7 @@ from deltaberg.delta.snapshot.file_state import FileState, Origin
 from deltaberg.delta.snapshot.live_files import LiveFiles
 from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.retention import unexpired_transactions
-from deltaberg.delta.snapshot.table_configuration import TableConfiguration
+from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptLogError,
@@ -33,6 +33,7 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
+    in_context,
 )
 from deltaberg.schema import as_array
 
@@ -51,7 +52,7 @@ class NewerCommits(NamedTuple):
     checksums: frozenset[int]
 
 
-class Snapshot(TableConfiguration):
+class Snapshot(ScannedVersion):
     """A version of a table. It does not change; `newer` and `after` return later ones. Threads may share it.
 
     Checkpoints are read lazily, so that damage may show late. Then an older checkpoint, or the log alone, stands in
@@ -79,7 +80,7 @@ class Snapshot(TableConfiguration):
         self._files = files
         #: The log entry of the version as it was last seen to hold the bytes that were read.
         self._commit = segment.commit
-        try:
+        with in_context(table=str(log.root), version=self.version):
             if actions.metadata is None:
                 raise CorruptLogError("there is no metaData action in the log")
             if actions.protocol is None:
@@ -88,8 +89,6 @@ class Snapshot(TableConfiguration):
             self.metadata = actions.metadata
             check_protocol(self.protocol)
             _ = self.mapping_mode
-        except DeltabergError as error:
-            raise error.with_context(table=str(log.root), version=self.version) from None
 
     @classmethod
     def load(cls, log: LogDirectory, version: int | None = None, damaged: frozenset[str] = frozenset()) -> Snapshot:
@@ -402,7 +401,5 @@ def _from_commit(log: LogDirectory, older: TableActions, version: int, data: byt
 
 
 def _after(older: TableActions, replay: kernels.Replay, log: LogDirectory, segment: Segment) -> TableActions:
-    try:
+    with in_context(table=str(log.root), version=segment.version):
         return older.after(replay)
-    except DeltabergError as error:
-        raise error.with_context(table=str(log.root), version=segment.version) from None

@@ -9,7 +9,7 @@ from deltaberg.delta.features import active_features
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.column_mapping import mapping_mode
 from deltaberg.delta.schema.schema import parse_schema
-from deltaberg.errors import CorruptLogError, DeltabergError, SchemaError
+from deltaberg.errors import CorruptLogError, SchemaError, in_context
 from deltaberg.schema import Field, Struct
 
 __all__ = ["TableConfiguration"]
@@ -57,10 +57,8 @@ class TableConfiguration:
                 table=str(self.log.root),
                 version=self.version,
             )
-        try:
+        with in_context(table=str(self.log.root), version=self.version):
             return parse_schema(text, self.mapping_mode)
-        except DeltabergError as error:
-            raise error.with_context(table=str(self.log.root), version=self.version) from None
 
     @cached_property
     def partition_fields(self) -> tuple[Field, ...]:

@@ -29,7 +29,6 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import Filter, as_filter, bind, bound_paths
 from deltaberg.schema import Struct
-from deltaberg.storage import PathResolver
 from deltaberg.table import scan_options
 from deltaberg.table.read.bound import BoundScan
 
@@ -208,8 +207,7 @@ def files_of_filter(snapshot: Snapshot, read: FilterRead, timezone: str) -> list
     timezone
         The zone of partition values that have none.
     """
-    log = snapshot.log
-    source = SnapshotSource(snapshot, log.store, PathResolver(log.root), timezone)
+    source = SnapshotSource(snapshot, timezone)
     scan = BoundScan.of(source, filter=read.condition, options=scan_options(None, {}, read.timezone))
     paths: list[str] = scan.plan.files.column("path").to_pylist()
     return paths

@@ -20,7 +20,8 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile, total_rows
-from deltaberg.errors import ConstraintViolationError, CorruptLogError, InvalidArgumentError
+from deltaberg.delta.transaction.writable import check_changeable
+from deltaberg.errors import CorruptLogError, InvalidArgumentError
 
 __all__ = ["Changes", "Entry", "build_entry", "check_growing", "version_made"]
 
@@ -286,10 +287,6 @@ def check_growing(changes: Changes, state: Snapshot | None) -> None:
     ConstraintViolationError
         The table is append-only, and the changes remove rows.
     """
-    if state is None or "appendOnly" not in state.active_features:
-        return
     removed = next((file.path for file in changes.removes.values() if file.data_change), None)
-    if removed is not None:
-        raise ConstraintViolationError(
-            "the table only grows: delta.appendOnly is true", table=str(state.log.root), file=removed
-        )
+    if state is not None and removed is not None:
+        check_changeable(state, removed)

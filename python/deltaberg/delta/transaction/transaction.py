@@ -197,10 +197,6 @@ class Transaction(PendingChanges):
             self._claims.filters.append(read)
             self._claims.read_paths.update(files_of_filter(self._base, read, self.timezone))
 
-    def read_files(self, paths: Iterable[str]) -> None:
-        """Declare that the changes depend on these files, by their recorded paths, being live."""
-        self._claims.read_paths.update(paths)
-
     def _changed(self) -> None:
         self._check_open()
         self._view = None

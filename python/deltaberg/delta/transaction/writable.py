@@ -8,9 +8,9 @@ from __future__ import annotations
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import check_protocol, check_written, feature_violations, supported_features
 from deltaberg.delta.snapshot.table_configuration import TableConfiguration
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 
-__all__ = ["check_protocol_change", "check_writable"]
+__all__ = ["check_changeable", "check_protocol_change", "check_writable"]
 
 
 def check_writable(table: TableConfiguration) -> None:
@@ -25,6 +25,20 @@ def check_writable(table: TableConfiguration) -> None:
         check_written(table.protocol)
     except UnsupportedFeatureError as error:
         raise error.with_context(table=str(table.log.root), version=table.version) from None
+
+
+def check_changeable(table: TableConfiguration, file: str | None = None) -> None:
+    """Refuse to remove a file, or to change rows, of a table whose rows stay.
+
+    Raises
+    ------
+    ConstraintViolationError
+        The table is append-only.
+    """
+    if "appendOnly" in table.active_features:
+        raise ConstraintViolationError(
+            "the table only grows: delta.appendOnly is true", table=str(table.log.root), file=file
+        )
 
 
 def check_protocol_change(before: Protocol, after: Protocol, dropped: str | None = None) -> None:
