@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 __all__ = [
     "DataType",
@@ -26,14 +26,15 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataType:
     """The base class of all types."""
 
 
-@dataclass(frozen=True)
+@final
+@dataclass(frozen=True, eq=False)
 class Primitive(DataType):
-    """A type without parameters.
+    """A type without parameters. There is one object of each name, since binding conditions compares many types.
 
     ``name`` is one of boolean, byte, short, integer, long, float, double, string, binary, uuid, date, time (in
     microseconds), timestamp, timestamp_ntz (both in microseconds), timestamp_ns, timestamp_ntz_ns, void and variant.
@@ -41,8 +42,18 @@ class Primitive(DataType):
 
     name: str
 
+    def __new__(cls, name: str) -> Primitive:
+        """Return the type of a name, which is made once."""
+        return _KNOWN.get(name) or _KNOWN.setdefault(name, super().__new__(cls))
+
+    def __reduce__(self) -> tuple[type[Primitive], tuple[str]]:
+        return Primitive, (self.name,)
+
     def __str__(self) -> str:
         return self.name
+
+
+_KNOWN: dict[str, Primitive] = {}
 
 
 @dataclass(frozen=True)

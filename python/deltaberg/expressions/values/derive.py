@@ -19,40 +19,32 @@ import pyarrow.compute as pc
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.values.bind import BoundValue, bind_condition
 from deltaberg.expressions.values.bound import Bound, BoundComputed, BoundPredicate, join_bound, member
-from deltaberg.expressions.values.evaluate import compare_values
 from deltaberg.expressions.values.given import all_of, any_of
 from deltaberg.expressions.values.kinds import (
     BINARY,
     BOOLEAN,
-    DATE,
     DOUBLE,
-    FLOAT,
-    INTEGER_BITS,
     MICROS_OF,
     NTZ,
     STRING,
     TIMESTAMP,
-    decimal_of,
     is_bytes,
     is_floating,
     is_integral,
-    is_moment,
 )
 from deltaberg.expressions.values.nodes import (
     CallNode,
     ColumnNode,
-    Frame,
     LazyNode,
     LiteralNode,
     MemberNode,
     Node,
-    Outcome,
-    spread,
 )
+from deltaberg.expressions.values.sides import Side, side_of
 from deltaberg.expressions.values.tree import FALSE, TRUE, Call, Cast, ColumnValue, Literal, Value, type_text
-from deltaberg.schema import DataType, Decimal, Field, Struct, arrow_type, join_name
+from deltaberg.schema import Decimal, Field, Struct, arrow_type, join_name
 
-__all__ = ["bind", "exact_column", "value_filter"]
+__all__ = ["bind", "value_filter"]
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 _OPPOSITE = {"=": "!=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<=>": "is distinct from"}
@@ -67,8 +59,9 @@ _TESTS = {
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 #: Doubles below this one are whole numbers of their own.
 _WHOLE = float(1 << 53)
-#: So many values are converted together, when one is looked for.
-_TOGETHER = 32
+#: Decimals of so few digits are doubles of their own.
+_SAFE_DIGITS = 15
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
 #: Of so many items of IN, each is looked for by itself.
 _MOST_LOOKS = 64
 
@@ -157,7 +150,7 @@ def _part(node: Node, relation: int, negated: bool) -> Value:
     if is_exact:
         return ~_unbound(node) if negated else _unbound(node)
     if isinstance(node, CallNode):
-        return _part(node.arguments[0], relation, not negated)
+        return _part(node.arguments[0], relation, not negated) if node.name == "not" else TRUE
     parts = [_part(part, relation, negated) for part in node.children]
     known = [part for part in parts if part != TRUE]
     return all_of(known) if len(known) < len(parts) else (any_of if _is_or(node, negated) else all_of)(known)
@@ -202,7 +195,7 @@ def _form(node: Node, relation: int, negated: bool) -> _Form:
         joined = join_bound((form for form, _ in forms), not _is_or(node, negated))
         return joined, all(is_exact for _, is_exact in forms)
     if isinstance(node, LazyNode) and node.name == "in":
-        side = _side(node.arguments[0], relation)
+        side = side_of(node.arguments[0], relation)
         if side is not None:
             _refuse_literals(side, node.arguments[1:])
     if not isinstance(node, CallNode):
@@ -234,118 +227,13 @@ def _test(node: CallNode, relation: int, negated: bool) -> _Form:
     return BoundPredicate(operator, column.path, (pa.scalar(text, pa.string()),)), True
 
 
-@dataclass(frozen=True)
-class _Side:
-    """A column that is compared, behind the casts that convert it."""
-
-    column: ColumnNode
-    casts: tuple[CallNode, ...]
-
-    @property
-    def path(self) -> tuple[Field, ...]:
-        return self.column.path
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether values are compared as they are, or as doubles, which the comparison makes of floats itself."""
-        return not self.casts or (is_floating(self.column.type) and {cast.type for cast in self.casts} == {DOUBLE})
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the casts keep every value, and are between whole numbers and decimals."""
-        return all(map(_is_exact, self._kinds, self._kinds[1:]))
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the casts make no value less than one that it was not less than."""
-        steps = zip(self._kinds, self.casts, strict=False)
-        return all(_keeps_order(given, cast.type, cast.is_steady) for given, cast in steps)
-
-    @property
-    def _kinds(self) -> list[DataType]:
-        return [self.column.type, *(cast.type for cast in self.casts)]
-
-    def converted(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return values of the column as they are compared, and which of them fail."""
-        failed = pa.repeat(pa.scalar(False), len(values))
-        for cast in self.casts:
-            found = cast.kernel(values)
-            values = spread(found.values if isinstance(found, Outcome) else found, len(values))
-            for failure in found.failures if isinstance(found, Outcome) else ():
-                failed = pc.or_(failed, failure.rows)
-        return values, failed
-
-    def place(self, literal: pa.Scalar) -> tuple[int, int]:
-        """Return the number of the first value that is not less than a literal, and of the first that is greater."""
-        from deltaberg.schema.ordinals import limits
-
-        low, high = limits(arrow_type(self.column.type))
-        first = self._first("<", literal, low, high + 1)
-        return first, self._first("<=", literal, first, high + 1)
-
-    def _first(self, operator: str, literal: pa.Scalar, low: int, end: int) -> int:
-        """Return the least number, up to an end, of a value that a comparison is not true for."""
-        from deltaberg.schema.ordinals import of_ordinals
-
-        kind, target = arrow_type(self.column.type), self.casts[-1].type
-        while low < end:
-            step = max((end - low) // _TOGETHER, 1)
-            points = range(low, end, step)[:_TOGETHER]
-            values, failed = self.converted(of_ordinals(points, kind))
-            less = compare_values(operator, values, literal, is_floating(target))
-            # Only the ends of types are beyond what they are converted to.
-            known = pc.if_else(failed, pa.array([number < 0 for number in points]), less)
-            count = pc.sum(known).as_py() or 0
-            end = points[count] if count < len(points) else end
-            low = points[count - 1] + 1 if count else low
-        return low
-
-
-def _keeps_order(given: DataType, to: DataType, is_steady: bool) -> bool:
-    narrow = decimal_of(given)
-    if narrow is not None:
-        return to in (FLOAT, DOUBLE) or _is_exact(given, to)
-    if MICROS_OF.get(to) == given:
-        return True
-    # Digits below the microsecond are lost, or fail.
-    is_lossless = to != DATE and (given not in MICROS_OF or to in MICROS_OF)
-    return (given == DATE or (is_steady and is_lossless)) and is_moment(to)
-
-
-def _is_exact(given: DataType, to: DataType) -> bool:
-    """Return whether a cast between whole numbers and decimals keeps every value."""
-    if is_integral(given) and is_integral(to):
-        return INTEGER_BITS[given] <= INTEGER_BITS[to]
-    narrow = decimal_of(given)
-    if narrow is None or not isinstance(to, Decimal):
-        return False
-    return narrow.scale <= to.scale and narrow.precision - narrow.scale <= to.precision - to.scale
-
-
-def _side(node: Node, relation: int) -> _Side | None:
-    casts: list[CallNode] = []
-    while isinstance(node, CallNode) and node.name == "cast":
-        casts.insert(0, node)
-        node = node.arguments[0]
-    return _Side(node, tuple(casts)) if isinstance(node, ColumnNode) and node.relation == relation else None
-
-
-def exact_column(node: Node, relation: int) -> ColumnNode | None:
-    """Return the column behind casts that keep every value and the order, so that it can be compared with literals."""
-    side = _side(node, relation)
-    known = (BOOLEAN, FLOAT, DOUBLE, STRING, DATE, NTZ, TIMESTAMP)
-    if side is None or not (decimal_of(side.column.type) or side.column.type in known):
-        return None
-    return side.column if side.is_plain or side.keeps_order else None
-
-
 def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
     name = node.name
     left, right = node.arguments
     if isinstance(left, LiteralNode):
         left, right, name = right, left, _FLIPPED[name]
     operator = _OPPOSITE[name] if negated else name
-    side = _side(left, relation)
+    side = side_of(left, relation)
     if side is None:
         return _UNKNOWN
     if isinstance(right, CallNode) and right.type in MICROS_OF and isinstance(right.arguments[0], LiteralNode):
@@ -354,7 +242,7 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
             return _beyond(operator, side.path, is_above=moment.value > 0), True
     _refuse_literals(side, (right,))
     if not isinstance(right, LiteralNode):
-        return _columns(operator, side, _side(right, relation))
+        return _columns(operator, side, side_of(right, relation))
     if not right.scalar.is_valid:
         if name != "<=>":
             return FALSE, True
@@ -362,7 +250,7 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
     return _literal(operator, side, right.scalar)
 
 
-def _refuse_literals(side: _Side, items: Sequence[Node]) -> None:
+def _refuse_literals(side: Side, items: Sequence[Node]) -> None:
     """Refuse literals that cannot be converted to what a column is compared as: every row would fail."""
     for item in items:
         wanted, inner = item.type, item
@@ -376,7 +264,7 @@ def _refuse_literals(side: _Side, items: Sequence[Node]) -> None:
             )
 
 
-def _columns(operator: str, left: _Side, right: _Side | None) -> _Form:
+def _columns(operator: str, left: Side, right: Side | None) -> _Form:
     if right is None:
         return _UNKNOWN
     kinds = (left.column.type, right.column.type)
@@ -386,22 +274,60 @@ def _columns(operator: str, left: _Side, right: _Side | None) -> _Form:
     return _UNKNOWN
 
 
-def _literal(operator: str, side: _Side, literal: pa.Scalar) -> _Form:
+def _literal(operator: str, side: Side, literal: pa.Scalar) -> _Form:
     if side.is_plain:
-        value = literal.cast(pa.float64()) if is_floating(side.column.type) else literal
+        value = literal.cast(pa.float64()) if pa.types.is_float32(literal.type) else literal
         return BoundPredicate(operator, side.path, (value,)), True
     exact = _exactly(side, literal)
     if exact is not None:
         return BoundPredicate(operator, side.path, (exact,)), True
+    fitting = None if operator in _ORDERED else _fitting(side, pa.array([literal], literal.type))
+    if fitting is not None:
+        return _equal(operator, side.path, fitting, fitting), True
     if side.keeps_order:
         return _placed(operator, side, literal), True
-    fitting = _fitting(side, pa.array([literal], literal.type))
-    if fitting is None or operator in _ORDERED:
-        return _UNKNOWN
-    return _equal(operator, side.path, fitting, fitting), True
+    return _rough(operator, side, literal, literal)
 
 
-def _exactly(side: _Side, literal: pa.Scalar) -> pa.Scalar | None:
+def _rough(operator: str, side: Side, least: pa.Scalar, greatest: pa.Scalar) -> _Form:
+    """Return what a comparison with one of the values from a least to a greatest one implies."""
+    parts: list[Bound] = []
+    for one in (operator,) if operator in _ORDERED else (">=", "<=") if operator in ("=", "<=>", "in") else ():
+        is_below = one in ("<", "<=")
+        literal = greatest if is_below else least
+        if side.keeps_order:
+            parts.append(_placed(one, side, literal))
+            continue
+        shown = _shown_at(side, literal)
+        if shown is None:
+            return _UNKNOWN
+        parts.append(BoundPredicate(one, side.path, (shown[int(is_below)],)))
+    return join_bound(parts, is_and=True), False
+
+
+def _shown_at(side: Side, instant: pa.Scalar) -> pa.Array | None:
+    """Return the least and the greatest reading that the clock of a column may show at an instant.
+
+    All of them differ from the instant by an offset that the zone has within a day. Every one lasts for hours.
+    """
+    from deltaberg.schema.ordinals import limits, of_ordinals
+
+    if side.column.type != NTZ or [cast.type for cast in side.casts] != [TIMESTAMP]:
+        return None
+    kind = arrow_type(side.column.type)
+    low, high = limits(kind)
+    around = range(instant.value - _DAY, instant.value + _DAY + 1, _HOUR)
+    if not low <= around[0] <= around[-1] <= high:
+        return None
+    readings = of_ordinals(around, kind)
+    instants, failed = side.converted(readings)
+    if pc.any(failed).as_py():
+        return None
+    offsets = pc.min_max(pc.subtract(readings.cast(pa.int64()), instants.cast(pa.int64())))
+    return of_ordinals([instant.value + offsets[end].as_py() for end in ("min", "max")], kind)
+
+
+def _exactly(side: Side, literal: pa.Scalar) -> pa.Scalar | None:
     """Return a literal as a value of the column, if casts between whole numbers and decimals keep it."""
     if not side.is_exact:
         return None
@@ -416,20 +342,20 @@ def _exactly(side: _Side, literal: pa.Scalar) -> pa.Scalar | None:
         return None
 
 
-def _placed(operator: str, side: _Side, literal: pa.Scalar) -> Bound:
+def _placed(operator: str, side: Side, literal: pa.Scalar) -> Bound:
     """Compare a column, which is converted, with a literal by the values that the conversion brings to it."""
     from deltaberg.schema.ordinals import limits, of_ordinals
 
     kind = arrow_type(side.column.type)
     low, high = limits(kind)
-    first, after = side.place(literal)
     if operator in _ORDERED:
         # All values before this one are on the lesser side.
-        border = first if operator in ("<", ">=") else after
+        border = side.first("<" if operator in ("<", ">=") else "<=", literal)
         is_below = operator in ("<", "<=")
         if low < border <= high:
             return BoundPredicate("<" if is_below else ">=", side.path, tuple(of_ordinals([border], kind)))
         return _beyond(operator, side.path, is_above=border > high)
+    first, after = side.first("<", literal), side.first("<=", literal)
     ends = of_ordinals([first, after - 1], kind) if first < after else pa.array([], kind)
     return _equal(operator, side.path, ends[:1], ends[1:])
 
@@ -457,28 +383,26 @@ def _equal(operator: str, path: tuple[Field, ...], first: pa.Array, last: pa.Arr
     return join_bound(outside if operator == "!=" else [*outside, null], is_and=False)
 
 
-def _fitting(side: _Side, values: pa.Array) -> pa.Array | None:
+def _fitting(side: Side, values: pa.Array) -> pa.Array | None:
     """Return those values of the column that are converted to one of some values; None if they are not known."""
     given, to = side.column.type, side.casts[-1].type
     kind = arrow_type(given)
     if is_bytes(given) and to == BINARY and len(side.casts) == 1:
         return values.filter(pc.equal(pc.binary_length(values), kind.byte_width)).cast(kind)
-    if not side.is_exact and not (
-        is_integral(given) and to == DOUBLE and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()
-    ):
-        return None
-    # Only columns that are converted need casts.
-    from deltaberg.expressions.values.casts import cast_node, forgiving_cast
-
-    column = ColumnNode(to, 0, (), (0,))
-    back = forgiving_cast(cast_node(column, given, dt.timezone.utc), column, "try_cast")
-    found = back.evaluate(Frame(pa.RecordBatch.from_arrays([values], ["value"]))).values.drop_null()
+    if not side.is_exact:
+        # Different values of the column must be different doubles.
+        is_told_apart = isinstance(given, Decimal) and given.precision <= _SAFE_DIGITS
+        if is_integral(given):
+            is_told_apart = pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()
+        if to != DOUBLE or not is_told_apart:
+            return None
+    found = side.back(values)
     again, _ = side.converted(found)
     return found.filter(pc.is_in(again, value_set=values))
 
 
 def _membership(node: MemberNode, relation: int, negated: bool) -> _Form:
-    side = _side(node.arguments[0], relation)
+    side = side_of(node.arguments[0], relation)
     if side is None:
         return _UNKNOWN
     items = node.items.drop_null()
@@ -487,8 +411,13 @@ def _membership(node: MemberNode, relation: int, negated: bool) -> _Form:
     operator = "not in" if negated else "in"
     if side.is_plain:
         return member(operator, side.path, items.cast(pa.float64()) if is_floating(side.column.type) else items), True
+    fitting = _fitting(side, items)
+    if fitting is not None:
+        return member(operator, side.path, fitting), True
     if side.keeps_order and len(items) <= _MOST_LOOKS:
         parts = [_placed("!=" if negated else "=", side, item) for item in items]
         return join_bound(parts, is_and=negated), True
-    fitting = _fitting(side, items)
-    return _UNKNOWN if fitting is None else (member(operator, side.path, fitting), True)
+    if is_floating(items.type):
+        items = items.filter(pc.is_finite(items))
+    ends = pc.min_max(items)
+    return _rough(operator, side, ends["min"], ends["max"]) if len(items) else _UNKNOWN

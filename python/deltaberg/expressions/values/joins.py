@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deltaberg.expressions.values.bind import BoundValue
-from deltaberg.expressions.values.derive import exact_column
 from deltaberg.expressions.values.kinds import BOOLEAN
 from deltaberg.expressions.values.logic import decide_and
 from deltaberg.expressions.values.nodes import CallNode, LazyNode, Node, columns_of
+from deltaberg.expressions.values.sides import exact_column
 from deltaberg.schema import Field
 
 __all__ = ["JoinCondition", "JoinEquality", "split_join"]

@@ -125,9 +125,7 @@ def result_decimal(operator: str, left: Decimal, right: Decimal) -> Decimal:
     if operator == "/":
         scale = max(_LEAST_SCALE, s1 + p2 + 1)
         return bounded_decimal(p1 - s1 + s2 + scale, scale)
-    if operator == "%":
-        return bounded_decimal(min(p1 - s1, p2 - s2) + scale, scale)
-    # pmod
+    # The remainders % and pmod.
     return bounded_decimal(min(p1 - s1, p2 - s2) + scale, scale)
 
 

@@ -158,7 +158,7 @@ def same_type(context: Context, nodes: Iterable[Node], function: str) -> tuple[N
         raise wrong_types(function, given)
     found: list[Node] = []
     for node in given:
-        if not isinstance(node, ListNode) or node.type == kind:
+        if not isinstance(node, ListNode) or node.type == kind or _is_wider(kind, node.type):
             found.append(context.cast(node, kind))
             continue
         converted = node.cast_by(partial(context.cast, to=kind))

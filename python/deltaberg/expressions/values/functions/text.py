@@ -27,11 +27,15 @@ from deltaberg.expressions.values.nodes import (
     spread,
     too_large,
 )
+from deltaberg.schema import DataType
 
 __all__ = ["TEXT", "growing", "is_ascii", "lowered"]
 
 _TEXT_TYPE = pa.string()
 _MOST = (1 << 31) - 1
+#: The arguments that are no texts.
+_NUMBERS = frozenset({"length", "n", "position"})
+_SUBSTRING = "part of the text; a negative position counts from the end"
 
 
 def is_ascii(values: Datum) -> bool:
@@ -227,13 +231,13 @@ def _position_after(start: Datum, part: Datum, text: Datum) -> Outcome:
     return each_row(find, pa.int32(), "", start, part, text)
 
 
-def _tested(compute: Callable[..., pa.Array], test: Callable[[str, str], bool]) -> Kernel:
+def _tested(name: str, summary: str, compute: Callable[..., pa.Array], test: Callable[[str, str], bool]) -> Function:
     def convert(text: Datum, part: Datum) -> Datum | Outcome:
         if isinstance(part, pa.Scalar) and part.is_valid and isinstance(text, pa.Array):
             return compute(text, part.as_py())
         return each_row(test, pa.bool_(), "", text, part)
 
-    return convert
+    return _of_texts(name, "text, x", summary, convert, BOOLEAN)
 
 
 def _split_part(text: Datum, delimiter: Datum, number: Datum) -> Outcome:
@@ -280,124 +284,62 @@ def _concatenation(context: Context, nodes: Sequence[Node]) -> Node:
     return _concat(context, nodes)
 
 
-def _trim(name: str, summary: str, kernel: Kernel, counts: int) -> Function:
-    return simple(name, "text", summary, [STRING] * counts, STRING, kernel, optional=counts - 1)
+def _of_texts(
+    name: str, arguments: str, summary: str, kernel: Kernel, result: DataType = STRING, optional: int = 0
+) -> Function:
+    """Return a function of texts, and of numbers where arguments are places, lengths or counts."""
+    kinds = [INTEGER if argument in _NUMBERS else STRING for argument in arguments.split(", ")]
+    return simple(name, arguments, summary, kinds, result, kernel, optional)
 
 
 _LEFT = _trimmed(pc.utf8_ltrim, str.lstrip, reverse=True)
 _RIGHT = _trimmed(pc.utf8_rtrim, str.rstrip, reverse=True)
 _BOTH = _trimmed(pc.utf8_trim, str.strip, reverse=False)
 _LIST = [
-    *(simple(name, "text", "the text in upper case", [STRING], STRING, _upper) for name in ("upper", "ucase")),
-    *(simple(name, "text", "the text in lower case", [STRING], STRING, lowered) for name in ("lower", "lcase")),
-    _trim(
+    *(_of_texts(name, "text", "the text in upper case", _upper) for name in ("upper", "ucase")),
+    *(_of_texts(name, "text", "the text in lower case", lowered) for name in ("lower", "lcase")),
+    _of_texts(
         "trim",
+        "text",
         "the text without blanks at its ends; trim(BOTH c FROM text) takes any of the characters c off",
         _BOTH,
-        1,
     ),
-    simple("btrim", "text, c", "the text without any of the characters c at its ends", [STRING] * 2, STRING, _BOTH, 1),
-    simple(
-        "ltrim", "c, text", "the text without blanks, or the characters c, at its start", [STRING] * 2, STRING, _LEFT, 1
-    ),
-    simple(
-        "rtrim", "c, text", "the text without blanks, or the characters c, at its end", [STRING] * 2, STRING, _RIGHT, 1
-    ),
+    _of_texts("btrim", "text, c", "the text without any of the characters c at its ends", _BOTH, optional=1),
+    _of_texts("ltrim", "c, text", "the text without blanks, or the characters c, at its start", _LEFT, optional=1),
+    _of_texts("rtrim", "c, text", "the text without blanks, or the characters c, at its end", _RIGHT, optional=1),
     *(
         Function(name, "text", "number of characters; of bytes, for binary", (1, 1), _length)
         for name in ("length", "len", "char_length", "character_length")
     ),
     Function("octet_length", "text", "number of bytes in UTF-8", (1, 1), _octet_length),
     *(
-        simple(
-            name,
-            "text, position, length",
-            "part of the text; a negative position counts from the end",
-            [STRING, INTEGER, INTEGER],
-            STRING,
-            _substring,
-            optional=1,
-        )
+        _of_texts(name, "text, position, length", _SUBSTRING, _substring, optional=1)
         for name in ("substring", "substr")
     ),
-    simple("left", "text, n", "the first n characters", [STRING, INTEGER], STRING, _left),
-    simple("right", "text, n", "the last n characters", [STRING, INTEGER], STRING, _right),
+    _of_texts("left", "text, n", "the first n characters", _left),
+    _of_texts("right", "text, n", "the last n characters", _right),
     Function("concat", "x, ...", "texts one after the other; null if one is null", (1, None), _concat),
     Function("||", "x, y", "two texts one after the other", (2, 2), _concatenation),
     Function(
         "concat_ws", "separator, x, ...", "texts that are not null, with a separator between", (1, None), _concat_ws
     ),
-    simple(
-        "replace",
-        "text, x, y",
-        "the text with y for each x; without y, x is deleted",
-        [STRING] * 3,
-        STRING,
-        _replace,
-        1,
-    ),
-    simple(
-        "lpad",
-        "text, n, c",
-        "the text cut or filled on the left to n characters",
-        [STRING, INTEGER, STRING],
-        STRING,
-        _padded(True),
-        1,
-    ),
-    simple(
-        "rpad",
-        "text, n, c",
-        "the text cut or filled on the right to n characters",
-        [STRING, INTEGER, STRING],
-        STRING,
-        _padded(False),
-        1,
-    ),
-    simple("instr", "text, x", "the position of x in the text, 0 if it is not there", [STRING] * 2, INTEGER, _position),
+    _of_texts("replace", "text, x, y", "the text with y for each x; without y, x is deleted", _replace, optional=1),
+    _of_texts("lpad", "text, n, c", "the text cut or filled on the left to n characters", _padded(True), optional=1),
+    _of_texts("rpad", "text, n, c", "the text cut or filled on the right to n characters", _padded(False), optional=1),
+    _of_texts("instr", "text, x", "the position of x in the text, 0 if it is not there", _position, INTEGER),
     Function("locate", "x, text, n", "the position of x in the text, from n on, 0 if it is not there", (2, 3), _locate),
-    simple(
-        "startswith",
-        "text, x",
-        "whether the text begins with x",
-        [STRING] * 2,
-        BOOLEAN,
-        _tested(pc.starts_with, str.startswith),
-    ),
-    simple(
-        "endswith",
-        "text, x",
-        "whether the text ends with x",
-        [STRING] * 2,
-        BOOLEAN,
-        _tested(pc.ends_with, str.endswith),
-    ),
-    simple(
-        "contains",
-        "text, x",
-        "whether x is in the text",
-        [STRING] * 2,
-        BOOLEAN,
-        _tested(pc.match_substring, str.__contains__),
-    ),
-    simple(
+    _tested("startswith", "whether the text begins with x", pc.starts_with, str.startswith),
+    _tested("endswith", "whether the text ends with x", pc.ends_with, str.endswith),
+    _tested("contains", "whether x is in the text", pc.match_substring, str.__contains__),
+    _of_texts(
         "split_part",
         "text, x, n",
         "the nth part of the text between the x, counted from the end if n is negative",
-        [STRING, STRING, INTEGER],
-        STRING,
         _split_part,
     ),
-    simple("repeat", "text, n", "the text n times", [STRING, INTEGER], STRING, _repeat),
-    simple("reverse", "text", "the characters in reverse order", [STRING], STRING, pc.utf8_reverse),
-    simple(
-        "translate",
-        "text, x, y",
-        "the text with each character of x replaced by that of y",
-        [STRING] * 3,
-        STRING,
-        _translate,
-    ),
-    simple("ascii", "text", "the code point of the first character, 0 for no text", [STRING], INTEGER, _ascii),
+    _of_texts("repeat", "text, n", "the text n times", _repeat),
+    _of_texts("reverse", "text", "the characters in reverse order", pc.utf8_reverse),
+    _of_texts("translate", "text, x, y", "the text with each character of x replaced by that of y", _translate),
+    _of_texts("ascii", "text", "the code point of the first character, 0 for no text", _ascii, INTEGER),
 ]
 TEXT = {function.name: function for function in _LIST}
