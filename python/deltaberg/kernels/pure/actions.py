@@ -2,72 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError
 from deltaberg.kernels.pure import strict_json
-from deltaberg.kernels.results import DELETION_VECTOR
 
-__all__ = ["CommitActions", "FileAction", "Vector", "parse_commit"]
+__all__ = ["Action", "CommitActions", "parse_commit"]
 
 _INT64 = 1 << 63
 _INT32 = 1 << 31
 
-
-class Vector(NamedTuple):
-    """A deletion vector descriptor."""
-
-    storage_type: str
-    path_or_inline: str
-    offset: int | None
-    size_in_bytes: int
-    cardinality: int
-
-    @property
-    def unique_id(self) -> str:
-        """The unique id (Delta protocol, "Derived Fields")."""
-        at = "" if self.offset is None else f"@{self.offset}"
-        return f"{self.storage_type}{self.path_or_inline}{at}"
-
-
-class FileAction(NamedTuple):
-    """An ``add`` or a ``remove``.
-
-    ``time`` is the modificationTime of an add or the deletionTimestamp of a remove. ``stats`` is the place (offset,
-    length) of the statistics' text in the log entry.
-    """
-
-    path: str
-    partition_values: dict[str, str | None] | None
-    size: int | None
-    time: int | None
-    data_change: bool
-    stats: tuple[int, int] | None
-    tags: dict[str, str | None] | None
-    vector: Vector | None
-    base_row_id: int | None
-    default_row_commit_version: int | None
-    clustering_provider: str | None
-    extended_file_metadata: bool | None
-
-    @property
-    def vector_id(self) -> str:
-        """The unique id of the deletion vector; empty without one."""
-        return "" if self.vector is None else self.vector.unique_id
+#: The members of an action that the protocol knows, checked. Maps are lists of pairs, as Arrow takes them.
+Action = dict[str, Any]
 
 
 @dataclass
 class CommitActions:
-    """The actions of a log entry. Of protocol and metaData it holds the text of the last one."""
+    """The actions of a log entry, by their names. Of protocol and metaData it holds the text of the last one."""
 
-    adds: list[FileAction] = field(default_factory=list)
-    removes: list[FileAction] = field(default_factory=list)
-    transactions: list[tuple[str, int, int | None]] = field(default_factory=list)
-    domains: list[tuple[str, str, bool]] = field(default_factory=list)
-    protocol: str | None = None
-    metadata: str | None = None
+    found: dict[str, list[Action]] = field(default_factory=lambda: {name: [] for name in _ACTIONS})
+    spelled: dict[str, str] = field(default_factory=dict)
 
 
 class _InvalidFieldError(ValueError):
@@ -107,33 +64,38 @@ def _read_line(line: _Line, actions: CommitActions) -> None:
     members = strict_json.loads(line.text)
     if not isinstance(members, dict):
         raise _InvalidFieldError("an action line must be an object")
-    _refuse_repeated(members, _READERS)
+    _refuse_repeated(members, (*_ACTIONS, *_SPELLED))
     for name, value in members.items():
-        reader = _READERS.get(name)
-        if reader is None or value is None:
+        if value is None or (name not in _ACTIONS and name not in _SPELLED):
             continue
         if not isinstance(value, dict):
             raise _InvalidFieldError("an action must be an object")
-        reader(actions, value, line)
+        if name in _SPELLED:
+            start, end = _member_at(line.text, strict_json.skip_blanks(line.text, 0), name)
+            actions.spelled[name] = line.text[start:end]
+            continue
+        action = _checked(value, name, *_ACTIONS[name])
+        if name == "add" and action["stats"] is not None:
+            action["stats"] = _stats_place(line)
+        actions.found[name].append(action)
 
 
-def _refuse_repeated(members: dict[str, Any], known: Any) -> None:
+def _checked(value: dict[str, Any], what: str, fields: Mapping[str, _Read], required: Sequence[str]) -> Action:
+    _refuse_repeated(value, fields)
+    found = {name: read(value, name) for name, read in fields.items()}
+    for name in required:
+        if found[name] is None:
+            raise _InvalidFieldError(f"{what} has no {name}, which the protocol requires")
+    return found
+
+
+def _refuse_repeated(members: dict[str, Any], known: Collection[str]) -> None:
     """Refuse a known key that is repeated, which has no defined meaning in JSON."""
     if isinstance(members, strict_json.RepeatedKeys) and any(name in known for name in members.repeated):
         raise _InvalidFieldError("a key is repeated")
 
 
-def _add(actions: CommitActions, value: dict[str, Any], line: _Line) -> None:
-    action = _file_action(value, "add")
-    stats = None if value.get("stats") is None else _stats_place(line)
-    actions.adds.append(action._replace(stats=stats))
-
-
-def _remove(actions: CommitActions, value: dict[str, Any], _line: _Line) -> None:
-    actions.removes.append(_file_action(value, "remove"))
-
-
-def _stats_place(line: _Line) -> tuple[int, int]:
+def _stats_place(line: _Line) -> dict[str, int]:
     """Return the place of the text of ``add.stats`` in the log entry."""
     text = line.text
     key = text.find('"stats"')
@@ -145,7 +107,7 @@ def _stats_place(line: _Line) -> tuple[int, int]:
         value = strict_json.skip_blanks(text, text.index(":", key) + 1)
     _, end = strict_json.value_at(text, value)
     first, past = line.byte_at(value + 1), line.byte_at(end - 1)
-    return first, past - first
+    return {"offset": first, "length": past - first}
 
 
 def _member_at(text: str, at: int, name: str) -> tuple[int, int]:
@@ -158,116 +120,6 @@ def _member_at(text: str, at: int, name: str) -> tuple[int, int]:
         if key == name:
             return start, at
         at = text.index(",", at) + 1
-
-
-_FILE_FIELDS = frozenset(
-    {
-        "path",
-        "partitionValues",
-        "size",
-        "modificationTime",
-        "deletionTimestamp",
-        "dataChange",
-        "stats",
-        "tags",
-        "deletionVector",
-        "baseRowId",
-        "defaultRowCommitVersion",
-        "clusteringProvider",
-        "extendedFileMetadata",
-    }
-)
-
-
-def _file_action(value: dict[str, Any], name: str) -> FileAction:
-    _refuse_repeated(value, _FILE_FIELDS)
-    _typed(value, "stats", str, "a string")
-    times = {"modificationTime": _integer(value, "modificationTime")}
-    times["deletionTimestamp"] = _integer(value, "deletionTimestamp")
-    is_add = name == "add"
-    action = FileAction(
-        path=_text(value, "path") or "",
-        partition_values=_string_map(value, "partitionValues"),
-        size=_integer(value, "size"),
-        time=times["modificationTime" if is_add else "deletionTimestamp"],
-        data_change=bool(_boolean(value, "dataChange")),
-        stats=None,
-        tags=_string_map(value, "tags"),
-        vector=_vector(value.get("deletionVector")),
-        base_row_id=_integer(value, "baseRowId"),
-        default_row_commit_version=_integer(value, "defaultRowCommitVersion"),
-        clustering_provider=_text(value, "clusteringProvider"),
-        extended_file_metadata=_boolean(value, "extendedFileMetadata"),
-    )
-    required = ("path", "dataChange", *(("partitionValues", "size", "modificationTime") if is_add else ()))
-    _require(value, name, required)
-    return action
-
-
-_VECTOR_FIELDS = tuple(child.name for child in DELETION_VECTOR)
-_REQUIRED_OF_VECTOR = tuple(name for name in _VECTOR_FIELDS if name != "offset")
-
-
-def _vector(value: Any) -> Vector | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise _InvalidFieldError("deletionVector must be an object")
-    _refuse_repeated(value, _VECTOR_FIELDS)
-    vector = Vector(
-        storage_type=_text(value, "storageType") or "",
-        path_or_inline=_text(value, "pathOrInlineDv") or "",
-        offset=_integer(value, "offset", _INT32),
-        size_in_bytes=_integer(value, "sizeInBytes", _INT32) or 0,
-        cardinality=_integer(value, "cardinality") or 0,
-    )
-    _require(value, "deletionVector", _REQUIRED_OF_VECTOR)
-    return vector
-
-
-def _transaction(actions: CommitActions, value: dict[str, Any], _line: _Line) -> None:
-    _refuse_repeated(value, ("appId", "version", "lastUpdated"))
-    entry = (_text(value, "appId") or "", _integer(value, "version") or 0, _integer(value, "lastUpdated"))
-    _require(value, "txn", ("appId", "version"))
-    actions.transactions.append(entry)
-
-
-def _domain(actions: CommitActions, value: dict[str, Any], _line: _Line) -> None:
-    fields = ("domain", "configuration", "removed")
-    _refuse_repeated(value, fields)
-    entry = (_text(value, "domain") or "", _text(value, "configuration") or "", bool(_boolean(value, "removed")))
-    _require(value, "domainMetadata", fields)
-    actions.domains.append(entry)
-
-
-def _protocol(actions: CommitActions, _value: dict[str, Any], line: _Line) -> None:
-    actions.protocol = _spelling(line.text, "protocol")
-
-
-def _metadata(actions: CommitActions, _value: dict[str, Any], line: _Line) -> None:
-    actions.metadata = _spelling(line.text, "metaData")
-
-
-def _spelling(text: str, name: str) -> str:
-    """Return the text of a member's value in the object of a line."""
-    start, end = _member_at(text, strict_json.skip_blanks(text, 0), name)
-    return text[start:end]
-
-
-_READERS: dict[str, Callable[[CommitActions, dict[str, Any], _Line], None]] = {
-    "add": _add,
-    "remove": _remove,
-    "txn": _transaction,
-    "domainMetadata": _domain,
-    "protocol": _protocol,
-    "metaData": _metadata,
-}
-
-
-def _require(value: dict[str, Any], action: str, names: Iterator[str] | tuple[str, ...]) -> None:
-    for name in names:
-        if value.get(name) is None:
-            raise _InvalidFieldError(f"{action} has no {name}, which the protocol requires")
 
 
 def _typed(value: dict[str, Any], name: str, kind: type, words: str) -> Any:
@@ -305,7 +157,7 @@ def _integer(value: dict[str, Any], name: str, limit: int = _INT64) -> int | Non
     return found
 
 
-def _string_map(value: dict[str, Any], name: str) -> dict[str, str | None] | None:
+def _string_map(value: dict[str, Any], name: str) -> list[tuple[str, str | None]] | None:
     found = _typed(value, name, dict, "an object")
     if found is None:
         return None
@@ -317,5 +169,51 @@ def _string_map(value: dict[str, Any], name: str) -> dict[str, str | None] | Non
             if not isinstance(text, str):
                 raise _InvalidFieldError("a value in partitionValues or tags must be a string")
             _unicode(text, name)
-    members: dict[str, str | None] = found
-    return members
+    return list(found.items())
+
+
+def _vector(value: dict[str, Any], name: str) -> Action | None:
+    found = _typed(value, name, dict, "an object")
+    return (
+        None
+        if found is None
+        else _checked(found, name, _VECTOR_FIELDS, [key for key in _VECTOR_FIELDS if key != "offset"])
+    )
+
+
+#: Reads the member of an object with a name.
+_Read = Callable[[dict[str, Any], str], Any]
+_VECTOR_FIELDS: dict[str, _Read] = {
+    "storageType": _text,
+    "pathOrInlineDv": _text,
+    "offset": partial(_integer, limit=_INT32),
+    "sizeInBytes": partial(_integer, limit=_INT32),
+    "cardinality": _integer,
+}
+_FILE_FIELDS: dict[str, _Read] = {
+    "stats": partial(_typed, kind=str, words="a string"),
+    "modificationTime": _integer,
+    "deletionTimestamp": _integer,
+    "path": _text,
+    "partitionValues": _string_map,
+    "size": _integer,
+    "dataChange": _boolean,
+    "tags": _string_map,
+    "deletionVector": _vector,
+    "baseRowId": _integer,
+    "defaultRowCommitVersion": _integer,
+    "clusteringProvider": _text,
+    "extendedFileMetadata": _boolean,
+}
+#: The members of actions, how each is read, and those that an action must have.
+_ACTIONS: dict[str, tuple[dict[str, _Read], Sequence[str]]] = {
+    "add": (_FILE_FIELDS, ("path", "dataChange", "partitionValues", "size", "modificationTime")),
+    "remove": (_FILE_FIELDS, ("path", "dataChange")),
+    "txn": ({"appId": _text, "version": _integer, "lastUpdated": _integer}, ("appId", "version")),
+    "domainMetadata": (
+        {"domain": _text, "configuration": _text, "removed": _boolean},
+        ("domain", "configuration", "removed"),
+    ),
+}
+#: Actions of which the text is kept.
+_SPELLED = ("protocol", "metaData")

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["Keys"]
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["Keys", "vector_id"]
+
+
+def vector_id(vector: Mapping[str, Any] | None) -> str:
+    """Return the unique id of a deletion vector (Delta protocol, "Derived Fields"); empty without one."""
+    if vector is None:
+        return ""
+    at = "" if vector.get("offset") is None else f"@{vector['offset']}"
+    return f"{vector['storageType'] or ''}{vector['pathOrInlineDv'] or ''}{at}"
 
 
 class Keys:

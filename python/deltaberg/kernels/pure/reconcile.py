@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.kernels.canonical import canonical_path
-from deltaberg.kernels.pure.keys import Keys
+from deltaberg.kernels.pure.keys import Keys, vector_id
 
 __all__ = ["reconcile"]
 
@@ -59,9 +59,4 @@ def _logical_files(batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
     if "deletionVector" in batch.schema.names:
         vectors = batch.column("deletionVector").to_pylist()
     for path, vector in zip(paths, vectors, strict=True):
-        identity = ""
-        if vector is not None:
-            offset = vector.get("offset")
-            at = "" if offset is None else f"@{offset}"
-            identity = f"{vector['storageType'] or ''}{vector['pathOrInlineDv'] or ''}{at}"
-        yield canonical_path(path or ""), identity
+        yield canonical_path(path or ""), vector_id(vector)

@@ -82,15 +82,16 @@ def stats_texts(data: bytes, places: pa.StructArray, threads: int = 0) -> pa.Str
     InvalidArgumentError
         If a place lies outside the commit.
     """
-    found = places.to_pylist()
-    texts = [None if place is None else _text_at(data, place["offset"], place["length"]) for place in found]
-    return pa.array(texts, pa.string())
+    return pa.array(_texts_at(data, places.to_pylist()), pa.string())
 
 
-def record_counts(data: bytes, places: Iterable[tuple[int, int] | None]) -> list[int | None]:
-    """Return the record counts of statistics at places (offset, length) in the bytes of a commit."""
-    texts = (None if place is None else _text_at(data, *place) for place in places)
-    return [_count(_read(text).get("numRecords")) for text in texts]
+def record_counts(data: bytes, places: Iterable[dict[str, int] | None]) -> list[int | None]:
+    """Return the record counts of statistics at places in the bytes of a commit."""
+    return [_count(_read(text).get("numRecords")) for text in _texts_at(data, places)]
+
+
+def _texts_at(data: bytes, places: Iterable[dict[str, int] | None]) -> list[str | None]:
+    return [None if place is None else _text_at(data, place["offset"], place["length"]) for place in places]
 
 
 def _log_texts(
