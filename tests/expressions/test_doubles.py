@@ -74,3 +74,18 @@ def test_doubles_are_made_floats_before_they_are_compared() -> None:
     batch = pa.record_batch({"x": [0.1, 0.5, None]})
     for text, kept in (("CAST(x AS FLOAT) = 0.1F", [True, False, False]), ("x = 0.1F", [False, False, False])):
         assert _rows(as_filter(text), columns, batch) == kept
+
+
+def test_numbers_that_are_made_floats_first_are_compared_as_these() -> None:
+    """Several numbers are one float, so that none of them stands for the others."""
+    columns = Struct((Field("x", Primitive("integer")), Field("d", Decimal(15, 10))))
+    batch = pa.record_batch(
+        {
+            "x": pa.array([16777215, 16777216, 16777217, None], pa.int32()),
+            "d": pa.array([PyDecimal("0.1"), PyDecimal("0.1000000015"), PyDecimal("0.2"), None], pa.decimal128(15, 10)),
+        }
+    )
+    assert _rows(as_filter("CAST(x AS FLOAT) = 16777216D"), columns, batch) == [False, True, True, False]
+    same = "CAST(d AS FLOAT) = CAST(CAST(0.1 AS FLOAT) AS DOUBLE)"
+    assert _rows(as_filter(same), columns, batch) == [True, True, False, False]
+    assert _rows(as_filter("CAST(x AS STRING) IN ('16777217', 'x')"), columns, batch) == [False, False, True, False]

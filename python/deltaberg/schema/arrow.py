@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError, TooLargeError
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
@@ -22,6 +23,7 @@ __all__ = [
     "copied",
     "count_up",
     "is_variant_field",
+    "with_children",
 ]
 
 _PRIMITIVES: dict[str, pa.DataType] = {
@@ -90,6 +92,15 @@ def arrow_field(child: Field, name: str | None = None) -> pa.Field:
     """
     metadata = _VARIANT_FIELD if child.type == Primitive("variant") else None
     return pa.field(name or child.name, arrow_type(child.type), metadata=metadata)
+
+
+def with_children(kind: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+    """Return an Arrow type with other fields, elements, keys and values; a type without any as it is."""
+    if pt.is_struct(kind):
+        return pa.struct([change(child) for child in kind])
+    if pt.is_list(kind):
+        return pa.list_(change(kind.value_field))
+    return pa.map_(change(kind.key_field), change(kind.item_field)) if pt.is_map(kind) else kind
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:

@@ -29,6 +29,7 @@ __all__ = [
     "join_name",
     "listed_names",
     "match_fields",
+    "narrowed",
     "paired_fields",
     "select_columns",
     "split_name",
@@ -394,14 +395,14 @@ def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:
     for name in names:
         path = find_column(schema, name)
         top = path[0].name
-        chosen[top] = _merge(chosen.get(top), _narrow(path))
+        chosen[top] = _merge(chosen.get(top), narrowed(path))
     return Struct(tuple(chosen.values()))
 
 
-def _narrow(path: tuple[Field, ...]) -> Field:
+def narrowed(path: tuple[Field, ...]) -> Field:
     """Return the first field of a path, reduced to the rest of the path."""
     first, *rest = path
-    return replace(first, type=Struct((_narrow(tuple(rest)),))) if rest else first
+    return replace(first, type=Struct((narrowed(tuple(rest)),))) if rest else first
 
 
 def _merge(known: Field | None, added: Field) -> Field:

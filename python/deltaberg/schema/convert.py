@@ -12,7 +12,16 @@ from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 
-__all__ = ["convert_leaf", "floor_divide", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
+__all__ = [
+    "PER_SECOND",
+    "convert_leaf",
+    "floor_divide",
+    "in_unit",
+    "is_promotable",
+    "list_with_values",
+    "rows_valid",
+    "struct_of",
+]
 
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 #: How many digits an integer of so many bits may need, if it has a sign.
@@ -113,7 +122,7 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
         if pt.is_dictionary(found):
             return convert_leaf(array.dictionary_decode(), wanted)
         if pt.is_timestamp(found):
-            return _in_unit(array, target.unit).view(target)
+            return in_unit(array.view(pa.int64()), found.unit, target.unit).view(target)
         if pt.is_date(found) and pt.is_timestamp(target):
             return array.cast(pa.date32()).cast(pa.timestamp(target.unit)).view(target)
         if pt.is_int64(found) and pt.is_time(target):
@@ -125,18 +134,17 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
         raise CorruptDataFileError(f"a value stored as {found} does not fit {wanted}: {error}") from error
 
 
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def _in_unit(array: pa.Array, unit: str) -> pa.Array:
-    """Convert timestamps to a unit, rounding down if it is coarser, and return 64-bit integers."""
-    found, values = array.type.unit, array.view(pa.int64())
+def in_unit(values: pa.Array, found: str, unit: str) -> pa.Array:
+    """Convert 64-bit integers from one unit of time to another, rounding down if it is coarser."""
     if found == unit:
         return values
-    if _PER_SECOND[found] < _PER_SECOND[unit]:
-        factor = _PER_SECOND[unit] // _PER_SECOND[found]
+    if PER_SECOND[found] < PER_SECOND[unit]:
+        factor = PER_SECOND[unit] // PER_SECOND[found]
         return pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
-    return floor_divide(values, _PER_SECOND[found] // _PER_SECOND[unit])
+    return floor_divide(values, PER_SECOND[found] // PER_SECOND[unit])
 
 
 def floor_divide(values: pa.Array, divisor: int) -> pa.Array:

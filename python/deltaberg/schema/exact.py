@@ -7,14 +7,13 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.convert import floor_divide
+from deltaberg.schema.convert import PER_SECOND, in_unit
 from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 from deltaberg.schema.uuids import uuids_of_text
 
 __all__ = ["accepts", "exact_leaf", "plain", "plain_text"]
 
 _INTEGERS = frozenset({"byte", "short", "integer", "long"})
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _ZONED = frozenset({"timestamp", "timestamp_ns"})
 _LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
 #: A decimal that holds any 64-bit integer.
@@ -181,12 +180,9 @@ def _instant(array: pa.Array, target: pa.DataType, timezone: str | None, allow_t
 
 
 def _in_unit(values: pa.Array, found: str, wanted: str, allow_truncation: bool) -> pa.Array:
-    if _PER_SECOND[found] <= _PER_SECOND[wanted]:
-        factor = _PER_SECOND[wanted] // _PER_SECOND[found]
-        return values if factor == 1 else pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
-    divisor = _PER_SECOND[found] // _PER_SECOND[wanted]
-    made = floor_divide(values, divisor)
-    if not allow_truncation:
+    made = in_unit(values, found, wanted)
+    divisor = PER_SECOND[found] // PER_SECOND[wanted]
+    if divisor > 1 and not allow_truncation:
         whole = pc.equal(pc.multiply(made, pa.scalar(divisor, pa.int64())), values)
         if not pc.all(whole, min_count=0).as_py():
             raise ValueError(f"it has digits below the {wanted}; pass allow_truncation=True to cut them off")

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from decimal import Context
-from decimal import Decimal as PyDecimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema.convert import floor_divide
 
 __all__ = ["limits", "months_and_days", "of_ordinals", "ordinals_of"]
 
-_EXACT = Context(prec=40)
 #: Days from 0000-03-01 to 1970-01-01: a year that begins in March ends with its leap day.
 _DAYS_TO_1970 = 719_468
 _DAYS_OF_ERA, _YEARS_OF_ERA = 146_097, 400
@@ -48,7 +46,7 @@ def of_ordinals(numbers: Sequence[int | None], kind: pa.DataType) -> pa.Array:
         raise InvalidArgumentError(f"{wrong} is out of the range of type {kind}")
     if not pa.types.is_decimal128(kind):
         return pa.array(numbers, _storage(kind)).view(kind)
-    decimals = (None if number is None else PyDecimal(number).scaleb(-kind.scale, _EXACT) for number in numbers)
+    decimals = (None if number is None else exact_decimal(number, kind.scale) for number in numbers)
     return pa.array(decimals, kind)
 
 

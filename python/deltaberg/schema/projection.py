@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ __all__ = [
     "leaf_count",
     "leaf_offsets",
     "plan_projection",
+    "tops_of",
 ]
 
 #: The type of columns that hold only nulls, which writers leave out of files.
@@ -177,6 +179,14 @@ def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first
         offsets.append(first)
         first += leaf_count(child.type)
     return offsets
+
+
+def tops_of(leaves: Sequence[int], schema: pa.Schema) -> list[int]:
+    """Return the numbers of the top-level columns that contain leaves."""
+    offsets = [*leaf_offsets(schema, 0), 1 << 62]
+    return [
+        number for number, (first, end) in enumerate(pairwise(offsets)) if any(first <= leaf < end for leaf in leaves)
+    ]
 
 
 def leaf_count(found: pa.DataType) -> int:

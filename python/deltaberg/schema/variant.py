@@ -42,35 +42,30 @@ _MAX_DEPTH = 500
 _MAX_SHORT_STRING = 63
 #: Fixed-width primitives: type id to (name, struct format).
 _FIXED = {
-    3: ("int", "<b"),
-    4: ("int", "<h"),
-    5: ("int", "<i"),
-    6: ("int", "<q"),
+    3: ("int8", "<b"),
+    4: ("int16", "<h"),
+    5: ("int32", "<i"),
+    6: ("int64", "<q"),
     7: ("double", "<d"),
-    11: ("$date", "<i"),
-    12: ("$ts", "<q"),
-    13: ("$tsntz", "<q"),
+    11: ("date", "<i"),
+    12: ("timestamp", "<q"),
+    13: ("timestamp_ntz", "<q"),
     14: ("float", "<f"),
-    17: ("$time", "<q"),
-    18: ("$tsns", "<q"),
-    19: ("$tsntzns", "<q"),
+    17: ("time", "<q"),
+    18: ("timestamp_ns", "<q"),
+    19: ("timestamp_ntz_ns", "<q"),
+}
+_PRIMITIVE_IDS = {name: number for number, (name, _) in _FIXED.items()}
+#: The keys in JSON of values that it has no type for.
+_MARKS = {
+    "date": "$date",
+    "timestamp": "$ts",
+    "timestamp_ntz": "$tsntz",
+    "time": "$time",
+    "timestamp_ns": "$tsns",
+    "timestamp_ntz_ns": "$tsntzns",
 }
 _DECIMAL_BYTES = {8: 4, 9: 8, 10: 16}
-_PRIMITIVE_IDS = {
-    "int8": 3,
-    "int16": 4,
-    "int32": 5,
-    "int64": 6,
-    "double": 7,
-    "date": 11,
-    "timestamp": 12,
-    "timestamp_ntz": 13,
-    "float": 14,
-    "time": 17,
-    "timestamp_ns": 18,
-    "timestamp_ntz_ns": 19,
-}
-_NAMES = {number: name for name, number in _PRIMITIVE_IDS.items()}
 
 
 def read_dictionary(metadata: bytes) -> list[str]:
@@ -273,29 +268,18 @@ def _to_json(value: bytes, names: list[str], depth: int) -> str:
         return "{" + ",".join(f"{_quoted(name)}:{_to_json(part, names, depth + 1)}" for name, part in fields) + "}"
     if kind == _ARRAY:
         return "[" + ",".join(_to_json(item, names, depth + 1) for item in _array_items(value)) + "]"
-    if kind == _SHORT_STRING:
-        return _quoted(_text(_slice(value, 1, value[0] >> 2)))
-    return _primitive_to_json(value, value[0] >> 2)
+    name, found = variant_scalar(value)
+    if name in _MARKS:
+        return f'{{"{_MARKS[name]}":{found}}}'
+    if name == "decimal":
+        return format(found, "f")
+    if name in ("binary", "uuid"):
+        return f'{{"${name}":"{found.hex() if name == "binary" else found}"}}'
+    return _quoted(found)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _primitive_to_json(value: bytes, kind: int) -> str:
-    if kind in (0, 1, 2):
-        return ("null", "true", "false")[kind]
-    data = _slice(value, 1, _primitive_size(value, 0, kind))
-    if kind in _FIXED:
-        name, form = _FIXED[kind]
-        (number,) = struct.unpack(form, data)
-        return f'{{"{name}":{number}}}' if name.startswith("$") else json.dumps(number)
-    if kind in _DECIMAL_BYTES:
-        unscaled = int.from_bytes(data[1:], "little", signed=True)
-        return format(exact_decimal(unscaled, data[0]), "f")
-    if kind == 16:
-        return _quoted(_text(data[4:]))
-    return f'{{"$binary":"{data[4:].hex()}"}}' if kind == 15 else f'{{"$uuid":"{uuid.UUID(bytes=data)}"}}'
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def variant_at(metadata: bytes, value: bytes, steps: Sequence[str | int]) -> bytes | None:
@@ -343,7 +327,7 @@ def variant_scalar(value: bytes) -> tuple[str, Any]:
     data = _slice(value, 1, _primitive_size(value, 0, primitive))
     if primitive in _FIXED:
         (number,) = struct.unpack(_FIXED[primitive][1], data)
-        name = _NAMES[primitive]
+        name = _FIXED[primitive][0]
         return ("long" if name.startswith("int") else name), number
     if primitive in _DECIMAL_BYTES:
         return "decimal", exact_decimal(int.from_bytes(data[1:], "little", signed=True), data[0])

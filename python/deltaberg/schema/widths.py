@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaberg.schema.types import DataType, Decimal, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Fixed, List, Map, Primitive, Struct, nested_fields
 
 __all__ = ["typical_width"]
 
@@ -23,10 +23,8 @@ def typical_width(kind: DataType) -> int:
     """Estimate the bytes of a value before compression."""
     if isinstance(kind, Struct):
         return sum(typical_width(child.type) for child in kind)
-    if isinstance(kind, List):
-        return _ELEMENTS * typical_width(kind.element.type)
-    if isinstance(kind, Map):
-        return _ELEMENTS * (typical_width(kind.key.type) + typical_width(kind.value.type))
+    if isinstance(kind, (List, Map)):
+        return _ELEMENTS * sum(typical_width(child.type) for child in nested_fields(kind))
     if isinstance(kind, Fixed):
         return kind.length
     if isinstance(kind, Decimal):

@@ -391,10 +391,10 @@ def _fitting(side: Side, values: pa.Array) -> pa.Array | None:
         return values.filter(pc.equal(pc.binary_length(values), kind.byte_width)).cast(kind)
     if not side.is_exact:
         # Different values of the column must be different doubles.
-        is_told_apart = isinstance(given, Decimal) and given.precision <= _SAFE_DIGITS
-        if is_integral(given):
-            is_told_apart = pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()
-        if to != DOUBLE or not is_told_apart:
+        if to != DOUBLE or len(side.casts) > 1:
+            return None
+        is_short = isinstance(given, Decimal) and given.precision <= _SAFE_DIGITS
+        if not is_short and not (is_integral(given) and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()):
             return None
     found = side.back(values)
     again, _ = side.converted(found)

@@ -99,8 +99,9 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
     if operator in ("is nan", "is not nan"):
         nan = pc.is_nan(values).fill_null(False)
         return nan if operator == "is nan" else pc.invert(nan)
-    if bound.other is not None and other is not None:
-        return _columns(bound, values, other)
+    if other is not None:
+        other = other.cast(pa.float64()) if bound.is_floating else other
+        return compare_values(operator, values, other, bound.is_floating)
     if operator in ("in", "not in"):
         return _membership(bound, values)
     literal = bound.values[0]
@@ -112,27 +113,17 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
 
         found = like_kernel(literal.as_py(), ESCAPE)(values)
         return found if operator == "like" else pc.invert(found)
-    if operator in ("<=>", "is distinct from"):
-        same = compare_values("=", values, literal, bound.is_floating).fill_null(False)
-        return same if operator == "<=>" else pc.invert(same)
     return compare_values(operator, values, literal, bound.is_floating)
-
-
-def _columns(bound: BoundPredicate, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    if bound.is_floating:
-        right = right.cast(pa.float64())
-    if bound.operator in ("<=>", "is distinct from"):
-        equal = compare_values("=", left, right, bound.is_floating).fill_null(False)
-        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-        same = pc.or_(equal, both_null)
-        return same if bound.operator == "<=>" else pc.invert(same)
-    return compare_values(bound.operator, left, right, bound.is_floating)
 
 
 def compare_values(
     operator: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar, floating: bool
 ) -> pa.BooleanArray:
     """Compare values. NaN equals NaN, and is greater than every other number."""
+    if operator in ("<=>", "is distinct from"):
+        equal = pc.fill_null(compare_values("=", left, right, floating), fill_value=False)
+        same = pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
+        return same if operator == "<=>" else pc.invert(same)
     plain = _COMPARISONS[operator](left, right)
     if not floating:
         return plain

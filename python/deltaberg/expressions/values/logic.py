@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions.values.evaluate import among_doubles, compare_values
 from deltaberg.expressions.values.kinds import is_floating
-from deltaberg.expressions.values.nodes import Datum, Failure, Kernel, Outcome, spread
+from deltaberg.expressions.values.nodes import Failure, Kernel, Outcome, spread
 from deltaberg.schema import DataType
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "decide_in",
     "decide_member",
     "decide_or",
-    "null_safe_equal",
 ]
 
 
@@ -28,18 +27,6 @@ def compare(operator: str, kind: DataType) -> Kernel:
     """Return the kernel of a comparison of two values of a type. NaN equals NaN and is greater than all else."""
     floating = is_floating(kind)
     return lambda left, right: compare_values(operator, left, right, floating)
-
-
-def null_safe_equal(kind: DataType) -> Kernel:
-    """Return the kernel of ``<=>``, for which null equals null."""
-    floating = is_floating(kind)
-
-    def same(left: Datum, right: Datum) -> pa.Array:
-        equal = compare_values("=", left, right, floating)
-        both = pc.and_(pc.is_null(left), pc.is_null(right))
-        return pc.or_(pc.if_else(pc.is_null(equal), pa.scalar(False), equal), both)
-
-    return same
 
 
 def decide_and(outcomes: Sequence[Outcome], rows: int) -> Outcome:

@@ -9,10 +9,9 @@ import pyarrow as pa
 from deltaberg.errors import TooLargeError
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.schema import arrow_field_of
-from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
-from deltaberg.kernels.results import empty_batch
+from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup, bare_batches
 from deltaberg.schema import NameMapping, with_mapped_ids
-from deltaberg.schema.projection import leaf_offsets
+from deltaberg.schema.projection import tops_of
 from deltaberg.storage import MOST_WHOLE, check_whole
 
 __all__ = ["AvroSource"]
@@ -48,14 +47,16 @@ class AvroSource(DataFile):
         self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
     ) -> Iterator[PositionedBatch]:
         """Read the top-level columns that contain the leaves."""
-        wanted = self._wanted(leaves)
+        wanted = pa.schema([self._schema.field(number) for number in tops_of(leaves, self._schema)])
         for run in self._runs(groups):
             position = run[0].start
-            rows = sum(group.rows for group in run)
-            tables = self._tables(run, wanted, threads) if leaves else None
-            for batch in _cut(tables, rows, batch_size):
-                yield PositionedBatch(position, batch.num_rows, batch)
-                position += batch.num_rows
+            if not leaves:
+                yield from bare_batches(position, sum(group.rows for group in run), batch_size)
+                continue
+            for table in self._tables(run, wanted, threads):
+                for batch in table.to_batches(max_chunksize=batch_size):
+                    yield PositionedBatch(position, batch.num_rows, batch)
+                    position += batch.num_rows
 
     def _tables(self, run: Sequence[RowGroup], wanted: pa.Schema, threads: bool) -> Iterator[pa.Table]:
         """Decode blocks together or, if their values are too large for that, in halves."""
@@ -85,16 +86,6 @@ class AvroSource(DataFile):
     def close(self) -> None:
         """Do nothing: the file was closed once its bytes were read."""
 
-    def _wanted(self, leaves: Sequence[int]) -> pa.Schema:
-        offsets = [*leaf_offsets(list(self._schema), 0), 1 << 62]
-        return pa.schema(
-            [
-                child
-                for child, first, end in zip(self._schema, offsets, offsets[1:], strict=False)
-                if any(first <= leaf < end for leaf in leaves)
-            ]
-        )
-
     def _runs(self, groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
         """Return runs of adjacent blocks, up to a size beyond which decoding them together gains nothing."""
         run: list[RowGroup] = []
@@ -107,12 +98,3 @@ class AvroSource(DataFile):
             size += self._avro.blocks[group.number].size
         if run:
             yield run
-
-
-def _cut(tables: Iterator[pa.Table] | None, rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
-    if tables is not None:
-        for table in tables:
-            yield from table.to_batches(max_chunksize=batch_size)
-        return
-    for first in range(0, rows, batch_size):
-        yield empty_batch(min(batch_size, rows - first))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from deltaberg.files.read.task import FileTask
 from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey, known_values
 from deltaberg.schema import Field, Struct
+from deltaberg.schema.columns import narrowed
 from deltaberg.schema.projection import Projections
 
 __all__ = ["TaskColumns"]
@@ -70,7 +70,7 @@ class TaskColumns:
         for child in known:
             self.constants |= known_values(child, task.constants[child.name])
         self.condition = residual if task.filtered else TRUE
-        needed = [*output, *(_narrow(path) for path in bound_paths(self.condition))]
+        needed = [*output, *(narrowed(path) for path in bound_paths(self.condition))]
         computed = [child for child in needed if child.name in layout.computed and not self._is_constant(child)]
         self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
         self._gives_deleted = any(child.name == DELETED for child in computed)
@@ -145,7 +145,7 @@ class TaskColumns:
 
     def _matches(self, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
         def column(path: tuple[Field, ...]) -> pa.Array:
-            array = self._column(_narrow(path), columns, count)
+            array = self._column(narrowed(path), columns, count)
             for part in path[1:]:
                 array = pc.struct_field(array, array.type.get_field_index(part.name))
             return array
@@ -162,11 +162,3 @@ def _kept(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     if mask.true_count < batch.num_rows * _MOST or any(map(pt.is_nested, batch.schema.types)) or not batch.num_columns:
         return batch.filter(mask)
     return pa.RecordBatch.from_arrays([column.filter(mask) for column in batch.columns], schema=batch.schema)
-
-
-def _narrow(path: Sequence[Field]) -> Field:
-    """Return the first field of a path, narrowed to the rest of the path."""
-    narrow = path[-1]
-    for outer in reversed(path[:-1]):
-        narrow = replace(outer, type=Struct((narrow,)))
-    return narrow

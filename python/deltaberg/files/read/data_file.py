@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from deltaberg.expressions import Bound
 from deltaberg.files.read.layout import FileLayout
+from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey
 from deltaberg.schema import NameMapping
 
-__all__ = ["DataFile", "PositionedBatch", "RowGroup"]
+__all__ = ["DataFile", "PositionedBatch", "RowGroup", "bare_batches"]
 
 
 class PositionedBatch(NamedTuple):
@@ -25,6 +26,13 @@ class PositionedBatch(NamedTuple):
     start: int
     rows: int
     batch: pa.RecordBatch
+
+
+def bare_batches(start: int, rows: int, batch_size: int) -> Iterator[PositionedBatch]:
+    """Return rows from a position on as batches without columns."""
+    for first in range(0, rows, batch_size):
+        size = min(batch_size, rows - first)
+        yield PositionedBatch(start + first, size, empty_batch(size))
 
 
 class RowGroup(NamedTuple):

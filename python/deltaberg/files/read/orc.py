@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.types as pt
 from pyarrow import orc
 
-from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
-from deltaberg.kernels.results import empty_batch
+from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup, bare_batches
 from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
-from deltaberg.schema.projection import leaf_offsets
+from deltaberg.schema.arrow import with_children
+from deltaberg.schema.projection import leaf_offsets, tops_of
 
 if TYPE_CHECKING:
     from deltaberg.files.read.orc_layout import OrcLayout
@@ -56,11 +54,9 @@ class OrcSource(DataFile):
             return
         position = 0
         if not leaves:
-            for first in range(0, self._orc.nrows, batch_size):
-                rows = min(batch_size, self._orc.nrows - first)
-                yield PositionedBatch(first, rows, empty_batch(rows))
+            yield from bare_batches(0, self._orc.nrows, batch_size)
             return
-        columns = self._columns(leaves)
+        columns = tops_of(leaves, self._raw)
         for number in range(self._orc.nstripes):
             stripe = self._read_stripe(number, columns)
             for first in range(0, stripe.num_rows, batch_size):
@@ -104,29 +100,10 @@ class OrcSource(DataFile):
         """Close the file."""
         self._file.close()
 
-    def _columns(self, leaves: Sequence[int]) -> list[int]:
-        """Return the numbers of the top-level columns that contain the leaves."""
-        offsets = [*leaf_offsets(list(self._raw), 0), 1 << 62]
-        return sorted(
-            {
-                number
-                for number, (first, end) in enumerate(pairwise(offsets))
-                if any(first <= leaf < end for leaf in leaves)
-            }
-        )
-
 
 def _with_ids(child: pa.Field) -> pa.Field:
     """Return a field with its ORC attribute as the id."""
     text = (child.metadata or {}).get(_ORC_ID)
-    return child.with_type(_inner(child.type)).with_metadata(None if text is None else {FIELD_ID: text})
-
-
-def _inner(found: pa.DataType) -> pa.DataType:
-    if pt.is_struct(found):
-        return pa.struct([_with_ids(child) for child in found])
-    if pt.is_list(found):
-        return pa.list_(_with_ids(found.value_field))
-    if pt.is_map(found):
-        return pa.map_(_with_ids(found.key_field), _with_ids(found.item_field))
-    return found
+    return child.with_type(with_children(child.type, _with_ids)).with_metadata(
+        None if text is None else {FIELD_ID: text}
+    )

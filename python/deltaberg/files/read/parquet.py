@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from deltaberg.expressions import Bound, bound_paths
-from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
+from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup, bare_batches
 from deltaberg.files.read.encryption import encrypted_file, has_encrypted_columns
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, stats_key
 from deltaberg.schema import Field, NameMapping, with_mapped_ids
 from deltaberg.schema.convert import convert_leaf, is_promotable
@@ -109,10 +108,7 @@ class ParquetSource(DataFile):
         for run in _runs(groups):
             position = run[0].start
             if not leaves:
-                rows = sum(group.rows for group in run)
-                for first in range(0, rows, batch_size):
-                    size = min(batch_size, rows - first)
-                    yield PositionedBatch(position + first, size, empty_batch(size))
+                yield from bare_batches(position, sum(group.rows for group in run), batch_size)
                 continue
             reader = self._parquet.reader.iter_batches(
                 batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads

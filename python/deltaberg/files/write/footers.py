@@ -14,7 +14,7 @@ from math import isfinite, nan
 
 import pyarrow.parquet as pq
 
-from deltaberg.schema import DataType, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, List, Map, Primitive, Struct, nested_fields
 
 __all__ = ["FooterFacts", "ParquetLeaf", "footer_facts", "parquet_leaves"]
 
@@ -70,14 +70,9 @@ def parquet_leaves(schema: Struct) -> dict[str, list[ParquetLeaf]]:
 
 
 def _leaves(kind: DataType, numbers: Iterator[int], is_inner: bool) -> Iterator[ParquetLeaf]:
-    if isinstance(kind, Struct):
-        for child in kind:
-            yield from _leaves(child.type, numbers, is_inner)
-    elif isinstance(kind, List):
-        yield from _leaves(kind.element.type, numbers, True)
-    elif isinstance(kind, Map):
-        yield from _leaves(kind.key.type, numbers, True)
-        yield from _leaves(kind.value.type, numbers, True)
+    if isinstance(kind, (Struct, List, Map)):
+        for child in nested_fields(kind):
+            yield from _leaves(child.type, numbers, is_inner or not isinstance(kind, Struct))
     else:
         leaf = ParquetLeaf(next(numbers), is_inner)
         yield from [leaf] * (0 if kind == _VOID else 2 if kind == _VARIANT else 1)

@@ -16,6 +16,7 @@ from deltaberg.files.avro.encode import UUID, AvroBlocks
 from deltaberg.files.write.footers import FooterFacts
 from deltaberg.files.write.parquet import FileForm, ParquetOptions, main_codec
 from deltaberg.schema import FIELD_ID
+from deltaberg.schema.arrow import with_children
 
 __all__ = ["FORMS", "AvroForm", "OrcForm", "OrcOptions"]
 
@@ -129,13 +130,7 @@ def _orc_field(child: pa.Field) -> pa.Field:
     elif pt.is_time(kind):
         attributes[b"iceberg.long-type"] = b"TIME"
         kind = pa.int64()
-    elif pt.is_struct(kind):
-        kind = pa.struct([_orc_field(inner) for inner in kind])
-    elif pt.is_map(kind):
-        kind = pa.map_(_orc_field(kind.key_field), _orc_field(kind.item_field))
-    elif pt.is_list(kind):
-        kind = pa.list_(_orc_field(kind.value_field))
-    return pa.field(child.name, kind, child.nullable, attributes)
+    return pa.field(child.name, with_children(kind, _orc_field), child.nullable, attributes)
 
 
 def _check_instants(array: pa.Array) -> None:
@@ -209,13 +204,7 @@ def _avro_field(child: pa.Field) -> pa.Field:
     kind = child.type
     if isinstance(kind, pa.BaseExtensionType):
         return pa.field(child.name, kind.storage_type, child.nullable, {**(child.metadata or {}), **UUID})
-    if pt.is_struct(kind):
-        kind = pa.struct([_avro_field(inner) for inner in kind])
-    elif pt.is_map(kind):
-        kind = pa.map_(_avro_field(kind.key_field), _avro_field(kind.item_field))
-    elif pt.is_list(kind):
-        kind = pa.list_(_avro_field(kind.value_field))
-    return child.with_type(kind)
+    return child.with_type(with_children(kind, _avro_field))
 
 
 #: The form of the files of each format.

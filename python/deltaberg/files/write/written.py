@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.files.write.footers import FooterFacts, parquet_leaves
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type, as_array
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type, as_array, nested_fields
 
 __all__ = ["WrittenFile", "leaf_paths", "written_leaves", "written_rows", "written_schema"]
 
@@ -85,12 +85,8 @@ def _walk(struct: Struct, above: tuple[Field, ...], numbers: Iterator[int]) -> I
 
 
 def _leaves_inside(kind: DataType) -> int:
-    if isinstance(kind, Struct):
-        return sum(_leaves_inside(child.type) for child in kind)
-    if isinstance(kind, List):
-        return _leaves_inside(kind.element.type)
-    if isinstance(kind, Map):
-        return _leaves_inside(kind.key.type) + _leaves_inside(kind.value.type)
+    if isinstance(kind, (Struct, List, Map)):
+        return sum(_leaves_inside(child.type) for child in nested_fields(kind))
     return 1
 
 
@@ -174,14 +170,8 @@ def written_rows(
     """
     known = list(files)
     target = written_schema(schema, partition, footers=footers)
-    plain: dict[str, list[Any]] = {
-        "path": [file.path for file in known],
-        "format": [file.format for file in known],
-        "size": [file.size for file in known],
-        "record_count": [file.record_count for file in known],
-        "modified": [file.modified for file in known],
-    }
-    columns = [pa.array(values, target.field(name).type) for name, values in plain.items()]
+    plain = ("path", "format", "size", "record_count", "modified")
+    columns = [pa.array([getattr(file, name) for file in known], target.field(name).type) for name in plain]
     columns.append(_structs([file.partition for file in known], target.field("partition").type))
     facts = ("lower", "upper", "null_count", "nan_count")
     columns += [_by_leaf([getattr(file, name) for file in known], target.field(name).type) for name in facts]

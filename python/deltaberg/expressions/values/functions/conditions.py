@@ -16,7 +16,6 @@ from deltaberg.expressions.values.logic import (
     decide_in,
     decide_member,
     decide_or,
-    null_safe_equal,
 )
 from deltaberg.expressions.values.nodes import (
     CallNode,
@@ -86,10 +85,8 @@ def _comparison(name: str, summary: str) -> Function:
         kind = comparable(pair)
         if kind == VOID:
             pair = tuple(context.cast(node, BOOLEAN) for node in pair)
-        if name == "<=>":
-            # Null is a value here, so both sides are evaluated.
-            return CallNode(BOOLEAN, name, pair, null_safe_equal(kind), eager=True)
-        return CallNode(BOOLEAN, name, pair, compare(name, kind))
+        # Null is a value to <=>, so both sides are evaluated.
+        return CallNode(BOOLEAN, name, pair, compare(name, kind), eager=name == "<=>")
 
     return Function(name, "x, y", summary, (2, 2), bind)
 

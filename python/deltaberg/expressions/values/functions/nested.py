@@ -176,14 +176,6 @@ def _struct_of(names: Sequence[str], values: Sequence[Node]) -> Node:
     return CallNode(kind, "named_struct", tuple(values), make, eager=True)
 
 
-def _keys(_: Context, nodes: Sequence[Node]) -> Node:
-    return _part_of_map("map_keys", nodes)
-
-
-def _values(_: Context, nodes: Sequence[Node]) -> Node:
-    return _part_of_map("map_values", nodes)
-
-
 def _part_of_map(name: str, nodes: Sequence[Node]) -> Node:
     (node,) = nodes
     if not isinstance(node.type, Map):
@@ -219,8 +211,8 @@ _LIST = [
     Function("array", "x, ...", "the values as an array", (0, None), _array),
     Function("map", "k1, v1, ...", "the keys and values as a map", (2, None), _map),
     Function("named_struct", "name1, x1, ...", "the values as a struct", (2, None), _named_struct),
-    Function("map_keys", "x", "the keys of a map", (1, 1), _keys),
-    Function("map_values", "x", "the values of a map", (1, 1), _values),
+    Function("map_keys", "x", "the keys of a map", (1, 1), lambda _, nodes: _part_of_map("map_keys", nodes)),
+    Function("map_values", "x", "the values of a map", (1, 1), lambda _, nodes: _part_of_map("map_values", nodes)),
     Function("map_contains_key", "x, key", "whether a map has a key", (2, 2), _has_key),
 ]
 NESTED = {function.name: function for function in _LIST}

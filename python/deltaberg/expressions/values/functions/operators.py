@@ -140,10 +140,6 @@ def _case(context: Context, nodes: Sequence[Node]) -> Node:
     return LazyNode(values[0].type, "case", (*ordered, values[-1]), decide_case)
 
 
-def _if(context: Context, nodes: Sequence[Node]) -> Node:
-    return _case(context, nodes)
-
-
 def _coalesce(context: Context, nodes: Sequence[Node]) -> Node:
     values = same_type(context, nodes, "coalesce")
     return LazyNode(values[0].type, "coalesce", values, decide_coalesce) if len(values) > 1 else values[0]
@@ -173,7 +169,7 @@ _LIST = [
     Function("negative", "x", "the number with the other sign, also written -x", (1, 1), _minus_or_plus),
     Function("positive", "x", "the number", (1, 1), _positive),
     Function("case", "c1, x1, ..., z", "CASE WHEN c1 THEN x1 ... ELSE z END", (2, None), _case),
-    Function("if", "c, x, y", "x where the condition is true, else y", (3, 3), _if),
+    Function("if", "c, x, y", "x where the condition is true, else y", (3, 3), _case),
     Function("coalesce", "x, ...", "the first value that is not null", (1, None), _coalesce),
     Function("nvl", "x, y", "x where it is not null, else y", (2, 2), _coalesce),
     Function("ifnull", "x, y", "x where it is not null, else y", (2, 2), _coalesce),

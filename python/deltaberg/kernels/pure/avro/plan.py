@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Context
 from decimal import Decimal as PyDecimal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError
+from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.kernels.pure.avro.columns import Column, LeafColumn, ListColumn, OptionalColumn, RecordColumn, Step
 from deltaberg.kernels.pure.avro.cursor import Cursor
 from deltaberg.kernels.pure.avro.skip import check_depth, least_of_items, skip_node
@@ -18,7 +18,6 @@ from deltaberg.kernels.results import AvroNode
 
 __all__ = ["compile_node"]
 
-_EXACT = Context(prec=60)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
@@ -141,4 +140,4 @@ def _unscaled(value: bytes, target: pa.DataType) -> PyDecimal:
     number = int.from_bytes(value, "big", signed=True)
     if abs(number) >= 10**target.precision:
         raise CorruptAvroError(f"a decimal has more than {target.precision} digits")
-    return PyDecimal(number).scaleb(-target.scale, _EXACT)
+    return exact_decimal(number, target.scale)
