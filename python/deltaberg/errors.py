@@ -59,6 +59,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from deltaberg.hints import Hint
+
 __all__ = [
     "ArgumentNameError",
     "AuthenticationError",
@@ -107,9 +109,8 @@ __all__ = [
     "first_line",
     "has_signature",
     "in_context",
+    "in_words",
     "masked",
-    "renamed",
-    "rephrased",
     "without_secrets",
 ]
 
@@ -151,10 +152,9 @@ class DeltabergError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
-        message = masked(message)
-        super().__init__(_cut(message, _LONGEST))
-        self.message = message
-        self.hint = None if hint is None else masked(hint)
+        self.message: str = _shown(message)
+        super().__init__(_cut(self.message, _LONGEST))
+        self.hint: str | None = _shown(hint)
         self.context: dict[str, Any] = {name: _shown(fact) for name, fact in context.items() if fact is not None}
 
     @property
@@ -225,7 +225,8 @@ def _without_user(found: re.Match[str]) -> str:
 
 def _shown(fact: Any) -> Any:
     if isinstance(fact, str):
-        return masked(fact)
+        text = masked(getattr(fact, "marked", fact))
+        return Hint(text) if "⟪" in text else text
     return [_shown(part) for part in fact] if isinstance(fact, list) else fact
 
 
@@ -438,28 +439,23 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0].strip() if text else type(error).__name__
 
 
-def rephrased(hint: str, phrases: Iterable[tuple[re.Pattern[str], str]]) -> str:
-    """Return a hint in the words of those who do not call this library themselves.
+def in_words(error: DeltabergError, word: Callable[[str], str | None]) -> None:
+    """Have an error say its arguments and calls in the words of those who do not call this library themselves.
 
     Parameters
     ----------
-    hint
-        What the caller of a function can do.
-    phrases
-        What the hint may say, and what to say instead, one after the other.
-    """
-    for phrase, words in phrases:
-        hint = phrase.sub(words, hint)
-    return hint
-
-
-def renamed(message: str, names: Mapping[str, str]) -> str:
-    """Return a message that begins with an argument by the name that a caller gave it by, where there is one.
+    word
+        What returns the word for an argument or a call, as it stands between the marks of a `Hint`; None to leave it to
+        another caller.
 
     Examples
     --------
-    >>> renamed("txn applies only to Delta tables", {"txn": "--txn"})
-    '--txn applies only to Delta tables'
+    >>> error = DeltabergError("⟪txn⟫ applies only to Delta tables")
+    >>> in_words(error, {"txn": "--txn"}.get)
+    >>> print(error)
+    --txn applies only to Delta tables
     """
-    name, space, rest = message.partition(" ")
-    return f"{names.get(name, name)}{space}{rest}"
+    error.message = Hint(error.message).said(word)
+    error.args = (_cut(error.message, _LONGEST),)
+    error.hint = None if error.hint is None else Hint(error.hint).said(word)
+    error.context = {name: fact.said(word) if isinstance(fact, Hint) else fact for name, fact in error.context.items()}

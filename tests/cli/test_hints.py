@@ -1,18 +1,23 @@
-"""Hints name what the caller of the command line can type, not what a Python program would call."""
+"""Hints name what their reader can type: options and commands, options of a Data Source, methods of delta-spark."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pytest
 
 import deltaberg
 from deltaberg import create_table, write_table
-from deltaberg.cli.hints import in_command_line
+from deltaberg.cli.app import COMMANDS, cli
+from deltaberg.cli.hints import as_typed
+from deltaberg.hints import Hint
+from deltaberg.spark.hints import in_data_source, in_delta_spark
 from tests.support.command_line import call
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids
@@ -24,35 +29,41 @@ _PACKAGE = Path(deltaberg.__file__).parent
 _PYTHON = re.compile(
     r"\w\(\)|alter\(|\b\w+=(?=['\"\w{(]|$)|\b(?:load_catalog|storage_options|location_map|schema_mode)\b"
 )
-#: Modules whose hints no command shows, and why.
-_UNREACHED = {
-    "api/place.py": "commands pass text as a location",
-    "delta/checkpoint/layout.py": "the command checkpoint chooses no layout",
-    "delta/operations/alter.py": "the command alter makes one change, and sets no default values",
-    "delta/operations/convert.py": "the command convert reads names such as day=1 only",
-    "expressions/values/given.py": "filters of commands are text",
-    "iceberg/catalogs/base.py": "commands pass no such argument",
-    "table/arguments.py": "commands pass no Arrow types",
-    "table/verbs/place.py": "commands call the methods of tables, not write_table",
-    "table/read/sharing.py": "commands do not start Spark",
-    "table/write/stream.py": "commands read rows from files",
+_MARK = re.compile("⟪([^⟪⟫]*)⟫")
+#: How a word begins or ends that says where its Python belongs, or that is none: of the library, and options.
+_OURS = re.compile(r"(?:deltaberg|\.option|the option|--|-o ).*|.* (?:in Python|of deltaberg)", re.DOTALL)
+#: Modules with hints for those who pass Python objects, and a variable of the environment.
+_OBJECTS = {
+    "delta/operations/write.py": "frame.toArrow()",
+    "expressions/values/given.py": "col()",
+    "iceberg/catalogs/vended.py": "pass X=X to allow it",
+    "kernels/select.py": "set X=python",
+    "table/arguments.py": "pa.int64()",
+    "table/write/stream.py": "frames and streams",
 }
-#: What is right as it is: options with their values, what says that it is Python, a variable of the environment, a
-#: property of a catalog, and transactions and the rows of a DataFrame, which no command has.
-_SAID_SO = (
-    *("--location-map", "--txn", "-o ", "alter TABLE set", "in Python", "use Python", "set X=python"),
-    *("pass X=X to allow it", "frame.toArrow()", "to transaction() of the"),
-)
+
+
+def _options() -> dict[str, click.Option]:
+    """Return the options of all commands, by the arguments that they stand for."""
+    found = {}
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        options = command.get_params(click.Context(command))
+        found.update({one.name or "": one for one in options if isinstance(one, click.Option)})
+    return found
 
 
 def _hints() -> Iterator[tuple[str, str]]:
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
-        if name.startswith(("spark/", "cli/")):
+        if name.startswith(("spark/", "cli/", "errors.py", "hints.py")):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "hint":
                 yield from ((name, text) for text in _texts(node.value))
+            elif isinstance(node, (ast.Constant, ast.JoinedStr)):
+                yield from ((name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0)
 
 
 def _texts(node: ast.expr) -> list[str]:
@@ -69,49 +80,65 @@ def _placeholder(part: ast.expr) -> str:
     return "'X'" if isinstance(part, ast.FormattedValue) and part.conversion == ord("r") else "X"
 
 
-def test_no_hint_of_the_command_line_speaks_python() -> None:
+_DOORS: dict[str, Callable[[str], str]] = {
+    "command line": partial(as_typed, options=_options()),
+    "Data Source": in_data_source,
+    "delta-spark": in_delta_spark,
+}
+
+
+@pytest.mark.parametrize("door", _DOORS)
+def test_no_hint_speaks_python_at_another_door(door: str) -> None:
     hints = list(_hints())
     assert len(hints) > 300
-    wrong = [
-        (name, said)
-        for name, hint in hints
-        if _PYTHON.search(said := in_command_line(hint))
-        and name not in _UNREACHED
-        and not any(words in said for words in _SAID_SO)
-    ]
-    assert wrong == []
-    assert {name for name, hint in hints if _PYTHON.search(hint)} >= _UNREACHED.keys()
+    marks = {mark for _, hint in hints for mark in _MARK.findall(hint)}
+    assert len(marks) > 50
+    words = {mark: _DOORS[door](mark) for mark in marks}
+    kept = {mark for mark, word in words.items() if mark == word or (mark in word and not _OURS.fullmatch(word))}
+    assert kept - {"deltaberg.find_commit"} == set()
+
+
+def test_every_argument_and_call_is_marked() -> None:
+    unmarked = {name for name, hint in _hints() if _PYTHON.search(_MARK.sub("", hint))}
+    assert unmarked == _OBJECTS.keys()
 
 
 @pytest.mark.parametrize(
     ("hint", "said"),
     [
         (
-            "to allow it, pass location_map={'s3://a': 's3://a'}",
+            "to allow it, pass ⟪location_map={'s3://a': 's3://a'}⟫",
             "to allow it, pass --location-map s3://a=s3://a",
         ),
         (
-            'enable them by alter().set({"delta.enableDeletionVectors": "true"}).commit()',
+            'enable them by ⟪alter().set({"delta.enableDeletionVectors": "true"}).commit()⟫',
             "enable them by deltaberg alter TABLE set delta.enableDeletionVectors=true",
         ),
+        ("set it by ⟪alter().set(…)⟫", "set it by deltaberg alter TABLE set KEY=VALUE..."),
         (
-            "unset('delta.enableTypeWidening') first, in the same alteration",
-            "deltaberg alter TABLE unset delta.enableTypeWidening, first",
+            "⟪unset('delta.enableTypeWidening')⟫ first⟪, in the same alteration⟫",
+            "deltaberg alter TABLE unset delta.enableTypeWidening first",
         ),
+        ('⟪alter().rename("a b", new_name)⟫', "deltaberg alter TABLE rename 'a b' NEW_NAME"),
         (
-            'leave #snapshots out of the location, and read it by inspect("snapshots")',
+            'leave #snapshots out of the location, and read it by ⟪inspect("snapshots")⟫',
             "leave #snapshots out of the location, and read it by deltaberg metadata TABLE snapshots",
         ),
         (
-            "call history() for its versions, or scan().files() for its files",
+            "call ⟪history()⟫ for its versions, or ⟪scan().files()⟫ for its files",
             "call deltaberg history TABLE for its versions, or deltaberg files TABLE for its files",
         ),
-        ("pass type='rest', or leave type out", "pass -o type=rest, or leave type out"),
+        ("pass ⟪type='rest'⟫, or leave type out", "pass -o type=rest, or leave type out"),
+        ('pass ⟪txn=("nightly", 7)⟫', "pass --txn nightly=7"),
+        ("pass ⟪timezone=⟫ to say it", "pass --timezone ZONE to say it"),
+        ("pass ⟪planning='driver'⟫", "pass planning='driver' in Python"),
+        ('use ⟪schema_mode="merge"⟫ or ⟪schema_mode="overwrite"⟫', "use --merge-schema or --replace-schema"),
         ("a column named partition_by_day", "a column named partition_by_day"),
     ],
 )
 def test_values_go_into_the_options(hint: str, said: str) -> None:
-    assert in_command_line(hint) == said
+    assert Hint(hint).said(_DOORS["command line"]) == said
+    assert Hint(hint) == hint.replace("⟪", "").replace("⟫", "")
 
 
 def _hint(*arguments: object) -> str:

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
-    {"_version", "choices", "lazy_names"},
+    {"_version", "choices", "hints", "lazy_names"},
     {"errors", "whole_numbers", "words", "workers"},
     {"signatures"},
     {"lossless_json"},
@@ -80,7 +80,7 @@ _ROOMS = {
         {"catalogs"},
     ],
     "spark": [
-        {"arrays", "functions", "hashes", "session", "types"},
+        {"arrays", "functions", "hashes", "hints", "session", "types"},
         {"jobs"},
         {"native"},
         {"read"},

@@ -12,9 +12,10 @@ import pytest
 from deltaberg import create_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError
+from deltaberg.hints import Hint
+from deltaberg.spark.hints import in_data_source
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
-from deltaberg.spark.source.hints import in_data_source
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
 from deltaberg.spark.source.options import ReadOptions, WriteOptions
@@ -43,7 +44,7 @@ def test_a_write_names_its_options(tmp_path: Path) -> None:
     with pytest.raises(DeltabergError) as caught:
         _write(tmp_path / "t", _COLUMNS, False, partitionBy="p")
     assert caught.value.hint == (
-        'leave out the option "partitionBy", or overwrite the table with .option("overwriteSchema", "true")'
+        'leave out the option partitionBy, or overwrite the table with .option("overwriteSchema", "true")'
     )
 
 
@@ -107,8 +108,8 @@ def test_options_of_the_other_format(options: type[ReadOptions | WriteOptions], 
         (DeltaReadOptions, "delta@v0", '.option("versionAsOf", 0)'),
         (DeltaReadOptions, "delta@20240131120000000", '.option("timestampAsOf", "2024-01-31 12:00:00.000")'),
         (IcebergReadOptions, "iceberg#snapshots", 'open_table(path).inspect("snapshots")'),
-        (IcebergReadOptions, "iceberg#snapshot_id_7", 'use .option("snapshot-id", 7)'),
-        (IcebergReadOptions, "iceberg#tag_v1", 'use .option("branch", "v1")'),
+        (IcebergReadOptions, "iceberg#snapshot_id_7", 'open it with .option("snapshot-id", 7)'),
+        (IcebergReadOptions, "iceberg#tag_v1", 'open it with .option("branch", "v1")'),
         (DeltaReadOptions, "delta#snapshots", "call deltaberg.open_table(path).history()"),
         (DeltaReadOptions, "iceberg", 'format("iceberg")'),
         (IcebergReadOptions, "delta", 'format("delta")'),
@@ -132,18 +133,18 @@ def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there
     write_table(tmp_path, pa.table({"id": [1]}), format=there)
     with pytest.raises(InvalidArgumentError, match=f"a table of the format {there}") as caught:
         briefly(lambda: write({"path": str(tmp_path)}).stage(_COLUMNS, overwrite=False))()
-    assert caught.value.hint == f'use format("{there}"), or choose another directory'
+    assert caught.value.hint == f'pass format("{there}"), or choose another directory'
 
 
 def test_so_do_errors_of_tasks() -> None:
     @briefly_yielded
     def rows() -> Iterator[int]:
         yield 1
-        raise DeltabergError("no", hint="or say where the files are now with location_map")
+        raise DeltabergError("no", hint="or say where the files are now with ⟪location_map⟫")
 
     with pytest.raises(DeltabergError) as caught:
         list(rows())
-    assert caught.value.hint == 'or say where the files are now with the option "location-map"'
+    assert caught.value.hint == "or say where the files are now with the option location-map"
 
 
 def test_an_error_without_a_hint_has_none() -> None:
@@ -159,22 +160,23 @@ def test_an_error_without_a_hint_has_none() -> None:
 @pytest.mark.parametrize(
     ("hint", "said"),
     [
-        ('append with schema_mode="merge", or overwrite', 'append with .option("mergeSchema", "true"), or overwrite'),
-        ('pass txn=("nightly load", 7)', 'pass .option("txnAppId", "nightly load").option("txnVersion", 7)'),
+        ('append with ⟪schema_mode="merge"⟫, or overwrite', 'append with .option("mergeSchema", "true"), or overwrite'),
+        ('pass ⟪txn=("nightly load", 7)⟫', "pass the options txnAppId and txnVersion"),
         (
-            "to allow it, pass location_map={'s3://a': 's3://a'}",
-            "to allow it, read it by deltaberg.open_table(path, location_map={'s3://a': 's3://a'}).scan().to_spark(spark)",
+            "pass ⟪location_map={'s3://a': 's3://a'}⟫",
+            "pass deltaberg.open_table(path, location_map={'s3://a': 's3://a'}).scan().to_spark(spark)",
         ),
         (
-            'upgrade the table by alter().set({"format-version": "2"}).commit()',
+            'upgrade the table by ⟪alter().set({"format-version": "2"}).commit()⟫',
             'upgrade the table by deltaberg.open_table(path).alter().set({"format-version": "2"}).commit()',
         ),
         (
-            "write only rows that match it, or call overwrite() of the table with check=False",
+            "write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
             "write only rows that match it",
         ),
+        ("⟪txn⟫ applies only to Delta tables", "the option txnAppId applies only to Delta tables"),
         ("check the location", "check the location"),
     ],
 )
 def test_what_is_said(hint: str, said: str) -> None:
-    assert in_data_source(hint) == said
+    assert Hint(hint).said(in_data_source) == said

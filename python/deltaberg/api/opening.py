@@ -137,7 +137,7 @@ def only_format(found: Sequence[str], root: Location) -> str | None:
     if len(found) > 1:
         raise InvalidArgumentError(
             "the directory contains a Delta table and an Iceberg table",
-            hint='pass format="delta" or format="iceberg"',
+            hint='⟪pass format="delta" or format="iceberg"⟫',
             table=str(root),
         )
     return found[0] if found else None

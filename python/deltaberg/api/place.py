@@ -95,7 +95,7 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
     if chosen is not None and there and chosen not in there:
         raise InvalidArgumentError(
             f"there is a table of the format {there[0]} already, which is not {chosen}",
-            hint=f'pass format="{there[0]}", or choose another directory',
+            hint=f'pass ⟪format="{there[0]}"⟫, or choose another directory',
             table=location,
         )
 
@@ -107,6 +107,6 @@ def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: Op
     if not isinstance(catalog, Catalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
         raise InvalidArgumentError(
             "catalog is a catalog of Iceberg tables, and target the name of one of them",
-            hint="pass what load_catalog returns, and a name such as 'sales.orders'",
+            hint="pass what ⟪load_catalog⟫ returns, and a name such as 'sales.orders'",
         )
     return IcebergPlace(table_pointer(catalog, target), default_location(catalog, target), options)

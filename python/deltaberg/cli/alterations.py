@@ -9,12 +9,13 @@ import click
 
 from deltaberg.cli.column_types import column_type
 from deltaberg.cli.verbs import verb
+from deltaberg.hints import Hint
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
 
-__all__ = ["alter"]
+__all__ = ["CHANGES", "alter"]
 
 
 class _Change(NamedTuple):
@@ -60,7 +61,7 @@ def _set(to: Any, *words: str) -> object:
 
 _PLACES = ("after", "before", "first")
 _RETENTION = ("max_ref_age_ms", "min_snapshots_to_keep", "max_snapshot_age_ms")
-_CHANGES = {
+CHANGES = {
     "add": _Change(
         "NAME TYPE",
         ("comment", *_PLACES),
@@ -99,7 +100,7 @@ _COUNT = click.IntRange(min=1)
 
 
 @verb("altering", "RecordedArguments", "if_exists")
-@click.argument("change", type=click.Choice(tuple(_CHANGES)))
+@click.argument("change", type=click.Choice(tuple(CHANGES)))
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
 @click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
@@ -144,7 +145,7 @@ def alter(
     rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF
     rollback-to-snapshot ID                      rollback-to-timestamp TIME
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
-    wanted, count = _CHANGES[change], len(words)
+    wanted, count = CHANGES[change], len(words)
     least = 0 if wanted.form.startswith("[") else len(wanted.form.split())
     if count < least or (count > least and not wanted.form.endswith("...")):
         raise click.UsageError(f"{change} is followed by {wanted.form}")
@@ -160,7 +161,7 @@ def alter(
         from deltaberg import IcebergTable
         from deltaberg.table.formats import DELTA, ICEBERG
 
-        raise click.UsageError((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change))
+        raise click.UsageError(Hint((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change)))
     if wanted.apply is None:
         method(*words, **given)
     else:

@@ -20,7 +20,7 @@ __all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
 #: The key under which click's context stores whether tracebacks are wanted.
 TRACEBACK = "deltaberg.traceback"
 _TRACEBACK_VARIABLE = "DELTABERG_TRACEBACK"
-_OTHER, _INTERRUPTED, _PIPE_CLOSED = 1, 130, 141
+_OTHER, _USAGE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 
 
 class Ending(NamedTuple):
@@ -33,7 +33,7 @@ class Ending(NamedTuple):
 
 #: The exit codes of errors; `docs/cli.md` and ``--help`` list them.
 ENDINGS = (
-    Ending(2, "usage", (errors.InvalidArgumentError, errors.ExpressionError, errors.ColumnNotFoundError)),
+    Ending(_USAGE, "usage", (errors.InvalidArgumentError, errors.ExpressionError, errors.ColumnNotFoundError)),
     Ending(3, "no table", (errors.TableNotFoundError, errors.NamespaceNotFoundError)),
     Ending(4, "no such version", (errors.VersionNotFoundError,)),
     Ending(5, "unsupported feature", (errors.UnsupportedFeatureError,)),
@@ -73,8 +73,11 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
         _abandon_output()
         raise click.exceptions.Exit(_INTERRUPTED) from None
     except errors.DeltabergError as error:
-        hint = f"; hint: {in_command_line(error.hint)}" if error.hint else ""
-        raise _stop(error, f"{error.statement}{hint}", exit_code(error), ctx) from None
+        in_command_line(error, ctx)
+        hint = f"; hint: {error.hint}" if error.hint else ""
+        # An option that a table or a verb does not have is misused, whatever the library says of its argument.
+        code = _USAGE if error.message.startswith("--") else exit_code(error)
+        raise _stop(error, f"{error.statement}{hint}", code, ctx) from None
     except OSError as error:
         _abandon_output()
         raise _stop(error, str(error), _OTHER, ctx) from None

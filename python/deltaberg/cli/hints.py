@@ -1,89 +1,104 @@
-"""Hints in the words of the command line: the library says what to call, and who types commands needs the option."""
+"""Errors in the words of the command line: the library says what to call, and who types commands needs the option."""
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
-from deltaberg.errors import rephrased
+import click
 
-__all__ = ["in_command_line"]
+from deltaberg.errors import DeltabergError, in_words
 
-#: What the library says, and how the command line says it. Longer phrases come first.
-_PHRASES = tuple(
-    (re.compile(phrase), words)
-    for phrase, words in (
-        # The table and its versions
-        (
-            'pass format="delta" or format="iceberg"',
-            "open the Iceberg table by its metadata file, the Delta table in Python",
-        ),
-        (r"\bopen it with version=(\d+)", r"use --version \1"),
-        (r'\bopen it with timestamp=("[^"]+")', r"use --timestamp \1"),
-        (r"\bopen it with snapshot_id=(\d+)", r"use --snapshot-id \1"),
-        (r'\bopen it with ref="(\w+)"', r"use --ref \1"),
-        (r'\bread it by inspect\("(\w+)"\)', r"read it by deltaberg metadata TABLE \1"),
-        (
-            r"\bcall history\(\) for its versions, or scan\(\)\.files\(\)",
-            "call deltaberg history TABLE for its versions, or deltaberg files TABLE",
-        ),
-        (r"\buse snapshot_id\b", "use --snapshot-id"),
-        (r"\buse version\b", "use --version"),
-        (r"\bderived=True\b", "--derived"),
-        (r"pass location_map=\{'([^']+)': '([^']+)'\}", r"pass --location-map \1=\2"),
-        (r"\(see location_map\)", "(see --location-map)"),
-        (r"\bwith location_map\b", "with --location-map FROM=TO"),
-        (r"\bwithout location_map\b", "without --location-map"),
-        (r"\bin storage_options\b", "by --storage-option"),
-        # Catalogs
-        (r"\bwith load_catalog\b", "with --catalog NAME"),
-        (r"\bby its location with open_table\b", "by its location, without --catalog"),
-        (r"pass it by keyword: load_catalog\('any name', uri=\.\.\.\)", "pass --catalog NAME and -o uri=URI"),
-        (r"pass it as uri, with type='(\w+)'", r"pass it as -o uri=URI, with -o type=\1"),
-        (r"\bpass type='(\w+)'", r"pass -o type=\1"),
-        (r"\b(list_\w+\(\)) lists", r"in Python, \1 lists"),
-        # Rows
-        (r'\bschema_mode="merge"', "--merge-schema"),
-        (r'\bschema_mode="overwrite"', "--replace-schema"),
-        (r'\bif_exists="(\w+)"', r"--if-exists \1"),
-        (r"\btimezone=", "--timezone NAME"),
-        (r'\btxn=\("[^"]*", (\d+)\)', r"--txn NAME=\1"),
-        (r"\bpartition_by with the types of all of them, such as .*", "--partition-by 'NAME TYPE' for each of them"),
-        (r"\bpartition_by\b(?!\()", "--partition-by"),
-        (r"\bcluster_by\b", "--cluster-by"),
-        (r"\bexcept_cols or ", ""),
-        ('by when_matched="ignore"', "by --no-update"),
-        ("leave out when_matched or when_not_matched", "leave out --no-update or --no-insert"),
-        (r", or call overwrite\(\) of the table with check=False", ""),
-        (r", or build conditions with col\(\)", ""),
-        ("pass unsafe_single_writer=True", "pass --unsafe-single-writer"),
-        (r"\bpass (?:commit_)?properties=", "pass --commit-property KEY=VALUE"),
-        (r"ask deltaberg\.find_commit", "in Python, ask deltaberg.find_commit"),
-        # Changes of the table itself
-        (r'alter\(\)\.set\(\{"([^"]+)": "([^"]+)"\}\)(?:\.commit\(\))?', r"deltaberg alter TABLE set \1=\2"),
-        (r"alter\(\)\.set\(…\)", "deltaberg alter TABLE set KEY=VALUE"),
-        (r"unset\('([^']+)'\) first, in the same alteration", r"deltaberg alter TABLE unset \1, first"),
-        (r'with alter\(\)\.rename\("([^"]+)", new_name\)', r"with deltaberg alter TABLE rename \1 NEW_NAME"),
-        (r"alter\(\)\.create_branch\(name\)", "deltaberg alter TABLE create-branch NAME"),
-        (r"alter\(\)\.partition_by\(\)", "deltaberg alter TABLE partition-by"),
-        (r"change (?:it|the partitioning) with alter\(\)", "change it with deltaberg alter TABLE partition-by"),
-        (r"\bby alter\(\)\.set\(\)", "by deltaberg alter TABLE set KEY=VALUE"),
-        (r"identifier fields by alter\(\)", "identifier fields by deltaberg alter TABLE identify-by NAME"),
-        (r"drop it first: alter", "drop it first, in Python: alter"),
-        (r"cherrypick_snapshot\(snapshot_id\)", "deltaberg cherry-pick TABLE SNAPSHOT_ID"),
-        (
-            r"one of history\(\), or use set_current_snapshot",
-            "one of deltaberg history TABLE, or use set-current-snapshot",
-        ),
-    )
-)
+__all__ = ["as_typed", "in_command_line"]
+
+#: What commands have in the place of arguments and calls, besides the options of the same names. An alternative, which
+#: begins with a comma, is left out.
+_WORDS = {
+    'pass format="delta" or format="iceberg"': "open the Iceberg table by its metadata file, the Delta table in Python",
+    " with open_table": ", without --catalog",
+    "load_catalog": "--catalog NAME",
+    "load_catalog('any name', uri": "--catalog NAME and -o uri=URI",
+    "type": "-o type=",
+    "uri": "-o uri=URI",
+    "storage_options": "--storage-option",
+    'schema_mode="overwrite"': "--replace-schema",
+    "except_cols or ": "",
+    'when_matched="ignore"': "--no-update",
+    "when_matched": "--no-update",
+    "when_not_matched": "--no-insert",
+    "commit_properties": "--commit-property KEY=VALUE",
+    "set_current_snapshot": "deltaberg alter TABLE set-current-snapshot",
+}
+#: The commands that do what methods do, besides those of the same names.
+_COMMANDS = {"inspect": "metadata", "scan().files": "files", "cherrypick_snapshot": "cherry-pick", "history": "history"}
+_CALL = re.compile(r"(?:alter\(\)\.)?([\w.()]*\w)\(([^()]*)\)(?:\.commit\(\))?")
 
 
-def in_command_line(hint: str) -> str:
-    """Return a hint in the words of the command line.
+def in_command_line(error: DeltabergError, ctx: click.Context | None) -> None:
+    """Have an error name options and commands in the place of arguments and calls.
+
+    Parameters
+    ----------
+    ctx
+        The context of the commands, which knows the command that was run; None to name no options.
+    """
+    options: dict[str, click.Option] = {}
+    if ctx is not None and isinstance(ctx.command, click.Group) and ctx.invoked_subcommand is not None:
+        command = ctx.command.get_command(ctx, ctx.invoked_subcommand)
+        found = [] if command is None else command.get_params(ctx)
+        options = {one.name or "": one for one in found if isinstance(one, click.Option)}
+    in_words(error, lambda mark: as_typed(mark, options))
+
+
+def as_typed(mark: str, options: Mapping[str, click.Option]) -> str:
+    """Return what is typed in the place of an argument or a call.
+
+    Parameters
+    ----------
+    options
+        The options of the command, by the arguments that they stand for.
 
     Examples
     --------
-    >>> in_command_line('append with schema_mode="merge", or overwrite the table')
-    'append with --merge-schema, or overwrite the table'
+    >>> as_typed('alter().set({"a": "1"}).commit()', {}), as_typed("version=3", {})
+    ('deltaberg alter TABLE set a=1', 'version=3 in Python')
+    >>> as_typed("version=3", {"version": click.Option(["--version"])})
+    '--version 3'
     """
-    return rephrased(hint, _PHRASES)
+    name, equals, value = mark.partition("=")
+    word = "" if mark.startswith(",") else _WORDS.get(mark, _WORDS.get(name))
+    if word is not None:
+        return word + _typed(value) if word.endswith("=") else word
+    option, call = options.get(name), _CALL.fullmatch(mark)
+    if option is not None:
+        shown = _typed(value) if value else option.metavar
+        return f"{option.opts[0]} {shown}" if equals and not option.is_flag else option.opts[0]
+    return (call and _command(*call.groups())) or f"{mark} in Python"
+
+
+def _command(method: str, given: str) -> str | None:
+    """Return the command that does what a call does, if there is one."""
+    from deltaberg.cli.alterations import CHANGES
+
+    words = [_typed(one) for one in given.split(", ") if one not in ("", "…")]
+    if method in _COMMANDS:
+        return " ".join(("deltaberg", _COMMANDS[method], "TABLE", *words))
+    if method == "alter":
+        return "deltaberg alter TABLE"
+    change = method.replace("_", "-")
+    return (
+        " ".join(("deltaberg alter TABLE", change, *(words or [CHANGES[change].form]))) if change in CHANGES else None
+    )
+
+
+def _typed(given: str) -> str:
+    """Return what is typed for a Python value, or in the place of a name."""
+    value: Any = given.upper()
+    with suppress(SyntaxError, ValueError):
+        value = ast.literal_eval(given)
+    pairs = value.items() if isinstance(value, dict) else [value] if isinstance(value, tuple) else None
+    return shlex.quote(str(value)) if pairs is None else " ".join(shlex.quote(f"{key}={one}") for key, one in pairs)

@@ -13,7 +13,6 @@ from deltaberg.cli.output import row_progress
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
 from deltaberg.cli.row_files import FORMATS, open_row_files
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, renamed
 
 __all__ = ["format_option", "verb", "write_command"]
 
@@ -41,18 +40,6 @@ class _WriteCommand(click.Command):
         """Return the options of the command, those of the library, and ``--help``."""
         *own, of_help = super().get_params(ctx)
         return [*own, *self._options, of_help]
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Where the library refuses an argument, the error names the option instead."""
-        try:
-            return super().invoke(ctx)
-        except (InvalidArgumentError, UnsupportedFeatureError) as error:
-            options = {one.name or "": one.opts[0] for one in self.get_params(ctx) if isinstance(one, click.Option)}
-            message = renamed(error.message, options)
-            if message == error.message:
-                raise
-            facts = {name: fact for name, fact in error.context.items() if name != "feature"}
-            raise InvalidArgumentError(message, hint=error.hint, **facts) from error
 
 
 def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command]:

@@ -120,7 +120,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
-        options.refuse(("snapshot_id", "ref"), DELTA, "use version")
+        options.refuse(("snapshot_id", "ref"), DELTA, "use ⟪version⟫")
         # Delta tables do not record their own location.
         mapped = None if isinstance(options.location_map, str) else options.location_map
         self._options = replace(options, location_map=mapped)

@@ -108,7 +108,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
-        options.refuse(("version",), ICEBERG, "use snapshot_id")
+        options.refuse(("version",), ICEBERG, "use ⟪snapshot_id⟫")
         self._options = options
         if not isinstance(location, TablePointer):
             location = FilePointer(parse_location(location), options.store)

@@ -105,7 +105,7 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     if has_signature(raw):
         raise InvalidArgumentError(
             f"a location of {scheme}:// contains a signature or a token",
-            hint=f"pass it in storage_options{', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''}",
+            hint=f"pass it in ⟪storage_options⟫{', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''}",
         )
     authority, _, path = rest[2:].partition("/")
     return Location(scheme, _authority(scheme, authority), _normalized(path))
@@ -119,7 +119,7 @@ def _authority(scheme: str, authority: str) -> str:
     if cut_short or (at and (scheme not in _WITH_CONTAINER or ":" in user)):
         raise InvalidArgumentError(
             f"a location of {scheme}:// contains a user or a password",
-            hint="pass credentials in storage_options or as properties of the catalog",
+            hint="pass credentials in ⟪storage_options⟫ or as properties of the catalog",
         )
     if not authority and scheme != "memory":
         raise InvalidArgumentError(
@@ -217,7 +217,7 @@ class PathResolver:
             store = f"{absolute.scheme}://{absolute.authority}/"
             raise UnsafePathError(
                 "a path in the metadata leads to another store than that of the table",
-                hint=f"to allow it, pass location_map={{'{store}': '{store}'}}",
+                hint=f"to allow it, pass ⟪location_map={{'{store}': '{store}'}}⟫",
                 path=raw,
                 table=str(self.root),
             )
@@ -306,7 +306,7 @@ class PathResolver:
         if self._texts:
             raise InvalidArgumentError(
                 "no path can be recorded in a table that is opened with location_map",
-                hint="open the table without location_map",
+                hint="open the table without ⟪location_map⟫",
                 table=str(self.root),
             )
         rest = _below(place, self.root)

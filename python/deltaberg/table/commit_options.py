@@ -58,7 +58,7 @@ class CommitOptions:
         if given is not None and not (isinstance(given, (tuple, list)) and len(given) == 2):
             raise InvalidArgumentError(
                 f"txn must be the name of an application and a version, not {given!r:.200}",
-                hint='pass txn=("nightly load", 7)',
+                hint='pass ⟪txn=("nightly load", 7)⟫',
             )
         if self.commit_properties is not None:
             self._take(self.commit_properties)
@@ -100,6 +100,6 @@ class CommitOptions:
             given = arguments.get(one.name)
             if given is not None and given is not False:
                 raise InvalidArgumentError(
-                    f"{one.name} is about the commit, which is that of the whole transaction",
-                    hint=f"pass {one.name}= to transaction() of the table",
+                    f"⟪{one.name}⟫ is about the commit, which is that of the whole transaction",
+                    hint=f"pass ⟪{one.name}=⟫ to ⟪transaction()⟫ of the table",
                 )

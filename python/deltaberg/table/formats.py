@@ -28,7 +28,7 @@ class TableFormat:
 
     def why_not(self, name: str) -> str:
         """Return why tables of the format do not take something."""
-        return f"{name} applies only to {self.other} tables; this is {self.own} table"
+        return f"⟪{name}⟫ applies only to {self.other} tables; this is {self.own} table"
 
     def refuse(self, given: object, table: str) -> None:
         """Refuse arguments that tables of the format do not have.
@@ -45,7 +45,7 @@ class TableFormat:
         """
         for name, instead in self.lacks.items():
             if getattr(given, name, None) is not None:
-                raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=name)
+                raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=f"⟪{name}⟫")
 
 
 DELTA = TableFormat(
@@ -53,18 +53,18 @@ DELTA = TableFormat(
     "Iceberg",
     {
         "branch": "leave it out: a Delta table has no branches",
-        "sort_by": "sort the rows before they are written, or pass cluster_by=",
+        "sort_by": "sort the rows before they are written, or pass ⟪cluster_by=⟫",
     },
 )
 ICEBERG = TableFormat(
     "an Iceberg",
     "Delta",
     {
-        "app_transactions": "leave it out of commit_properties=",
-        "cluster_by": "pass sort_by=",
-        "name": "leave it out, or pass description=",
+        "app_transactions": "leave it out of ⟪commit_properties=⟫",
+        "cluster_by": "pass ⟪sort_by=⟫",
+        "name": "leave it out, or pass ⟪description=⟫",
         "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
-        "txn": "pass commit_properties=, and look for them in the summaries of snapshots",
-        "user_metadata": "pass commit_properties=",
+        "txn": "pass ⟪commit_properties=⟫, and look for them in the summaries of snapshots",
+        "user_metadata": "pass ⟪commit_properties=⟫",
     },
 )

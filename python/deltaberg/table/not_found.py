@@ -14,18 +14,18 @@ __all__ = ["table_not_found"]
 _MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
 #: What the connectors for Spark take as a part of a path, and what is written here.
 _IN_PATHS = (
-    (re.compile(r"@v(\d+)$"), r"open it with version=\1"),
+    (re.compile(r"@v(\d+)$"), r"open it with ⟪version=\1⟫"),
     (
         re.compile(r"@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})$"),
-        r'open it with timestamp="\1-\2-\3 \4:\5:\6.\7"',
+        r'open it with ⟪timestamp="\1-\2-\3 \4:\5:\6.\7"⟫',
     ),
-    (re.compile(r"#snapshot_id_(\d+)$"), r"open it with snapshot_id=\1"),
-    (re.compile(r"#(?:branch|tag)_(\w+)$"), r'open it with ref="\1"'),
+    (re.compile(r"#snapshot_id_(\d+)$"), r"open it with ⟪snapshot_id=\1⟫"),
+    (re.compile(r"#(?:branch|tag)_(\w+)$"), r'open it with ⟪ref="\1"⟫'),
     (re.compile(r"#at_timestamp_(\d+)$"), "open it as of that time"),
-    (re.compile(r"#(\w+)$"), r'read it by inspect("\1")'),
+    (re.compile(r"#(\w+)$"), r'read it by ⟪inspect("\1")⟫'),
 )
 #: What a Delta table has in the place of the metadata tables of Iceberg.
-_OF_DELTA = "call history() for its versions, or scan().files() for its files"
+_OF_DELTA = "call ⟪history()⟫ for its versions, or ⟪scan().files()⟫ for its files"
 
 
 def table_not_found(
@@ -52,7 +52,7 @@ def table_not_found(
         reason = _absence(location, store)
         other = [known for known in _MARKS if known not in message.lower() and _has(location, _MARKS[known], store)]
         if other:
-            hint = f'the directory looks like that of a table of the other format: open it with format="{other[0]}"'
+            hint = f'the directory looks like that of a table of the other format: open it with ⟪format="{other[0]}"⟫'
     for pattern, words in _IN_PATHS:
         found = pattern.search(location.path)
         if found is not None:

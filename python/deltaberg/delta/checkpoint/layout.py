@@ -72,11 +72,11 @@ class CheckpointLayout:
         checked_flag("embed", self.embed)
         if self.spec == 1 and self.naming == "uuid":
             raise InvalidArgumentError(
-                "a checkpoint named by UUID follows specification 2", hint="pass spec=2, or naming='classic'"
+                "a checkpoint named by UUID follows specification 2", hint="pass ⟪spec=2⟫, or ⟪naming='classic'⟫"
             )
         if self.spec == 2 and self.naming == "multipart":
             raise InvalidArgumentError(
-                "a multi-part checkpoint follows specification 1", hint="pass files_per_sidecar to divide the files"
+                "a multi-part checkpoint follows specification 1", hint="pass ⟪files_per_sidecar⟫ to divide the files"
             )
         if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
             raise InvalidArgumentError(f"parts must be at least 2 for a multi-part checkpoint, not {self.parts!r:.200}")
@@ -86,7 +86,7 @@ class CheckpointLayout:
             )
         if self.naming != "uuid" and (self.format != "parquet" or self.embed):
             raise InvalidArgumentError(
-                f"a {self.naming} checkpoint has format='parquet' and embed=False", hint="pass naming='uuid'"
+                f"a {self.naming} checkpoint has format='parquet' and embed=False", hint="pass ⟪naming='uuid'⟫"
             )
         self._check_sidecars()
 
@@ -95,7 +95,7 @@ class CheckpointLayout:
         if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
             raise InvalidArgumentError(
                 f"files_per_sidecar must be a positive number, not {count!r:.200}",
-                hint="pass spec=2 with it, which has sidecars",
+                hint="pass ⟪spec=2⟫ with it, which has sidecars",
             )
 
 
@@ -122,10 +122,10 @@ def check_layout(layout: CheckpointLayout, protocol: Protocol) -> None:
     if layout.spec == 2 and not modern:
         raise InvalidArgumentError(
             "a checkpoint of specification 2 needs the table feature v2Checkpoint",
-            hint="pass spec=1, or add the feature to the table",
+            hint="pass ⟪spec=1⟫, or add the feature to the table",
         )
     if layout.naming == "multipart" and supports(protocol, "v2Checkpoint"):
         raise InvalidArgumentError(
             "tables with the feature v2Checkpoint must not have multi-part checkpoints",
-            hint="pass spec=2 and files_per_sidecar",
+            hint="pass ⟪spec=2⟫ and ⟪files_per_sidecar⟫",
         )

@@ -34,7 +34,7 @@ def check_conditional_put(log: LogDirectory) -> None:
     if not log.storage.probe_conditional_put(log.path):
         raise UnsupportedFeatureError(
             "the store overwrites objects that must not be overwritten, so that two writers would lose commits",
-            hint="pass unsafe_single_writer=True if surely nobody else writes to the table",
+            hint="pass ⟪unsafe_single_writer=True⟫ if surely nobody else writes to the table",
             table=str(log.root),
         )
 

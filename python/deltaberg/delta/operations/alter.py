@@ -88,7 +88,7 @@ class Alteration(PropertyAlteration):
         if default is not None:
             raise InvalidArgumentError(
                 "a column gets no default value in the commit that adds it",
-                hint="commit, and call set_default then",
+                hint="commit, and call ⟪set_default⟫ then",
                 column=join_name((*above, last)),
             )
         checked_type(last, type)
@@ -204,7 +204,7 @@ class Alteration(PropertyAlteration):
         if not WIDENING & self._snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
-                hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',
+                hint='enable it first: ⟪alter().set({"delta.enableTypeWidening": "true"})⟫',
                 feature="typeWidening",
             )
         schema = self._snapshot.schema
@@ -227,7 +227,7 @@ class Alteration(PropertyAlteration):
         if self._snapshot.mapping_mode == "none":
             raise UnsupportedFeatureError(
                 f"without column mapping no column can be {what} unless its files are rewritten",
-                hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
+                hint='enable it first: ⟪alter().set({"delta.columnMapping.mode": "name"})⟫',
                 feature="columnMapping",
             )
 

@@ -117,7 +117,7 @@ def _check_names(table: Snapshot) -> None:
     if table.mapping_mode != "none":
         raise InvalidArgumentError(
             f"{MAPPING_MODE} is {table.mapping_mode!r}, but the files are named by the columns themselves",
-            hint="convert without it, and enable it afterwards by alter().set(…)",
+            hint="convert without it, and enable it afterwards by ⟪alter().set(…)⟫",
         )
 
 
@@ -149,7 +149,7 @@ def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -
     if len(directories) != len(partition):
         raise InvalidArgumentError(
             f"the file is in {len(directories)} directories, and partition_by has {len(partition)} columns",
-            hint='pass a column for each directory, or partition_strategy="hive"',
+            hint='pass a column for each directory⟪, or partition_strategy="hive"⟫',
             path=path,
         )
     return {field.name: None if text == HIVE_NULL else text for field, text in zip(partition, directories, strict=True)}
@@ -165,7 +165,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
             raise InvalidArgumentError(
                 f"the directory {directory} names a partition column that is "
                 f"{'not expected' if known is None else 'named twice'}",
-                hint=f'pass partition_by with the types of all of them, such as {{"{name}": pa.string()}}',
+                hint=f'pass ⟪partition_by⟫ with the types of all of them⟪, such as {{"{name}": pa.string()}}⟫',
                 path=path,
             )
         values[known] = text
@@ -173,7 +173,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
     if missing:
         raise InvalidArgumentError(
             f"the file is in no directory that gives the partition column {missing[0]} a value, such as {missing[0]}=1",
-            hint="move the file, or leave the column out of partition_by",
+            hint="move the file, or leave the column out of ⟪partition_by⟫",
             path=path,
         )
     return values

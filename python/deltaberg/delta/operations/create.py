@@ -65,7 +65,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     if table.cluster_by:
         if table.partition_by:
             raise InvalidArgumentError(
-                "a table is partitioned or clustered, not both", hint="leave out partition_by or cluster_by"
+                "a table is partitioned or clustered, not both", hint="leave out ⟪partition_by⟫ or ⟪cluster_by⟫"
             )
         features.add("clustering")
     mode = recorded_mapping_mode(recorded)

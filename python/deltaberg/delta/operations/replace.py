@@ -85,6 +85,6 @@ def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -
     if wrong:
         raise ConstraintViolationError(
             f"{wrong} of {rows} new rows do not match {condition}",
-            hint="write only rows that match it, or call overwrite() of the table with check=False",
+            hint="write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
             table=str(transaction.snapshot.log.root),
         )

@@ -163,7 +163,7 @@ def check_partitioning(table: Snapshot, partition_by: Sequence[ColumnName]) -> N
     if wanted != known:
         raise InvalidArgumentError(
             f"the table is partitioned by {', '.join(known) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
-            hint='leave out partition_by, or overwrite the table with schema_mode="overwrite"',
+            hint='leave out ⟪partition_by⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫',
             table=str(table.log.root),
         )
 
@@ -233,7 +233,7 @@ def _check_constraints(table: Snapshot, schema: Struct) -> None:
         if path[0].lower() not in kept:
             raise SchemaError(
                 f"the rows lack the column {path[0]}, which the CHECK constraint {rule} names",
-                hint=f"drop it first: alter().drop_constraint({rule!r}).commit()",
+                hint=f"drop it first: ⟪alter().drop_constraint({rule!r}).commit()⟫",
                 table=str(table.log.root),
                 column=path[0],
             )
@@ -298,7 +298,7 @@ def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapsho
         place = f" is in the partition {values}, which" if values else ""
         raise ConstraintViolationError(
             f"a new row{place} does not match {condition}",
-            hint="write only rows that match it, or call overwrite() of the table with check=False",
+            hint="write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
             table=str(table.log.root),
         )
 

@@ -218,7 +218,7 @@ class ChangesSource(DeltaFiles):
             raise ChangesNotRecordedError(
                 f"changes of versions {self._first} to {self.snapshot.version} were not recorded: the table had no "
                 f"change data feed in version {version}",
-                hint="derived=True derives them from the files of each commit, where an update is a delete and an "
+                hint="⟪derived=True⟫ derives them from the files of each commit, where an update is a delete and an "
                 f"insert; {_ENABLED} records those of later commits",
                 table=self.table,
                 version=version,

@@ -22,6 +22,7 @@ from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError
+from deltaberg.hints import Hint
 from deltaberg.schema import as_array, columns_of
 
 __all__ = ["SnapshotPart"]
@@ -133,7 +134,7 @@ class SnapshotPart(ScannedVersion):
                 for number, part in enumerate(parts)
             ]
         except CorruptCheckpointError as error:
-            error.hint = error.hint or "pass planning='driver', which can go back to an older checkpoint"
+            error.hint = error.hint or Hint("pass ⟪planning='driver'⟫, which can go back to an older checkpoint")
             raise
         newest = as_array(self._pieces.column("files")).flatten()
         files = pa.Table.from_batches([columns_of(newest)])

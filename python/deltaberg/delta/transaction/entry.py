@@ -215,7 +215,7 @@ def _check_row_ids(changes: Changes, state: Snapshot, protocol: Protocol, metada
     tracked = "rowTracking"
     if tracked not in active_features(protocol, metadata.configuration) or tracked in state.active_features:
         return
-    hint = 'alter().set({"delta.enableRowTracking": "true"}) does all that it takes'
+    hint = '⟪alter().set({"delta.enableRowTracking": "true"})⟫ does all that it takes'
     unnamed = sorted(name for name in MATERIALIZED_ROW_COLUMNS if not metadata.configuration.get(name))
     if unnamed:
         raise InvalidArgumentError(

@@ -117,7 +117,7 @@ def null_where_failed(node: CallNode, name: str, keeps: Callable[[Datum], Datum]
 def too_large() -> TooLargeError:
     """Return the error of results that no Arrow array holds."""
     return TooLargeError(
-        "the results for the rows that are read together take more than 2 GiB", hint="pass a smaller batch_size"
+        "the results for the rows that are read together take more than 2 GiB", hint="pass a smaller ⟪batch_size⟫"
     )
 
 

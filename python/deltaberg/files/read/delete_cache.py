@@ -138,6 +138,6 @@ def gone(file: DeleteFile) -> DataFileNotFoundError:
     """Return the error for a delete file that is not where its table records it."""
     return DataFileNotFoundError(
         "a delete file is gone: expired, or left behind when the table was moved",
-        hint="open the newest snapshot, or say where the files are now with location_map",
+        hint="open the newest snapshot, or say where the files are now with ⟪location_map⟫",
         delete_file=file.location,
     )

@@ -120,7 +120,7 @@ def _missing(spec: ReadSpec, task: FileTask) -> DataFileNotFoundError:
         "or the copy of the table is incomplete"
         if inside
         else "the table records it under another prefix: say where files with that prefix are now, as in "
-        "location_map={'/old/place': '/new/place'}; \"auto\" finds it out for Iceberg tables only"
+        "⟪location_map={'/old/place': '/new/place'}⟫; \"auto\" finds it out for Iceberg tables only"
     )
     return DataFileNotFoundError("a live data file is gone", hint=hint, table=spec.table, file=task.location)
 

@@ -391,7 +391,7 @@ class LocatedPointer:
         if self.location_map is not None:
             raise InvalidArgumentError(
                 "a table that is opened with location_map cannot be written to",
-                hint="load the table without location_map",
+                hint="load the table without ⟪location_map⟫",
             )
         return SwapCommitter(self._find, self.swap, self.store)
 

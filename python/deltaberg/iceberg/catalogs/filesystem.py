@@ -70,7 +70,9 @@ class FilesystemCatalog(Catalog):
         if names is None or (levels and has_metadata(directory, self._store)):
             raise NamespaceNotFoundError(
                 "there is no such namespace" if levels else "there is no such warehouse",
-                hint="list_namespaces() lists the namespaces at the top" if levels else "check the property warehouse",
+                hint="⟪list_namespaces()⟫ lists the namespaces at the top"
+                if levels
+                else "check the property warehouse",
                 namespace=".".join(levels) or None,
                 warehouse=str(self._warehouse),
             )

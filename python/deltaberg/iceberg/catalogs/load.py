@@ -25,9 +25,9 @@ _BY_SCHEME = {
 _REFUSED = {
     "glue": "Glue has a REST endpoint, but requires signed requests, which are not supported",
     "hive": "put a REST catalog in front of the Hive metastore",
-    "dynamodb": "open the table by its location with open_table",
-    "unity": "Unity Catalog has a REST endpoint: pass type='rest', and its address as uri",
-    "bigquery": "open the table by its location with open_table",
+    "dynamodb": "open the table by its location⟪ with open_table⟫",
+    "unity": "Unity Catalog has a REST endpoint: pass ⟪type='rest'⟫, and its address as ⟪uri⟫",
+    "bigquery": "open the table by its location⟪ with open_table⟫",
     "in-memory": "use type sql, and an SQLite file as uri",
 }
 
@@ -71,7 +71,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if name is not None and "://" in name:
         # It is not shown: addresses can hold passwords.
         raise InvalidArgumentError(
-            "the name of a catalog is an address", hint="pass it by keyword: load_catalog('any name', uri=...)"
+            "the name of a catalog is an address", hint="pass it by keyword: ⟪load_catalog('any name', uri=...)⟫"
         )
     name, found = catalog_properties(name, properties)
     kind = _kind(name, found)
@@ -111,7 +111,8 @@ def _kind(name: str, properties: Mapping[str, str]) -> str:
         raise _misplaced(name, misplaced)
     raise InvalidArgumentError(
         f"the type of the catalog {name!r} is not known",
-        hint=f"pass type and uri, or configure them in .pyiceberg.yaml or as PYICEBERG_CATALOG__{name.upper()}__URI",
+        hint="pass ⟪type⟫ and ⟪uri⟫, or configure them in .pyiceberg.yaml or as "
+        f"PYICEBERG_CATALOG__{name.upper()}__URI",
     )
 
 
@@ -130,7 +131,7 @@ def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
     if kind in ("rest", "sql") and found is not None and found != kind:
         raise InvalidArgumentError(
             f"the property uri is the address of a catalog of type {found}, not {kind}",
-            hint=f"pass type={found!r}, or leave type out",
+            hint=f"pass ⟪type={found!r}⟫, or leave type out",
             catalog=name,
         )
 
@@ -138,7 +139,7 @@ def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
 def _misplaced(name: str, kind: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"the property warehouse is the address of a catalog of type {kind}",
-        hint=f"pass it as uri, with type={kind!r}; a warehouse is a directory or a bucket",
+        hint=f"pass it as ⟪uri⟫, with ⟪type={kind!r}⟫; a warehouse is a directory or a bucket",
         catalog=name,
     )
 

@@ -372,7 +372,7 @@ class RestPointer:
         if self._map is not None:
             raise InvalidArgumentError(
                 "a table that is opened with location_map cannot be written to",
-                hint="load the table without location_map",
+                hint="load the table without ⟪location_map⟫",
             )
         return RestCommitter(self._door, self._levels)
 

@@ -203,13 +203,13 @@ class SeveralTables:
         levels = identifier_levels(identifier)
         if commit.get("policy") is not None:
             raise InvalidArgumentError(
-                "policy is about the commit of all tables", hint="pass policy= to transaction() of the catalog"
+                "policy is about the commit of all tables", hint="pass ⟪policy=⟫ to ⟪transaction()⟫ of the catalog"
             )
         if levels in self._members:
             if any(value is not None for value in commit.values()):
                 raise InvalidArgumentError(
                     "the table is a part of the transaction already",
-                    hint=f"pass {', '.join(f'{name}=' for name in commit)} the first time",
+                    hint=f"pass {', '.join(f'⟪{name}=⟫' for name in commit)} the first time",
                     table=".".join(levels),
                 )
             return self._members[levels]

@@ -340,7 +340,7 @@ class SqlCatalog(Catalog):
         if not found:
             raise TableNotFoundError(
                 "the catalog has no such table",
-                hint="check the name of the catalog too: a database can hold several. list_tables() lists the tables",
+                hint="check the name of the catalog too: a database can hold several. ⟪list_tables()⟫ lists the tables",
                 table=".".join(levels),
                 catalog=self.name,
             )
@@ -371,7 +371,7 @@ class SqlCatalog(Catalog):
         if levels and not found:
             raise NamespaceNotFoundError(
                 "there is no such namespace",
-                hint="list_namespaces() lists the namespaces at the top",
+                hint="⟪list_namespaces()⟫ lists the namespaces at the top",
                 namespace=".".join(levels),
                 catalog=self.name,
             )

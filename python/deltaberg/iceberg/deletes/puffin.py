@@ -109,7 +109,7 @@ class PuffinFile:
             raise DataFileNotFoundError(
                 "a Puffin file is missing",
                 hint="open the newest snapshot if this one was expired, or say where a moved table's files are with "
-                "location_map",
+                "⟪location_map⟫",
                 file=str(location),
             ) from error
         except DeltabergError as error:

@@ -149,7 +149,7 @@ class DirectoryCommitter:
         if not self.unsafe_single_writer and not self.storage.probe_conditional_put(self.directory.path):
             raise UnsupportedFeatureError(
                 "the store overwrites objects that must not be overwritten, so that two writers would lose commits",
-                hint="pass unsafe_single_writer=True if surely nobody else writes to the table",
+                hint="pass ⟪unsafe_single_writer=True⟫ if surely nobody else writes to the table",
                 table=str(self.root),
             )
         base = proposal.base

@@ -169,7 +169,7 @@ class ManifestReader:
         except ObjectNotFoundError as error:
             raise DataFileNotFoundError(
                 "a metadata file of the snapshot is missing",
-                hint="the snapshot was expired, the copy is incomplete, or the table was moved (see location_map)",
+                hint="the snapshot was expired, the copy is incomplete, or the table was moved (see ⟪location_map⟫)",
                 table=self.table,
                 file=str(location),
             ) from error

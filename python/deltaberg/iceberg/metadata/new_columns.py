@@ -105,7 +105,7 @@ def default_json(value: Any, column: Field, name: str) -> Any:
         # The specification has empty structs as defaults, but iceberg-java loads no table with one.
         raise SchemaError(
             "a struct has no default value of its own that all engines read",
-            hint=f'add it without one, and give its fields defaults, as by set_default("{name}.FIELD", value)',
+            hint=f'add it without one, and give its fields defaults, as by ⟪set_default("{name}.FIELD", value)⟫',
             column=name,
         )
     return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)

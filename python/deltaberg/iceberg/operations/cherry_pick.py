@@ -39,7 +39,7 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
         what = f"{len(found)} snapshots are" if found else "no snapshot is"
         raise InvalidArgumentError(
             f"{what} staged under the {WAP_ID} {wap_id!r}",
-            hint="name the snapshot, with cherrypick_snapshot(snapshot_id)" if found else None,
+            hint="name the snapshot, with ⟪cherrypick_snapshot(snapshot_id)⟫" if found else None,
             table=metadata.location,
         )
     return found[0]

@@ -75,7 +75,7 @@ def check_replaced_columns(transaction: Transaction, columns: Struct) -> None:
         raise InvalidArgumentError(
             "the columns of a table are those of all of its branches, so that a write to one of them, or one that is "
             "staged, cannot replace them",
-            hint='overwrite main with schema_mode="overwrite", or write with schema_mode="merge"',
+            hint='overwrite main with ⟪schema_mode="overwrite"⟫, or write with ⟪schema_mode="merge"⟫',
             table=str(transaction.root),
         )
     metadata = transaction.metadata

@@ -190,7 +190,8 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
     if terms != known or len(wanted) < len(partition_by):
         raise InvalidArgumentError(
             f"the table is partitioned by {_described(own)}, not by {shown}",
-            hint='leave out partition_by, change it with alter(), or overwrite the table with schema_mode="overwrite"',
+            hint="leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with "
+            '⟪schema_mode="overwrite"⟫',
             table=metadata.location,
         )
 

@@ -118,14 +118,14 @@ def _compared_ids(compared: Sequence[Sequence[Field]]) -> list[int]:
             is_struct = isinstance(child.type, Struct)
             raise InvalidArgumentError(
                 f"rows cannot be deleted by keys of the type {child.type}",
-                hint="name fields of the struct in columns, with dots"
+                hint="name fields of the struct in ⟪columns⟫, with dots"
                 if is_struct
                 else "compare columns of other types, or delete rows by a condition",
                 column=join_name([field.name for field in path]),
             )
         ids += [] if child.id is None else [child.id]
     if not ids:
-        raise InvalidArgumentError("there are no columns to compare", hint="name a column in columns")
+        raise InvalidArgumentError("there are no columns to compare", hint="name a column in ⟪columns⟫")
     return ids
 
 

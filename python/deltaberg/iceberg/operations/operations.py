@@ -42,7 +42,7 @@ class IcebergOperations(Operations[Transaction]):
         if not is_part and self.transaction.says:
             raise InvalidArgumentError(
                 "properties describe a snapshot, and changes of columns, properties and branches make none",
-                hint="set properties of the table by alter().set(), or pass properties= to what changes rows",
+                hint="set properties of the table by ⟪alter().set()⟫, or pass ⟪properties=⟫ to what changes rows",
                 table=str(self.transaction.root),
             )
         return Alteration(self.transaction, is_part=is_part)

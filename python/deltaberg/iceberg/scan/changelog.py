@@ -60,7 +60,7 @@ def refuse_options(net: bool, updates: bool | None, identifiers: Sequence[str] |
     if net or updates or identifiers is not None:
         raise InvalidArgumentError(
             "carry_over cannot be combined with net_changes, compute_updates or identifier_columns",
-            hint="leave carry_over out",
+            hint="leave ⟪carry_over⟫ out",
         )
 
 
@@ -98,7 +98,7 @@ def chosen_changelog(
     known = {child.id: child.name for child in schema}
     named = [known.get(number, "") for number in ids] if identifiers is None else list(identifiers)
     if not named or "" in named:
-        raise InvalidArgumentError("the table has no identifier fields", hint="pass identifier_columns")
+        raise InvalidArgumentError("the table has no identifier fields", hint="pass ⟪identifier_columns⟫")
     return Changelog(identifiers=tuple(find_path(schema, (name,))[-1].name for name in named))
 
 
@@ -188,7 +188,7 @@ class ChangelogSource(ChangesSource):
         if _has(pc.and_(updated, again)):
             raise InvalidArgumentError(
                 f"one snapshot changed several rows with the same {', '.join(self._changelog.identifiers)}",
-                hint="updates need columns that identify rows; leave out compute_updates and identifier_columns",
+                hint="updates need columns that identify rows; leave out ⟪compute_updates⟫ and ⟪identifier_columns⟫",
                 table=self.table,
             )
         return updated

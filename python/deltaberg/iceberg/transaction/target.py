@@ -89,7 +89,7 @@ class SnapshotTarget:
         if ref is None and branch != MAIN and wanted is None:
             raise InvalidArgumentError(
                 f"the table has no branch {branch!r}",
-                hint="create it first, with alter().create_branch(name)",
+                hint="create it first, with ⟪alter().create_branch(name)⟫",
                 table=metadata.location,
             )
         return cls(branch, kept, WAP_ID in kept, wanted is not None)

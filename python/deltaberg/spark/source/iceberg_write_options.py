@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
 from deltaberg.iceberg.operations.staged_write import StagedWrite, stage_write
 from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.spark.source.options import WriteOptions
@@ -86,9 +86,8 @@ class IcebergWriteOptions(WriteOptions):
         try:
             return stage_write(place.pointer, place.location, columns, request)
         except SchemaError as error:
-            if error.hint is not None:
-                # As in iceberg-spark, no option replaces columns.
-                error.hint = error.hint.replace('schema_mode="overwrite"', f"use {_REPLACING}")
+            # As in iceberg-spark, no option replaces columns.
+            in_words(error, {'schema_mode="overwrite"': f"use {_REPLACING}"}.get)
             raise
 
     def _properties(self) -> dict[str, str]:

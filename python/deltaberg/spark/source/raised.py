@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from deltaberg.errors import DeltabergError, renamed
-from deltaberg.spark.source.hints import ARGUMENTS, in_data_source
+from deltaberg.errors import DeltabergError, in_words
+from deltaberg.spark.hints import in_data_source
 
 __all__ = ["briefly", "briefly_yielded"]
 
@@ -50,6 +50,5 @@ def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
 
 def _as_shown(error: DeltabergError) -> DeltabergError:
     """Return an error without a trace, which names options of the source, and so does its hint."""
-    error.message = renamed(error.message, ARGUMENTS)
-    error.hint = None if error.hint is None else in_data_source(error.hint)
+    in_words(error, in_data_source)
     return error.with_traceback(None)

@@ -27,8 +27,8 @@ from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.signatures import public
+from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.tables.hints import in_delta_words
 from deltaberg.spark.types import output_schema, quoted_name, table_type
 from deltaberg.storage import StoreOptions
 

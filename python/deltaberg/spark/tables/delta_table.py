@@ -16,10 +16,10 @@ from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName
 from deltaberg.signatures import public
+from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.builder import DeltaTableBuilder
 from deltaberg.spark.tables.frames import detail_frame, history_frame
-from deltaberg.spark.tables.hints import in_delta_words
 from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_name, own_text, texts_of

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.signatures import public
+from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.tables.hints import in_delta_words
 
 __all__ = ["DeltaOptimizeBuilder"]
 

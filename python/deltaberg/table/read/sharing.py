@@ -83,7 +83,7 @@ def planning_pieces(scan: BoundScan) -> pa.Table | None:
             return None
         why = "it has a limit" if scan.limit is not None else "its metadata is read as a whole"
         raise InvalidArgumentError(
-            f"the scan cannot be planned on executors: {why}", hint="pass planning='driver'", table=source.table
+            f"the scan cannot be planned on executors: {why}", hint="pass ⟪planning='driver'⟫", table=source.table
         )
     if mode == "auto" and (pc.sum(pieces.column("length")).as_py() or 0) < _MUCH_METADATA:
         return None

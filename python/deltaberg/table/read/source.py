@@ -42,7 +42,7 @@ def require_free_names(columns: Struct, added: Sequence[Field], table: str) -> N
     if taken is not None:
         raise InvalidArgumentError(
             f"the table has a column {taken}, and its changes a column of this name that describes them",
-            hint=f'rename the column, with alter().rename("{taken}", new_name)',
+            hint=f'rename the column, with ⟪alter().rename("{taken}", new_name)⟫',
             table=table,
             column=taken,
         )

@@ -213,7 +213,7 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     if not isinstance(keys, Collection) or not keys:
         raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
     if (when_matched, when_not_matched) == ("ignore", "ignore"):
-        raise InvalidArgumentError("all rows are ignored", hint="leave out when_matched or when_not_matched")
+        raise InvalidArgumentError("all rows are ignored", hint="leave out ⟪when_matched⟫ or ⟪when_not_matched⟫")
 
 
 def _key_path(known: Struct, name: ColumnName) -> tuple[str, ...]:

@@ -49,11 +49,11 @@ class MergeOptions:
         for name in ("source_alias", "target_alias"):
             checked_text(name, getattr(self, name), "pass a name")
         if self.source_alias.lower() == self.target_alias.lower():
-            raise InvalidArgumentError("the table and the source have one alias", hint="pass another source_alias")
+            raise InvalidArgumentError("the table and the source have one alias", hint="pass another ⟪source_alias⟫")
         if self.rows.schema_mode == "overwrite":
             raise InvalidArgumentError(
                 'schema_mode is "overwrite", which would leave the rows of the table without their columns',
-                hint='pass schema_mode="merge" to add columns',
+                hint='pass ⟪schema_mode="merge"⟫ to add columns',
             )
         if self.memory is not None:
             number = checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")

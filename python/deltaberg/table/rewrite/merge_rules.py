@@ -80,7 +80,7 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
         if _lacks_zone(found, wanted):
             raise SchemaError(
                 f"{found} cannot be written to a column of the type {wanted}",
-                hint="pass timezone= to say in which zone these timestamps are",
+                hint="pass ⟪timezone=⟫ to say in which zone these timestamps are",
                 column=join_name(path),
             )
 
@@ -111,7 +111,7 @@ def check_fields(found: DataType, column: Field) -> None:
     if lacking is not None:
         raise SchemaError(
             f"the structs of the rows lack the field {join_name(lacking)}, whose value an update would lose",
-            hint='give the whole structs, or insert only new rows by when_matched="ignore"',
+            hint='give the whole structs, or insert only new rows by ⟪when_matched="ignore"⟫',
             column=join_name((column.name, *lacking)),
         )
 

@@ -144,7 +144,7 @@ class Operations(ABC, Generic[_Engine_co]):
         if options.schema_mode == "overwrite":
             raise InvalidArgumentError(
                 'schema_mode is "overwrite", which would leave the rows of the table without their columns',
-                hint='append with schema_mode="merge", or overwrite the table',
+                hint='append with ⟪schema_mode="merge"⟫, or overwrite the table',
             )
         with self.transaction.operation("append") as made:
             if not self.transaction.is_done:
@@ -167,7 +167,7 @@ class Operations(ABC, Generic[_Engine_co]):
         replaces_columns = options.schema_mode == "overwrite"
         if replaces_columns and not which.is_whole:
             raise InvalidArgumentError(
-                'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
+                'schema_mode is "overwrite", but some rows of the table stay', hint="leave out ⟪where⟫ and ⟪dynamic⟫"
             )
         with self.transaction.operation("overwrite") as made, naming_overwrite(whole=which.is_whole):
             if not self.transaction.is_done:

@@ -105,12 +105,12 @@ class Place(ABC, Generic[_Table, _Run]):
         options = self.commit_options(new, commit)
         if options.branch is not None:
             raise InvalidArgumentError(
-                "a new table has no branches", hint="create one by alter().create_branch(…) of the table"
+                "a new table has no branches", hint="create one by ⟪alter().create_branch(…)⟫ of the table"
             )
         for left in reversed(range(_ATTEMPTS)):
             table = self._newest()
             if table is not None and if_exists == "error":
-                raise self._exists('pass if_exists="ignore" or if_exists="replace"')
+                raise self._exists('pass ⟪if_exists="ignore"⟫ or ⟪if_exists="replace"⟫')
             if table is not None and if_exists == "ignore":
                 return table
             try:
@@ -159,7 +159,7 @@ class Place(ABC, Generic[_Table, _Run]):
         given = {"where": which.where is not None, "dynamic": which.dynamic, "check": not which.check}
         for name, is_given in given.items():
             if is_given and mode != "overwrite":
-                raise InvalidArgumentError(f"{name} has no meaning if mode is {mode}", hint='pass mode="overwrite"')
+                raise InvalidArgumentError(f"{name} has no meaning if mode is {mode}", hint='pass ⟪mode="overwrite"⟫')
         options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
 
         def write(table: _Table) -> CommitResult:
@@ -172,7 +172,7 @@ class Place(ABC, Generic[_Table, _Run]):
             mode,
             lambda: self._create_with_rows(data, new, mode, which, rows, options),
             write,
-            instead='pass mode="append" or mode="overwrite"',
+            instead='pass ⟪mode="append"⟫ or ⟪mode="overwrite"⟫',
             again=can_be_read_again(data),
         )
 

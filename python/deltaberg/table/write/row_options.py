@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.hints import Hint
 from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.table.arguments import checked_flag, checked_number, fields_given, zone_of
 
@@ -84,6 +85,6 @@ def naming_overwrite(*, whole: bool) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        if whole and error.hint == ADD_COLUMNS:
-            error.hint = f'{ADD_COLUMNS}, or schema_mode="overwrite" to replace its columns'
+        if whole and error.hint == Hint(ADD_COLUMNS):
+            error.hint = Hint(f'{ADD_COLUMNS}, or ⟪schema_mode="overwrite"⟫ to replace its columns')
         raise
