@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as st
 from pyspark.sql.functions import col, expr
+from pyspark.sql.pandas.types import from_arrow_type
 
 from deltaberg.errors import DeltabergError
 from deltaberg.iceberg.partition.assign import AppliedTransform
@@ -23,15 +24,6 @@ from deltaberg.table.write.order import OrderTerm
 __all__ = ["distributed", "distribution_terms"]
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
-_TYPES: dict[pa.DataType, st.DataType] = {
-    pa.bool_(): st.BooleanType(),
-    pa.int8(): st.ByteType(),
-    pa.int16(): st.ShortType(),
-    pa.int32(): st.IntegerType(),
-    pa.int64(): st.LongType(),
-    pa.string(): st.StringType(),
-    pa.binary(): st.BinaryType(),
-}
 
 
 def distribution_terms(spec: WriteSpec, names: Iterable[str]) -> list[OrderTerm]:
@@ -93,7 +85,7 @@ def distributed(
         name = f"k{len(computed)}"
         computed.append(term)
         columns.append(col(name))
-        schema = schema.add(name, _spark_type(_key_type(term, spec)))
+        schema = schema.add(name, from_arrow_type(_key_type(term, spec), prefer_timestamp_ntz=True))
     rows = frame
     if computed:
         rows = frame.mapInArrow(_KeyTask(spec, tuple(names), tuple(computed)), schema)
@@ -136,10 +128,6 @@ def _key_type(term: OrderTerm, spec: WriteSpec) -> pa.DataType:
     made = term.of(pa.nulls(0, kind)).type
     # Spark has no bytes of a fixed length.
     return pa.binary() if pt.is_fixed_size_binary(made) and not pt.is_decimal(made) else made
-
-
-def _spark_type(kind: pa.DataType) -> st.DataType:
-    return st.DecimalType(kind.precision, kind.scale) if pt.is_decimal(kind) else _TYPES[kind]
 
 
 @dataclass(frozen=True)
