@@ -129,6 +129,8 @@ def test_every_argument_and_call_is_marked() -> None:
             "call deltaberg history TABLE for its versions, or deltaberg files TABLE for its files",
         ),
         ("pass ⟪type='rest'⟫, or leave type out", "pass -o type=rest, or leave type out"),
+        ("pass ⟪type⟫ and ⟪uri⟫", "pass -o type=TYPE and -o uri=URI"),
+        ('⟪pass if_exists="ignore" or if_exists="replace"⟫', "pass --if-exists ignore or --if-exists replace"),
         ('pass ⟪txn=("nightly", 7)⟫', "pass --txn nightly=7"),
         ("pass ⟪timezone=⟫ to say it", "pass --timezone ZONE to say it"),
         ("pass ⟪planning='driver'⟫", "pass planning='driver' in Python"),

@@ -18,15 +18,17 @@ __all__ = ["as_typed", "in_command_line"]
 #: What commands have in the place of arguments and calls, besides the options of the same names. An alternative, which
 #: begins with a comma, is left out.
 _WORDS = {
+    'pass except_cols or schema_mode="merge"': "pass --merge-schema",
+    'pass if_exists="ignore" or if_exists="replace"': "pass --if-exists ignore or --if-exists replace",
     'pass format="delta" or format="iceberg"': "open the Iceberg table by its metadata file, the Delta table in Python",
     " with open_table": ", without --catalog",
     "load_catalog": "--catalog NAME",
     "load_catalog('any name', uri": "--catalog NAME and -o uri=URI",
     "type": "-o type=",
+    "out of partition_by": "out of --partition-by",
     "uri": "-o uri=URI",
     "storage_options": "--storage-option",
     'schema_mode="overwrite"': "--replace-schema",
-    "except_cols or ": "",
     'when_matched="ignore"': "--no-update",
     "when_matched": "--no-update",
     "when_not_matched": "--no-insert",
@@ -72,7 +74,9 @@ def as_typed(mark: str, options: Mapping[str, click.Option]) -> str:
     name, equals, value = mark.partition("=")
     word = "" if mark.startswith(",") else _WORDS.get(mark, _WORDS.get(name))
     if word is not None:
-        return word + _typed(value) if word.endswith("=") else word
+        return word + _typed(value or name) if word.endswith("=") else word
+    if mark.startswith("pass "):
+        return f"pass {as_typed(mark[5:], options)}"
     option, call = options.get(name), _CALL.fullmatch(mark)
     if option is not None:
         shown = _typed(value) if value else option.metavar

@@ -48,16 +48,17 @@ _OF_SOURCES = {
 #: What delta-spark has in their place.
 _OF_DELTA_SPARK = {
     "cluster_by": "clusterBy",
-    "except_cols or ": "",
+    'pass except_cols or schema_mode="merge"': "call withSchemaEvolution()",
     "format=": "deltaberg.open_table(path, {}).on_spark(spark)",
-    'if_exists="ignore"': "createIfNotExists()",
-    'if_exists="replace"': "createOrReplace()",
+    'pass if_exists="ignore" or if_exists="replace"': "use createIfNotExists or createOrReplace",
+    "out of partition_by": "out of partitionSchema",
     "partition_by": "partitionedBy",
+    "pass partition_by": "pass partitionSchema",
     'pass mode="ignore"': "open it by DeltaTable.forPath(spark, path)",
-    'schema_mode="merge"': "withSchemaEvolution()",
+    'pass schema_mode="merge"': "call withSchemaEvolution()",
     "source_alias": 'alias: updates.alias("u")',
     "timestamp=": "deltaberg.open_table(path, timestamp={}).scan().to_spark(spark)",
-    "timezone=": 'col("at").cast("timestamp") in the DataFrame',
+    "pass timezone=": 'cast them in the DataFrame, as by col("at").cast("timestamp"),',
     "version=": "deltaberg.open_table(path, version={}).scan().to_spark(spark)",
 }
 _METHODS = ("alter()", "history()", "inspect(", "scan()")
@@ -82,6 +83,8 @@ def in_data_source(mark: str) -> str:
     ('.option("versionAsOf", 3)', '.option("mergeSchema", "true")', 'the option userMetadata')
     """
     name, equals, value = mark.partition("=")
+    if mark.startswith("pass ") and mark not in _OF_SOURCES:
+        return f"pass {in_data_source(mark[5:])}"
     if name not in _OPTIONS or mark in _OF_SOURCES or name + equals in _OF_SOURCES:
         return _in_spark(mark, _OF_SOURCES)
     shown = '"true"' if value == "True" else value

@@ -165,7 +165,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
             raise InvalidArgumentError(
                 f"the directory {directory} names a partition column that is "
                 f"{'not expected' if known is None else 'named twice'}",
-                hint=f'pass ⟪partition_by⟫ with the types of all of them⟪, such as {{"{name}": pa.string()}}⟫',
+                hint=f'⟪pass partition_by⟫ with the types of all of them⟪, such as {{"{name}": pa.string()}}⟫',
                 path=path,
             )
         values[known] = text
@@ -173,7 +173,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
     if missing:
         raise InvalidArgumentError(
             f"the file is in no directory that gives the partition column {missing[0]} a value, such as {missing[0]}=1",
-            hint="move the file, or leave the column out of ⟪partition_by⟫",
+            hint="move the file, or leave the column ⟪out of partition_by⟫",
             path=path,
         )
     return values
