@@ -55,7 +55,7 @@ very long, the beginning and the end are printed; the attributes keep all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 

@@ -156,7 +156,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         """
         if self._is_part:
             raise InvalidArgumentError(
-                "the changes are committed by the transaction that they are part of", hint="leave out commit()"
+                "the changes are committed by the transaction that they are part of", hint="leave out ⟪commit()⟫"
             )
         return self._commit()
 
