@@ -34,9 +34,9 @@ def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     """Write the entries of each manifest again, or read all manifests and write their entries as one."""
     from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
     from deltaberg.iceberg.manifests.merge import merged_entries
-    from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
-    from deltaberg.iceberg.metadata.schema import encode_schema
+    from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
     from deltaberg.iceberg.partition.structs import partition_struct
+    from deltaberg.iceberg.schema.schema import encode_schema
     from deltaberg.lossless_json import write_json
 
     source = _source(root)

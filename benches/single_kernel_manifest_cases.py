@@ -20,14 +20,14 @@ _BOUNDED = [(1, "long"), (4, "string"), (5, "timestamptz")]
 
 def _newest(scale: float) -> tuple[Any, bytes]:
     """Return a manifest, and its bytes."""
-    from deltaberg.files.avro import AvroFile
+    from deltaberg.files.avro.container import AvroFile
 
     content = max((iceberg_data.manifests(scale) / "metadata").glob("m*.avro")).read_bytes()
     return AvroFile(content), content
 
 
 def _whole(manifest: Any) -> pa.Table:
-    from deltaberg.files.avro import arrow_field_of
+    from deltaberg.files.avro.schema import arrow_field_of
 
     wanted = pa.schema([arrow_field_of(child) for child in manifest.schema.fields])
     return manifest.read_by_name(wanted, manifest.blocks, 1)

@@ -30,10 +30,10 @@ def _side(transform: str, *, kernels: bool) -> Side:
     def run(scale: float) -> Outcome:
         from deltaberg import create_table
         from deltaberg.iceberg.partition.assign import partition_rows_by
-        from deltaberg.schema.conform import ConformOptions
+        from deltaberg.schema.rows.conform import ConformOptions
         from deltaberg.spark.session import SessionFacts
         from deltaberg.spark.write import distribution
-        from deltaberg.table.write import WriteSpec
+        from deltaberg.table.write.spec import WriteSpec
 
         warm()
         spark = session()

@@ -15,20 +15,27 @@ from deltaberg._version import __version__
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from deltaberg.api import create_table, find_commit, open_table, write_table
-    from deltaberg.convert import convert_to_delta
-    from deltaberg.delta import CheckpointLayout, DeltaTable
+    from deltaberg.api.commits import find_commit
+    from deltaberg.api.opening import open_table
+    from deltaberg.api.writing import create_table, write_table
+    from deltaberg.catalogs.load import load_catalog
+    from deltaberg.convert.directory import convert_to_delta
+    from deltaberg.delta.checkpoint.layout import CheckpointLayout
+    from deltaberg.delta.table import DeltaTable
     from deltaberg.errors import DeltabergError
-    from deltaberg.expressions import Column, col
-    from deltaberg.files.write import ParquetOptions
-    from deltaberg.iceberg import IcebergTable
-    from deltaberg.iceberg.catalogs import load_catalog
-    from deltaberg.schema import Decimal, Field, Fixed, List, Map, Primitive, Struct
-    from deltaberg.table import CommitPolicy, CommitResult, PruneStep, Scan, ScanMetrics, ScanOptions
-    from deltaberg.table.compact import CompactedGroup, CompactResult
+    from deltaberg.expressions.given.given import Column, col
+    from deltaberg.files.write.write_parquet import ParquetOptions
+    from deltaberg.iceberg.table import IcebergTable
+    from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
+    from deltaberg.table.commit.commit import CommitPolicy, CommitResult
+    from deltaberg.table.maintain.compact import CompactedGroup, CompactResult
+    from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
-    from deltaberg.table.rewrite.clauses import MergeBuilder
-    from deltaberg.table.write import WriteProgress, WriteRoad
+    from deltaberg.table.read.scan import Scan, ScanMetrics
+    from deltaberg.table.read.scan_options import ScanOptions
+    from deltaberg.table.read.source import PruneStep
+    from deltaberg.table.rows.progress import WriteProgress
+    from deltaberg.table.write.sources import WriteRoad
 
 __all__ = [
     "CheckpointLayout",
@@ -69,37 +76,37 @@ __all__ = [
 # Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
 _HOMES = {
     "CheckpointLayout": "delta",
-    "Column": "expressions",
-    "CommitPolicy": "table",
-    "CommitResult": "table",
-    "CompactResult": "table.compact",
-    "CompactedGroup": "table.compact",
-    "Decimal": "schema",
+    "Column": "expressions.given.given",
+    "CommitPolicy": "table.commit.commit",
+    "CommitResult": "table.commit.commit",
+    "CompactResult": "table.maintain.compact",
+    "CompactedGroup": "table.maintain.compact",
+    "Decimal": "schema.types",
     "DeltaTable": "delta",
     "DeltabergError": "errors",
     "Explanation": "table.read.explain",
-    "Field": "schema",
-    "Fixed": "schema",
+    "Field": "schema.types",
+    "Fixed": "schema.types",
     "IcebergTable": "iceberg",
-    "List": "schema",
-    "Map": "schema",
-    "MergeBuilder": "table.rewrite.clauses",
-    "ParquetOptions": "files.write",
-    "Primitive": "schema",
-    "PruneStep": "table",
-    "Scan": "table",
-    "ScanMetrics": "table",
-    "ScanOptions": "table",
-    "Struct": "schema",
-    "WriteProgress": "table.write.progress",
-    "WriteRoad": "table.write.rows",
-    "col": "expressions",
-    "convert_to_delta": "convert",
-    "create_table": "api",
-    "find_commit": "api",
-    "load_catalog": "iceberg.catalogs",
-    "open_table": "api",
-    "write_table": "api",
+    "List": "schema.types",
+    "Map": "schema.types",
+    "MergeBuilder": "table.merge.clauses",
+    "ParquetOptions": "files.write.write_parquet",
+    "Primitive": "schema.types",
+    "PruneStep": "table.read.source",
+    "Scan": "table.read.scan",
+    "ScanMetrics": "table.read.scan",
+    "ScanOptions": "table.read.scan_options",
+    "Struct": "schema.types",
+    "WriteProgress": "table.rows.progress",
+    "WriteRoad": "table.write.sources",
+    "col": "expressions.given.given",
+    "convert_to_delta": "convert.directory",
+    "create_table": "api.writing",
+    "find_commit": "api.commits",
+    "load_catalog": "catalogs.load",
+    "open_table": "api.opening",
+    "write_table": "api.writing",
 }
 _MODULES = frozenset({"errors", "kernels", "spark"})
 

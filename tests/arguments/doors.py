@@ -14,12 +14,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deltaberg
-from deltaberg import CheckpointLayout, CommitPolicy, DeltaTable, IcebergTable, ParquetOptions, Scan, ScanOptions, col
-from deltaberg.delta.operations.alter import Alteration as DeltaAlteration
-from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
-from deltaberg.iceberg.catalogs.sql import SqlCatalog
-from deltaberg.iceberg.operations.alter import Alteration as IcebergAlteration
-from deltaberg.table.rewrite.clauses import MergeBuilder
+from deltaberg import (
+    CheckpointLayout,
+    CommitPolicy,
+    DeltaTable,
+    IcebergTable,
+    ParquetOptions,
+    Scan,
+    ScanOptions,
+    col,
+)
+from deltaberg.catalogs.filesystem import FilesystemCatalog
+from deltaberg.catalogs.sql_catalog import SqlCatalog
+from deltaberg.delta.alter.alter import Alteration as DeltaAlteration
+from deltaberg.iceberg.alter.alter import Alteration as IcebergAlteration
+from deltaberg.table.merge.clauses import MergeBuilder
 
 __all__ = ["DOORS", "NOWHERE", "Door", "Opened", "argument_names"]
 

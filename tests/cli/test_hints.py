@@ -34,12 +34,12 @@ _MARK = re.compile("⟪([^⟪⟫]*)⟫")
 _OURS = re.compile(r"(?:deltaberg|\.option|the option|--|-o ).*|.* (?:in Python|of deltaberg)", re.DOTALL)
 #: Modules with hints for those who pass Python objects, and a variable of the environment.
 _OBJECTS = {
-    "delta/operations/write.py": "frame.toArrow()",
-    "expressions/values/given.py": "col()",
-    "iceberg/catalogs/vended.py": "pass X=X to allow it",
+    "delta/write/write_rows.py": "frame.toArrow()",
+    "expressions/given/given.py": "col()",
+    "catalogs/rest/vended.py": "pass X=X to allow it",
     "kernels/select.py": "set X=python",
     "table/arguments.py": "pa.int64()",
-    "table/write/stream.py": "frames and streams",
+    "table/rows/stream.py": "frames and streams",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg.cli.text import JsonText, clean, json_text, shown
+from deltaberg.cli.show.text import JsonText, clean, json_text, shown
 from tests.support.command_line import call, json_lines, printed, spawn, terminal_text
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.command_line import call, json_lines, printed, terminal_text
 from tests.support.rows import ids, ids_of
 

@@ -16,8 +16,8 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.storage import PutOutcome, PutResult
-from deltaberg.table import ClockedPolicy, Fate, commit_change
+from deltaberg.storage.base import PutOutcome, PutResult
+from deltaberg.table.commit.commit import ClockedPolicy, Fate, commit_change
 
 pytestmark = pytest.mark.one_backend
 

@@ -16,9 +16,10 @@ from deltaberg.delta.data.partition_values import partition_value_texts, read_pa
 from deltaberg.delta.data.statistics_text import statistics_texts
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.errors import InvalidPartitionValueError
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
-from deltaberg.schema import Decimal as DecimalType
-from deltaberg.storage import decode_path
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import Decimal as DecimalType
+from deltaberg.storage.location import decode_path
 from tests.support.effort import unhurried
 
 _UTC = dt.timezone.utc

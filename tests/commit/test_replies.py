@@ -13,7 +13,7 @@ from deltaberg import DeltaTable, find_commit
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.storage.conftest import Bucket
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder

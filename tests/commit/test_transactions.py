@@ -22,9 +22,11 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from deltaberg.storage import PutResult, StoreSpec, parse_location
+from deltaberg.storage.base import PutResult
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table import ClockedPolicy
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.rows import ID, ids, ids_of, live_files

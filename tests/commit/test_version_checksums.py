@@ -10,7 +10,7 @@ import pytest
 from deltaberg import DeltaTable
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.errors import StorageError
-from deltaberg.storage import PutResult
+from deltaberg.storage.base import PutResult
 from deltaberg.storage.local import LocalStorage
 from tests.commit.test_transactions import _written
 from tests.support.below_verbs import begin

@@ -17,7 +17,7 @@ import pytest
 from deltaberg import DeltaTable, open_table
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import DeltabergError, TableNotFoundError
-from deltaberg.storage import decode_path
+from deltaberg.storage.location import decode_path
 from tests.support.canon import digest
 from tests.support.roads import Road
 from tests.support.shared import shared_directory

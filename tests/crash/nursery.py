@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deltaberg.iceberg.catalogs.session import RestSession
-from deltaberg.iceberg.catalogs.sql import SqlCatalog
+from deltaberg.catalogs.rest.session import RestSession
+from deltaberg.catalogs.sql_catalog import SqlCatalog
 from deltaberg.storage import local
 from deltaberg.storage.local import LocalOutput, LocalStorage
 from tests.crash.operations import OPERATIONS

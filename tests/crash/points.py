@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from deltaberg.storage import open_store, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.crash.aftermath import local_files, look_after
 from tests.crash.formats import format_of
 from tests.crash.operations import Operation

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltaberg.storage import open_store, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 

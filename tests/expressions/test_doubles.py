@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col
-from deltaberg.expressions import Value, as_filter, bind, evaluate
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import as_filter
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

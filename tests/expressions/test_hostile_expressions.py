@@ -22,11 +22,14 @@ from deltaberg.errors import (
     TooLargeError,
     UnsupportedExpressionError,
 )
-from deltaberg.expressions import as_filter, bind, bind_condition, bind_value
-from deltaberg.expressions.values import by_row
-from deltaberg.expressions.values.functions import text as functions_of_text
-from deltaberg.expressions.values.functions.known import FUNCTIONS
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.expressions.bind.bind import bind_condition, bind_value
+from deltaberg.expressions.compute import by_row
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.functions import text as functions_of_text
+from deltaberg.expressions.functions.known import FUNCTIONS
+from deltaberg.expressions.given.given import as_filter
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions import Column, bind_condition, bind_value, col
-from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct, arrow_schema, arrow_type
+from deltaberg.expressions.bind.bind import bind_condition, bind_value
+from deltaberg.expressions.given.given import Column, col
+from deltaberg.schema.arrow import arrow_schema, arrow_type
+from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -9,7 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ExpressionError, InvalidArgumentError
-from deltaberg.expressions import format_instant, parse_timestamp
+from deltaberg.expressions.time.instants import format_instant, parse_timestamp
 from tests.support.delta_builder import DeltaBuilder
 
 _HOUR = dt.timezone(dt.timedelta(hours=1))

@@ -13,9 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from deltaberg.expressions import BoundPredicate
-from deltaberg.pruning import ColumnStats, FileStats, evaluate, may_match, must_match, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, arrow_type
+from deltaberg.expressions.compute.bound import BoundPredicate
+from deltaberg.pruning import evaluate
+from deltaberg.pruning.evaluate import may_match, must_match
+from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive
 
 pytestmark = pytest.mark.one_backend
 

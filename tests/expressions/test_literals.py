@@ -12,8 +12,12 @@ import pytest
 
 from deltaberg import col
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions import BoundComputed, BoundPredicate, as_filter, bind, evaluate
-from deltaberg.schema import DataType, Field, Fixed, Primitive, Struct, arrow_type
+from deltaberg.expressions.compute.bound import BoundComputed, BoundPredicate
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import as_filter
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Field, Fixed, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -20,9 +20,14 @@ from pyiceberg.expressions import And, EqualTo, Or
 from deltaberg import col, open_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import EvaluationError, ExpressionError
-from deltaberg.expressions import Bound, BoundOr, BoundPredicate, as_filter, bind, bind_condition, evaluate
-from deltaberg.pruning import FileStats, may_match
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.expressions.bind.bind import bind_condition
+from deltaberg.expressions.compute.bound import Bound, BoundOr, BoundPredicate
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import as_filter
+from deltaberg.pruning.evaluate import may_match
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.types import Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 
@@ -187,7 +192,7 @@ def test_many_alternatives_match_what_each_of_them_matches(of_rows: bool, monkey
         few = _matches(bound, batch)
         stats = FileStats(40, pa.array([1] * 40), {}, {(name,): batch[name] for name in fields})
         with monkeypatch.context() as patch:
-            patch.setattr("deltaberg.expressions.values.bound._MANY", 1)
+            patch.setattr("deltaberg.expressions.compute.bound._MANY", 1)
             for one in (bound, pickle.loads(pickle.dumps(bound))):
                 many = _matches(one, batch)
                 assert many == few

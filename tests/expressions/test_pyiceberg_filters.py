@@ -18,9 +18,9 @@ from pyiceberg.types import LongType, NestedField
 
 from deltaberg import create_table
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions import as_filter
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.from_arrow import as_table_schema
+from deltaberg.schema.types import Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import EvaluationError, UnsupportedExpressionError
-from deltaberg.expressions import bind_value, parse_value
-from deltaberg.expressions.values.functions.known import FUNCTIONS
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.expressions.bind.bind import bind_value
+from deltaberg.expressions.functions.known import FUNCTIONS
+from deltaberg.expressions.given.parse import parse_value
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.spark_values import ZONE, compare_with_spark
 from tests.support.value_examples import EXAMPLES
 

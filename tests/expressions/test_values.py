@@ -16,8 +16,12 @@ from deltaberg.errors import (
     SchemaError,
     UnsupportedExpressionError,
 )
-from deltaberg.expressions import Relation, as_value, bind, bind_condition, bind_value, col, parse_value, value_filter
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_schema, arrow_type
+from deltaberg.expressions.bind.bind import Relation, bind_condition, bind_value
+from deltaberg.expressions.derive.derive import bind, value_filter
+from deltaberg.expressions.given.given import as_value, col
+from deltaberg.expressions.given.parse import parse_value
+from deltaberg.schema.arrow import arrow_schema, arrow_type
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

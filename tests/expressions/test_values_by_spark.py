@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.random_values import SCHEMA, Expressions, random_rows
 from tests.support.spark_values import compare_with_spark
 

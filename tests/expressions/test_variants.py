@@ -10,10 +10,11 @@ import pytest
 
 from deltaberg import create_table
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.values.bind import bind_value
-from deltaberg.expressions.values.nodes import spread
-from deltaberg.schema import VARIANT, Field, Primitive, Struct
-from deltaberg.schema.variant import encode_array, encode_object, encode_primitive, encode_string
+from deltaberg.expressions.bind.bind import bind_value
+from deltaberg.expressions.tree.nodes import spread
+from deltaberg.schema.arrow import VARIANT
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.schema.variants.values import encode_array, encode_object, encode_primitive, encode_string
 from tests.spark.doors import needs_variants
 from tests.support.roads import Road, collect
 

@@ -27,14 +27,14 @@ _ALLOWED = {
 }
 #: Calls of these names that delete rows of tables, statements of SQL, or members of collections in memory.
 _OTHERS = {
-    "cli/writes.py": {"table.delete"},
-    "delta/operations/alter.py": {"siblings.remove"},
-    "iceberg/catalogs/sql.py": {"sa.delete"},
+    "cli/commands/change_rows.py": {"table.delete"},
+    "delta/alter/alter.py": {"siblings.remove"},
+    "catalogs/sql_catalog.py": {"sa.delete"},
     "iceberg/place.py": {"run.delete"},
     "iceberg/manifests/entries.py": {"found.remove"},
     "iceberg/transaction/production.py": {"self.tally.remove"},
-    "kernels/pure/reconcile.py": {"keys.remove"},
-    "kernels/pure/replay.py": {"self._keys.remove"},
+    "kernels/pure/log/reconcile.py": {"keys.remove"},
+    "kernels/pure/log/replay.py": {"self._keys.remove"},
     "spark/tables/delta_table.py": {"self._newest().delete"},
     "table/transaction/operations.py": {"self.delete"},
     "table/verbs/verbs.py": {"run.delete"},

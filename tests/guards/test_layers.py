@@ -98,7 +98,7 @@ _PRIVATE_FOLDERS = ("spark/native",)
 # Rows go to Spark, and come from it, by these functions, which import the layer above when they are called.
 _UPWARD = {
     ("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"},
-    ("table/write/rows.py", "spark"): {"open_rows"},
+    ("table/write/sources.py", "spark"): {"open_rows"},
     ("table/verbs/table.py", "spark"): {"on_spark"},
 }
 

@@ -11,9 +11,9 @@ import deltaberg
 import deltaberg.choices
 import deltaberg.delta
 import deltaberg.iceberg
-from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
-from deltaberg.iceberg.catalogs.rest import RestCatalog
-from deltaberg.iceberg.catalogs.sql import SqlCatalog
+from deltaberg.catalogs.filesystem import FilesystemCatalog
+from deltaberg.catalogs.rest_catalog import RestCatalog
+from deltaberg.catalogs.sql_catalog import SqlCatalog
 from tests.guards.surface import RECORDED, Entry, entries, members, surface
 
 pytestmark = pytest.mark.one_backend

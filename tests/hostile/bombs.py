@@ -22,14 +22,15 @@ from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.errors import DeltabergError
 from deltaberg.files.avro.container import AvroFile
-from deltaberg.files.read.avro import AvroSource
+from deltaberg.files.formats.avro import AvroSource
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import MANIFESTS, WHOLE_ENTRIES, ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
 from deltaberg.iceberg.manifests.manifests import read_manifest
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.schema import Struct
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.schema.types import Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.support.memory import peak_memory
 
 __all__ = ["CASES"]

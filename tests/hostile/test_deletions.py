@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import CheckpointLayout, DeltaTable, open_table, write_table
-from deltaberg.storage import StoreSpec, open_store, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec, open_store
 from deltaberg.table.removal import FileKind, delete_files
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder

@@ -14,7 +14,8 @@ from deltaberg import DeltaTable, find_commit
 from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.errors import CorruptTableError, DeltabergError
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.support.delta_builder import DeltaBuilder
 
 _ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})

@@ -12,7 +12,7 @@ import fastavro
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
 from deltaberg.iceberg.manifests.manifests import read_manifest
-from deltaberg.schema import Struct
+from deltaberg.schema.types import Struct
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 __all__ = ["NO_PARTITION", "added", "entry", "field_of", "latest_list", "list_rows", "read_entries", "rewrite_avro"]

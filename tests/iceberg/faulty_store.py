@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import StorageError
-from deltaberg.storage import Location, PutOutcome, PutResult, Storage, StoreSpec
+from deltaberg.storage.base import PutOutcome, PutResult, Storage
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["FaultySpec", "Reply"]
 

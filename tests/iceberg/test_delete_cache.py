@@ -17,12 +17,16 @@ from hypothesis import given, strategies
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError
-from deltaberg.files import DeleteFile, FileLayout, read_task, tasks_of
+from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read import deletes
 from deltaberg.files.read.delete_cache import KeptReads
-from deltaberg.schema import Field, Primitive
-from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec
+from deltaberg.files.read.reader import read_task
+from deltaberg.files.read.task import DeleteFile, tasks_of
+from deltaberg.schema.types import Field, Primitive
+from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import Location, PathResolver
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.read.scan import bound_scan
 from deltaberg.table.read.sharing import grouped_tasks
 from tests.support.effort import unhurried

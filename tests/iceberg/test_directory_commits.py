@@ -25,16 +25,18 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
 from deltaberg.iceberg.location.pointer import FilePointer
-from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
-from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_policy, find_commit
-from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.storage import PutOutcome, StoreSpec, parse_location
-from deltaberg.table import ClockedPolicy
+from deltaberg.iceberg.updates import updates as changes
+from deltaberg.iceberg.updates.new_table import new_metadata
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.base import PutOutcome
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.iceberg.faulty_store import FaultySpec, Reply
 from tests.support.iceberg_commits import commit_table
 
@@ -202,7 +204,7 @@ def test_two_writers_add_a_column(table: _Table) -> None:
         return updates, changes_of(updates)
 
     def changes_of(updates: Any) -> Any:
-        from deltaberg.iceberg.metadata.requirements import requirements_of
+        from deltaberg.iceberg.updates.requirements import requirements_of
 
         return requirements_of(base, updates)
 

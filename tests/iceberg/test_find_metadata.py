@@ -15,7 +15,8 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.iceberg.location.find_metadata import find_metadata, is_metadata_file
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.iceberg.metadata_json import document, write_metadata
 
 pytestmark = pytest.mark.one_backend

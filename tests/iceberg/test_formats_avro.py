@@ -17,7 +17,8 @@ import pytest
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
-from deltaberg.files.avro import AvroFile, arrow_field_of
+from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.schema import arrow_field_of
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import by_every_road
 

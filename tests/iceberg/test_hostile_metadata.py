@@ -21,8 +21,8 @@ from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFe
 from deltaberg.iceberg.metadata import metadata_file
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING
-from deltaberg.schema import arrow_schema
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING
+from deltaberg.schema.arrow import arrow_schema
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with, schema_of, write_metadata
 from tests.support.effort import unhurried
 

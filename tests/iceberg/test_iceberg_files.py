@@ -18,9 +18,10 @@ from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import METRICS, ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
 from deltaberg.iceberg.manifests.manifests import read_manifest
-from deltaberg.schema import Struct
-from deltaberg.schema.variant import variant_to_json
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.schema.types import Struct
+from deltaberg.schema.variants.values import variant_to_json
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.support.canon import digest
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import by_every_road

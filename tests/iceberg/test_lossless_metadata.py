@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from deltaberg.errors import CorruptMetadataError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping, read_name_mapping
 from deltaberg.iceberg.metadata.refs import SnapshotRef, encode_ref, read_ref
-from deltaberg.iceberg.metadata.schema import Schema, encode_schema, read_schema
 from deltaberg.iceberg.metadata.snapshots import encode_snapshot, read_snapshot
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, encode_spec, read_spec, read_spec_fields
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, encode_name_mapping, read_name_mapping
+from deltaberg.iceberg.schema.schema import Schema, encode_schema, read_schema
 from deltaberg.lossless_json import read_json, write_json
-from deltaberg.schema import Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 from tests.iceberg.metadata_json import document, parse_with, schema_of
 from tests.iceberg.metadata_strategies import partition_specs, references, schemas, snapshots, sort_orders
 from tests.iceberg.test_metadata_examples import VALID_EXAMPLES

@@ -10,11 +10,17 @@ import pytest
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.manifests.fields import DELETED, MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
-from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size, plan_merges
-from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
+from deltaberg.iceberg.manifests.merge import (
+    MergePolicy,
+    merge_rows,
+    merged_entries,
+    parts_of_size,
+    plan_merges,
+)
 from deltaberg.iceberg.manifests.write_list import complete_rows
+from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.schema import Struct
+from deltaberg.schema.types import Struct
 
 pytestmark = pytest.mark.one_backend
 

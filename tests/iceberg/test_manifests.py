@@ -12,7 +12,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptAvroError, CorruptMetadataError, DeltabergError, UnsupportedFeatureError
 from deltaberg.iceberg.manifests.fields import METRICS
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.iceberg.entries import added, entry, field_of, read_entries, rewrite_avro
 from tests.support.iceberg_avro import optional
 from tests.support.iceberg_builder import IcebergBuilder

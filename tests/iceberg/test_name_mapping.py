@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, read_name_mapping
-from deltaberg.schema import FIELD_ID, MappedField, NameMapping, with_mapped_ids
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, read_name_mapping
+from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, with_mapped_ids
 from tests.iceberg.metadata_json import parse_with
 
 pytestmark = pytest.mark.one_backend

@@ -15,11 +15,17 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, DeltabergError, SchemaError, TooLargeError, UnsupportedFeatureError
-from deltaberg.files.read import orc_layout
-from deltaberg.files.read.orc import OrcSource
-from deltaberg.files.read.orc_layout import OrcLayout
-from deltaberg.files.read.orc_timestamps import read_timestamps
+from deltaberg.errors import (
+    CorruptDataFileError,
+    DeltabergError,
+    SchemaError,
+    TooLargeError,
+    UnsupportedFeatureError,
+)
+from deltaberg.files.formats import orc_layout
+from deltaberg.files.formats.orc import OrcSource
+from deltaberg.files.formats.orc_layout import OrcLayout
+from deltaberg.files.formats.orc_timestamps import read_timestamps
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import by_every_road
 

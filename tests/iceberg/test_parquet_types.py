@@ -16,8 +16,8 @@ import pytest
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.partition.transforms import parse_transform
-from deltaberg.schema import Primitive
-from deltaberg.schema.variant import variant_to_json
+from deltaberg.schema.types import Primitive
+from deltaberg.schema.variants.values import variant_to_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of, iceberg_fields
 from tests.support.roads import by_every_road
 

@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import col, create_table, open_table
 from deltaberg.errors import SpecViolationError
-from deltaberg.expressions import Value
+from deltaberg.expressions.tree.tree import Value
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from tests.iceberg.entries import added, entry

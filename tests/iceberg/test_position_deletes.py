@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError, SpecViolationError
-from deltaberg.files import tasks_of
+from deltaberg.files.read.task import tasks_of
 from deltaberg.table.read.scan import bound_scan
 from deltaberg.table.read.sharing import grouped_tasks
 from tests.iceberg.entries import added

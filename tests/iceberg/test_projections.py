@@ -9,11 +9,14 @@ import pytest
 
 from deltaberg import col
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions import FALSE, TRUE, BoundPredicate, Value, bind
+from deltaberg.expressions.compute.bound import BoundPredicate
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Value
 from deltaberg.iceberg.metadata.specs import PartitionField, read_spec_fields
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.transforms import parse_transform
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Field, Primitive, Struct
 
 _MAX = (1 << 63) - 1
 _X, _Y = col("x"), col("y")

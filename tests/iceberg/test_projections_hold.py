@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, evaluate
+from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundOr, BoundPredicate
+from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.transforms import parse_transform
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
-from deltaberg.schema.ordinals import of_ordinals
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.rows.ordinals import of_ordinals
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 from tests.support.effort import examples
 
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000

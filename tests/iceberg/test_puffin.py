@@ -23,7 +23,8 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.deletes.puffin import PuffinFile
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.vectors import bitmap_bytes, dv_file
 

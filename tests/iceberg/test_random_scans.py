@@ -14,7 +14,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.iceberg.partition.transforms import parse_transform
-from deltaberg.schema import Primitive, arrow_type
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import Primitive
 from tests.iceberg.entries import added
 from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile

@@ -13,11 +13,11 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import UnsafePathError
-from deltaberg.expressions import TRUE
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.storage import PathResolver, parse_location
-from deltaberg.table import FILE_NUMBER
+from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.source import FILE_NUMBER
 from tests.iceberg.entries import list_rows, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder
 

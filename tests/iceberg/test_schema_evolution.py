@@ -14,7 +14,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, SpecViolationError
-from deltaberg.schema import List, Map
+from deltaberg.schema.types import List, Map
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 from tests.support.roads import by_every_road
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import CorruptMetadataError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionField, read_spec, read_spec_fields
-from deltaberg.iceberg.metadata.type_names import iceberg_type_name
 from deltaberg.iceberg.partition.transforms import Bucket, Truncate, Unknown, parse_transform
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.iceberg.schema.schema import Schema, read_schema
+from deltaberg.iceberg.schema.type_names import iceberg_type_name
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 from tests.iceberg.metadata_json import parse_with, schema_of
 
 pytestmark = pytest.mark.one_backend

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import CorruptMetadataError, InvalidArgumentError
-from deltaberg.iceberg.metadata.schema import read_schema
-from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
-from deltaberg.schema import DataType, Primitive, arrow_type
+from deltaberg.iceberg.schema.schema import read_schema
+from deltaberg.iceberg.schema.single_values import json_of_value, value_of_json
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Primitive
 from tests.iceberg.metadata_json import schema_of
 from tests.support.effort import unhurried
 

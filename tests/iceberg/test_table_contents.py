@@ -17,7 +17,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.iceberg.metadata.specs import read_spec
 from deltaberg.iceberg.partition.structs import partition_struct
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder

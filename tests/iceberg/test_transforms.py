@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.partition.transforms import Bucket, DatePart, Transform, Truncate, Unknown, parse_transform
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Primitive, Struct, arrow_type
+from deltaberg.iceberg.partition.transforms import (
+    Bucket,
+    DatePart,
+    Transform,
+    Truncate,
+    Unknown,
+    parse_transform,
+)
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Primitive, Struct
 from tests.support.effort import examples
 
 _DATE, _INT, _LONG, _STRING = (Primitive(name) for name in ("date", "integer", "long", "string"))

@@ -23,19 +23,13 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.metadata import requirements as needs
-from deltaberg.iceberg.metadata import updates as changes
-from deltaberg.iceberg.metadata.draft import Draft
-from deltaberg.iceberg.metadata.layout_updates import by_known_ids
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
-from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
-from deltaberg.iceberg.metadata.write import (
+from deltaberg.iceberg.metadata.write_metadata import (
     catalog_file_name,
     encode_metadata,
     metadata_codec,
@@ -43,8 +37,14 @@ from deltaberg.iceberg.metadata.write import (
     version_of,
     with_previous_file,
 )
+from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.iceberg.updates import requirements as needs
+from deltaberg.iceberg.updates import updates as changes
+from deltaberg.iceberg.updates.draft import Draft
+from deltaberg.iceberg.updates.layout_updates import by_known_ids
+from deltaberg.iceberg.updates.new_table import new_metadata
 from deltaberg.lossless_json import read_json
-from deltaberg.schema import Field, List, Primitive, Struct
+from deltaberg.schema.types import Field, List, Primitive, Struct
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with
 from tests.iceberg.metadata_strategies import references, schemas, snapshots
 from tests.kernels.json_text import Raw, spell

@@ -12,9 +12,10 @@ import pytest
 
 from deltaberg import kernels
 from deltaberg.errors import SchemaError
-from deltaberg.iceberg.metadata.type_names import iceberg_type_name
-from deltaberg.iceberg.metadata.value_bytes import encode_values
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Primitive, arrow_type
+from deltaberg.iceberg.schema.type_names import iceberg_type_name
+from deltaberg.iceberg.schema.value_bytes import encode_values
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Primitive
 
 _MOMENT = dt.datetime(2017, 11, 16, 22, 31, 8)
 _CASES: list[tuple[DataType, Any, str]] = [

@@ -20,7 +20,8 @@ from deltaberg.iceberg.manifests.fields import FURTHER, MANIFESTS, METRICS, WHOL
 from deltaberg.iceberg.manifests.manifests import read_manifest
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import FIELD_ID, Struct
+from deltaberg.schema.name_mapping import FIELD_ID
+from deltaberg.schema.types import Struct
 from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.entries import list_rows, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder

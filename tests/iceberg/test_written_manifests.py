@@ -21,12 +21,12 @@ from deltaberg.iceberg.manifests.fields import MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
 from deltaberg.iceberg.manifests.summaries import partition_summaries
-from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
+from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 from deltaberg.table.read.scan import bound_scan
 
 _SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"d","required":false,"type":"date"}]}'
@@ -405,7 +405,7 @@ def test_the_spec_of_a_manifest_keeps_what_others_wrote() -> None:
 @pytest.mark.parametrize("sizes", [(3, 0, 2), (1, 1), (0,)])
 def test_entries_in_several_chunks(large: int, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Large chunks are written where they lie, small ones are copied together; also slices of others."""
-    monkeypatch.setattr("deltaberg.iceberg.manifests.write._LARGE_CHUNK", large)
+    monkeypatch.setattr("deltaberg.iceberg.manifests.write_manifest._LARGE_CHUNK", large)
     bounds = [[(1, bytes([at]))] if at % 2 else None for at in range(8)]
     rows = [{"partition": {"d": dt.date(2024, 1, at + 1)}, "lower_bounds": bounds[at]} for at in range(8)]
     whole = _entries(*rows)

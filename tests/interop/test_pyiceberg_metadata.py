@@ -21,13 +21,13 @@ from pyiceberg.table.sorting import SortOrder
 
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.iceberg.metadata.name_mapping import encode_name_mapping
 from deltaberg.iceberg.metadata.refs import encode_ref
-from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.snapshots import encode_snapshot
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import encode_spec
-from deltaberg.schema import mapping_of
+from deltaberg.iceberg.schema.name_mapping import encode_name_mapping
+from deltaberg.iceberg.schema.schema import encode_schema
+from deltaberg.schema.name_mapping import mapping_of
 
 pytestmark = pytest.mark.one_backend
 

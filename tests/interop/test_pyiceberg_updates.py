@@ -19,18 +19,18 @@ from pyiceberg.table.sorting import SortOrder as PeerOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
-from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.new_table import creation_updates, new_metadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
-from deltaberg.iceberg.metadata.requirements import AssertCreate, AssertRefSnapshotId, requirements_of
-from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec, read_spec
-from deltaberg.iceberg.metadata.write import with_previous_file
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.iceberg.metadata.write_metadata import with_previous_file
+from deltaberg.iceberg.schema.schema import Schema, read_schema
+from deltaberg.iceberg.updates import updates as changes
+from deltaberg.iceberg.updates.new_table import creation_updates, new_metadata
+from deltaberg.iceberg.updates.requirements import AssertCreate, AssertRefSnapshotId, requirements_of
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse
 from tests.support.changed_metadata import changed_json
 

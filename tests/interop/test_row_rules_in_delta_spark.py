@@ -10,7 +10,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.interop.judged import same
 from tests.support.judge import Judge, JudgeError
 from tests.support.rows import ID, ids, ids_of

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, open_table
+from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.checkpoint.layout import CheckpointLayout
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from tests.interop.judged import few, same
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.judge import Judge

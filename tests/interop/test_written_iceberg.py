@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import IcebergTable
-from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.schema.arrow import VARIANT
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.interop.judged import few, same
 from tests.interop.judged_catalogs import CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.files.avro import AvroFile, write_avro
-from deltaberg.files.avro.encode import UUID, avro_schema_of
+from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.encode import UUID, avro_schema_of, write_avro
 from tests.kernels.avro_bytes import CODECS, avro_file, records
 from tests.kernels.twins import Raised, backends, twins
 from tests.support.effort import examples

@@ -15,7 +15,7 @@ import pytest
 from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.schema.variant import encode_decimal, variant_to_json
+from deltaberg.schema.variants.values import encode_decimal, variant_to_json
 from tests.kernels.twins import backends
 from tests.support.delta_builder import DeltaBuilder
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
-from deltaberg.storage import PathResolver, parse_location
+from deltaberg.storage.location import PathResolver, parse_location
 from tests.kernels.twins import Raised, backends, twins
 from tests.support.effort import examples
 

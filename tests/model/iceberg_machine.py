@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
-from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.metadata.write_metadata import version_of
 from tests.model.rules import ModelMachine
 from tests.model.values import Columns, Row, as_arrow, rows_of
 

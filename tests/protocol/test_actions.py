@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
-from deltaberg.storage import Location, PathResolver, parse_location
+from deltaberg.storage.location import Location, PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files, tombstones

@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg import create_table, open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
-from deltaberg.schema import List, Struct
+from deltaberg.schema.types import List, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import delta_type, field, struct_type
 from tests.support.roads import Road, by_every_road

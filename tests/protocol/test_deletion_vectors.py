@@ -16,7 +16,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import CorruptDeletionVectorError, DeltabergError, SpecViolationError
-from deltaberg.storage import PathResolver, parse_location
+from deltaberg.storage.location import PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of

@@ -14,7 +14,7 @@ import pytest
 from deltaberg import DeltaTable, open_table
 from deltaberg.delta.log.last_checkpoint import read_last_checkpoint
 from deltaberg.errors import DeltabergError, SpecViolationError, UnsupportedFeatureError, VersionNotFoundError
-from deltaberg.schema.variant import variant_to_json
+from deltaberg.schema.variants.values import variant_to_json
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
 from tests.support.recorder import Recorder

@@ -19,7 +19,7 @@ from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, schema_to_json
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.lossless_json import Number, read_json, write_json
-from deltaberg.schema import Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from tests.kernels.json_text import Raw, spell
 from tests.kernels.twins import backends
 from tests.support.delta_builder import DeltaBuilder

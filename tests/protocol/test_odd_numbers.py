@@ -7,9 +7,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DeltabergError
-from deltaberg.schema import FIELD_ID
-from deltaberg.schema.name_mapping import field_id
-from deltaberg.schema.variant import encode_string, object_fields, variant_to_json
+from deltaberg.schema.name_mapping import FIELD_ID, field_id
+from deltaberg.schema.variants.values import encode_string, object_fields, variant_to_json
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.rows import ID, ids, ids_of

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import VersionNotFoundError
-from deltaberg.table import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 
 __all__ = ["COLUMNS", "KINDS", "KINDS_OF_ICEBERG", "PARTS", "Claim", "Kind", "Racer", "Row"]
 

@@ -11,12 +11,12 @@ from typing import Any, get_type_hints
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, load_catalog, open_table
+from deltaberg.catalogs.base import Catalog
 from deltaberg.delta.table import open_delta_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.table import open_iceberg_table
-from deltaberg.table import OpenOptions, ScanOptions
-from deltaberg.table.read.options import ScanExecution
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
 from tests.support.iceberg_builder import IcebergBuilder
 
 _CALLS: dict[str, Callable[[Any], Any]] = {

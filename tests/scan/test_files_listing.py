@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.schema import join_name, split_name
+from deltaberg.schema.columns import join_name, split_name
 from deltaberg.table.read.plan import split_files
 from deltaberg.table.read.scan import bound_scan
 from tests.support.delta_builder import DeltaBuilder

@@ -13,9 +13,9 @@ import pyiceberg.expressions
 import pytest
 
 from deltaberg import col, open_table, write_table
-from deltaberg.expressions import Column
-from deltaberg.expressions.values import given as tuples
-from deltaberg.expressions.values import pyiceberg as classes
+from deltaberg.expressions.given import given as tuples
+from deltaberg.expressions.given import pyiceberg as classes
+from deltaberg.expressions.given.given import Column
 from tests.support.pages import ROOT
 
 _PAGE = (ROOT / "docs" / "scan.md").read_text("utf-8")

@@ -16,10 +16,10 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import Scan, open_table
-from deltaberg.table import FILE_NUMBER
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan import bound_scan
 from deltaberg.table.read.sharing import planning_pieces
+from deltaberg.table.read.source import FILE_NUMBER
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile

@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import col, create_table
 from deltaberg.errors import ColumnNotFoundError
-from deltaberg.schema import dotted_path, find_path
+from deltaberg.schema.columns import dotted_path, find_path
 from deltaberg.schema.from_arrow import table_schema
 
 _INNER = pa.struct([("x.y", pa.int64()), ("z", pa.int64())])

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from deltaberg.schema import Field, Primitive, Struct, projection
+from deltaberg.schema import projection
 from deltaberg.schema.name_mapping import FIELD_ID, field_id
 from deltaberg.schema.projection import Projections, find_leaf, plan_projection
+from deltaberg.schema.types import Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

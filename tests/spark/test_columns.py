@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedExpressionError
-from deltaberg.expressions import parse_value
-from deltaberg.spark.columns import column_text, of_no_frame
+from deltaberg.expressions.given.parse import parse_value
+from deltaberg.spark.columns.build import of_no_frame
 from deltaberg.spark.columns.connect import connect_value
+from deltaberg.spark.columns.sql_text import column_text
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.texts import own_text
 from tests.spark.doors import needs_connect, needs_native

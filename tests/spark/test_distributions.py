@@ -16,12 +16,12 @@ from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.transforms import parse_transform
-from deltaberg.schema import Decimal, Field, Primitive, Struct
-from deltaberg.schema.conform import ConformOptions
+from deltaberg.schema.rows.conform import ConformOptions
+from deltaberg.schema.types import Decimal, Field, Primitive, Struct
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.spark_transforms import spark_expression
-from deltaberg.table.write import WriteSpec
+from deltaberg.table.write.spec import WriteSpec
 from tests.spark.native_road import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]

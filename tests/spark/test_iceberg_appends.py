@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.spark.write.tasks import WriteTask, written_of_replies
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.write import WriteRoad, WriteSpec
+from deltaberg.spark.write.write_tasks import WriteTask, written_of_replies
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.write.sources import WriteRoad
+from deltaberg.table.write.spec import WriteSpec
 
 _IDS = pa.schema([("id", pa.int64())])
 _TASKS = 50

@@ -11,7 +11,7 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg import IcebergTable
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.spark import register
 from tests.spark.doors import needs_data_sources
 from tests.support.iceberg_builder import IcebergBuilder

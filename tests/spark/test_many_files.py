@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from deltaberg import create_table
 from deltaberg.spark import FrameRows
-from deltaberg.table.write import write_files
+from deltaberg.table.write.write import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend, pytest.mark.slow]
 
@@ -72,7 +72,7 @@ def test_a_commit_of_100_000_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         place = known[0].schema.get_field_index("path")
         return known[0].set_column(place, known[0].schema.field(place), names)
 
-    monkeypatch.setattr("deltaberg.spark.write.tasks.write_files", write)
+    monkeypatch.setattr("deltaberg.spark.write.write_tasks.write_files", write)
     monkeypatch.setattr("deltaberg.spark.write.frame_rows.why_not_native", lambda *_: "there is no JVM")
     monkeypatch.setattr("deltaberg.spark.write.frame_rows.run_job", lambda _, call: call())
     table = create_table(tmp_path, pa.schema([(name, pa.string()) for name in _COLUMNS]))

@@ -9,7 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import Field, Primitive
+from deltaberg.schema.types import Field, Primitive
 from deltaberg.spark import session as sessions
 from deltaberg.spark.hashes import xxhash64
 from deltaberg.spark.native import file_keys, opening, plan, verdicts

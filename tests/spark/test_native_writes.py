@@ -15,7 +15,7 @@ from pyspark.sql.functions import count, lit
 
 from deltaberg import DeltaTable, IcebergTable, ParquetOptions, create_table, open_table, write_table
 from deltaberg.errors import ConstraintViolationError, StorageError
-from deltaberg.schema import DataType, Field, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, Primitive, Struct
 from deltaberg.spark.write.spark_parquet import SparkParquet
 from tests.spark.doors import needs_native_writes
 from tests.spark.native_road import setting

@@ -14,7 +14,8 @@ import pytest
 from deltaberg import open_table
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
-from deltaberg.files import read_task, tasks_of
+from deltaberg.files.read.reader import read_task
+from deltaberg.files.read.task import tasks_of
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.read import sharing
 from deltaberg.table.read.bound import BoundScan

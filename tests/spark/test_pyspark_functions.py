@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import DeltabergError
-from deltaberg.expressions import bind_value
-from deltaberg.expressions.values.functions.known import FUNCTIONS
+from deltaberg.expressions.bind.bind import bind_value
+from deltaberg.expressions.functions.known import FUNCTIONS
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.spark.columns import column_text
+from deltaberg.spark.columns.sql_text import column_text
 from deltaberg.spark.session import SessionFacts
 from tests.spark.doors import needs_connect, needs_native
 from tests.support.spark_values import shown

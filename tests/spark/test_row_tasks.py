@@ -15,7 +15,7 @@ from deltaberg import IcebergTable, create_table
 from deltaberg.errors import ConstraintViolationError, EvaluationError
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import DividedSearchTask
-from deltaberg.table import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 from tests.spark.worker_tasks import Workers
 from tests.support.canon import canonical_lines
 

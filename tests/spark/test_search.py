@@ -10,20 +10,20 @@ import pytest
 from pyspark import cloudpickle
 
 from deltaberg import IcebergTable, create_table, open_table, write_table
-from deltaberg.delta.operations.row_changes import scan_to_change
+from deltaberg.delta.change.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
-from deltaberg.files import pack_tasks
-from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
+from deltaberg.files.read.task import pack_tasks
+from deltaberg.spark.read.read_tasks import TASK_COLUMN, ReadTask
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
 from deltaberg.spark.write.staging import delete_staged, new_stage, staged_rows
-from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
-from deltaberg.storage import parse_location
+from deltaberg.spark.write.write_tasks import FusedWriteTask, written_of_replies
+from deltaberg.storage.location import parse_location
+from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.change.match import RowTest, find_rows, scan_of_rows
+from deltaberg.table.change.positions import positions_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
-from deltaberg.table.rewrite.conditions import row_condition
-from deltaberg.table.rewrite.match import RowTest, find_rows, scan_of_rows
-from deltaberg.table.rewrite.positions import positions_of
 from tests.support.below_verbs import engine_of
 from tests.support.canon import canonical_lines
 

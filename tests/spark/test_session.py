@@ -13,7 +13,7 @@ import pytest
 from deltaberg import Scan, open_table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.session import SessionFacts
-from deltaberg.table import processors
+from deltaberg.table.read.scan_options import processors
 from tests.spark.doors import needs_native, unchanged
 from tests.support.delta_builder import DeltaBuilder
 

@@ -18,10 +18,10 @@ import pytest
 import deltaberg.spark
 from deltaberg import Scan, open_table
 from deltaberg.choices import Planning
-from deltaberg.files import pack_tasks, task_schema, unpack_tasks
-from deltaberg.schema import arrow_schema
+from deltaberg.files.read.task import pack_tasks, task_schema, unpack_tasks
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.spark.read.read_tasks import FusedTask, ReadTask
 from deltaberg.spark.read.task_frames import partition_keys
-from deltaberg.spark.read.tasks import FusedTask, ReadTask
 from deltaberg.spark.types import spark_width
 from deltaberg.table.read.scan import bound_scan
 from deltaberg.table.read.sharing import grouped_tasks
@@ -381,7 +381,8 @@ def test_nothing_uses_py4j() -> None:
 def test_a_table_in_memory_is_refused() -> None:
     """Executors are processes of their own."""
     from deltaberg.errors import InvalidArgumentError
-    from deltaberg.storage import open_store, parse_location
+    from deltaberg.storage.location import parse_location
+    from deltaberg.storage.stores import open_store
 
     schema = '{\\"type\\":\\"struct\\",\\"fields\\":[]}'
     root = parse_location("memory://for-spark/table")

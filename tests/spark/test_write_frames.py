@@ -23,10 +23,11 @@ from deltaberg.errors import (
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark import FrameRows
 from deltaberg.spark.types import spark_schema
-from deltaberg.spark.write.tasks import WriteTask, written_of_replies
-from deltaberg.storage import StoreSpec, parse_location
-from deltaberg.table.write import WriteRoad, WriteSpec
-from deltaberg.table.write.rows import open_rows, open_source
+from deltaberg.spark.write.write_tasks import WriteTask, written_of_replies
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.write.sources import WriteRoad, open_rows, open_source
+from deltaberg.table.write.spec import WriteSpec
 from tests.spark.doors import needs_variants
 from tests.spark.native_road import setting
 from tests.support.canon import canonical_lines

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.operations.rules import rules_of
+from deltaberg.delta.rows.row_rules import rules_of
 from deltaberg.errors import ConstraintViolationError, UnsupportedFeatureError
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.below_verbs import begin
 
 pytestmark = pytest.mark.spark

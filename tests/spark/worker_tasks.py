@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from deltaberg.spark.read.planning import PlannedTasks
-from deltaberg.spark.read.tasks import NUMBER_COLUMN
+from deltaberg.spark.read.read_tasks import NUMBER_COLUMN
 from deltaberg.spark.write import row_tasks
 from deltaberg.table.read.bound import BoundScan
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 from typing import Any
 
-from deltaberg.storage import PutOutcome, Storage, open_store, parse_location
+from deltaberg.storage.base import PutOutcome, Storage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
 
 __all__ = ["Place", "opened", "troubled"]

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg.errors import ObjectNotFoundError, StorageError
-from deltaberg.storage import PutOutcome, remote, upload
+from deltaberg.storage import remote, upload
+from deltaberg.storage.base import PutOutcome
 from tests.storage.places import Place
 
 pytestmark = pytest.mark.one_backend

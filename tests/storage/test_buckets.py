@@ -18,7 +18,8 @@ from deltaberg.errors import (
     StorageError,
     TableNotFoundError,
 )
-from deltaberg.storage import open_store, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from deltaberg.table.read.scan import bound_scan
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-import deltaberg.storage as stores
-from deltaberg.iceberg.catalogs import session, vended
-from deltaberg.iceberg.catalogs.session import SessionSettings
-from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended
-from deltaberg.storage import StoreSpec, open_store, parse_location, remote
+from deltaberg.catalogs.rest import session, vended
+from deltaberg.catalogs.rest.session import SessionSettings
+from deltaberg.catalogs.rest.vended import RestVendor, read_vended
+from deltaberg.storage import remote, stores
 from deltaberg.storage.bounded import BoundedCache, fingerprint
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec, open_store
 
 pytestmark = pytest.mark.one_backend
 

@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import deltaberg.storage as stores
 from deltaberg import open_table, write_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.storage import is_store_option
-from deltaberg.storage.options import store_config
+from deltaberg.storage import stores
+from deltaberg.storage.options.options import is_store_option, store_config
 from tests.storage.conftest import Bucket
 
 pytestmark = pytest.mark.one_backend

@@ -9,7 +9,10 @@ import boto3
 import obstore
 import pytest
 
-from deltaberg.storage import Storage, open_store, parse_location, remote
+from deltaberg.storage import remote
+from deltaberg.storage.base import Storage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.storage.conftest import Bucket
 from tests.support import moto_s3
 from tests.support.faulty_proxy import FaultyProxy

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import AuthenticationError, StorageError, UnsupportedFeatureError
-from deltaberg.storage import PutOutcome, atomic
+from deltaberg.storage import atomic
+from deltaberg.storage.base import PutOutcome
 from deltaberg.storage.local import LocalStorage
 
 pytestmark = pytest.mark.one_backend

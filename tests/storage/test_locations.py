@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from deltaberg import load_catalog, open_table
+from deltaberg.catalogs.places import place_of
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
-from deltaberg.iceberg.catalogs.places import place_of
-from deltaberg.storage import PathResolver, parse_location
-from deltaberg.storage.options import store_config
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.options.options import store_config
 
 pytestmark = pytest.mark.one_backend
 

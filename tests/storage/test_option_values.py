@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-import deltaberg.storage as stores
 from deltaberg import open_table
 from deltaberg.errors import AuthenticationError, InvalidArgumentError, StorageError
-from deltaberg.storage import PutOutcome, Storage, open_store, parse_location
+from deltaberg.storage import stores
 from deltaberg.storage.answers import conditional_put, translated
-from deltaberg.storage.options import store_config
+from deltaberg.storage.base import PutOutcome, Storage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.options.options import store_config
+from deltaberg.storage.stores import open_store
 from tests.storage.conftest import Bucket
 
 pytestmark = pytest.mark.one_backend

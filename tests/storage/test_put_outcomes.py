@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import AuthenticationError, ObjectNotFoundError, StorageError, UnsupportedFeatureError
-from deltaberg.storage import PutOutcome, PutResult, Storage, answers, open_store, parse_location, upload
+from deltaberg.storage import answers, upload
+from deltaberg.storage.base import PutOutcome, PutResult, Storage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.storage.conftest import Bucket
 from tests.support import faulty_proxy
 from tests.support.faulty_proxy import Fault, FaultyProxy, conditional_put

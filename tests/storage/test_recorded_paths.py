@@ -7,7 +7,7 @@ import random
 import pytest
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
-from deltaberg.storage import Location, PathResolver, parse_location
+from deltaberg.storage.location import Location, PathResolver, parse_location
 
 pytestmark = pytest.mark.one_backend
 

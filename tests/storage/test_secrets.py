@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import deltaberg.storage as stores
 from deltaberg import load_catalog, open_table, write_table
 from deltaberg.errors import DeltabergError, InvalidArgumentError, StorageError, masked
-from deltaberg.storage import StoreSpec, open_store, parse_location
 from deltaberg.storage import answers as answers_of_stores
-from deltaberg.storage.options import store_config
-from deltaberg.table import OpenOptions
+from deltaberg.storage import stores
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.options.options import store_config
+from deltaberg.storage.stores import StoreSpec, open_store
+from deltaberg.table.open.opening import OpenOptions
 from tests.support.command_line import call
 
 pytestmark = pytest.mark.one_backend

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from deltaberg.table.transaction.operations import Operations
 from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.verbs.table import Table, operations_of
-from deltaberg.table.verbs.transaction import TableTransaction
+from deltaberg.table.verbs.table_transaction import TableTransaction
 
 __all__ = ["begin", "engine_of"]
 

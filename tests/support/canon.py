@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from deltaberg.schema import is_variant_field
-from deltaberg.schema.variant import variant_to_json
+from deltaberg.schema.arrow import is_variant_field
+from deltaberg.schema.variants.values import variant_to_json
 
 __all__ = ["canonical_lines", "digest"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.updates import Update, apply_updates
+from deltaberg.iceberg.updates.updates import Update, apply_updates
 
 __all__ = ["changed_json"]
 

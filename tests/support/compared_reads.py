@@ -14,7 +14,7 @@ import pytest
 
 from deltaberg import Scan
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.files import tasks_of
+from deltaberg.files.read.task import tasks_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan import bound_scan
 from deltaberg.table.read.sharing import file_tasks, planning_pieces, scan_part, share_planning

@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import EvaluationError, ExpressionError
-from deltaberg.expressions import as_filter, bind, evaluate
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_schema
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import as_filter
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 from tests.support.spark_values import ZONE, settings_of_values
 
 __all__ = ["ROWS", "comparisons", "here", "in_spark"]

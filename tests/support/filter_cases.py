@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import col
-from deltaberg.expressions import Value
+from deltaberg.expressions.tree.tree import Value
 from tests.support.canon import canonical_lines
 
 __all__ = ["FilterCase", "check_filters", "filter_cases"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.transaction.table_commit import Committed, Make, TableChange
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 
 __all__ = ["commit_table"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyarrow import orc
 
-from deltaberg.schema import FIELD_ID
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = ["write_orc"]
 

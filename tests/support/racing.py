@@ -8,10 +8,10 @@ from typing import Any
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.operations.operations import IcebergOperations
+from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.commit.commit_options import CommitOptions
 
 __all__ = ["Racing", "racing"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_schema
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
 __all__ = ["SCHEMA", "Expressions", "random_rows"]
 

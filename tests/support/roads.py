@@ -17,7 +17,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.read.scan import bound_scan
 
 if TYPE_CHECKING:
-    from deltaberg.spark.native import NativePlan
+    from deltaberg.spark.native.plan import NativePlan
 
 __all__ = [
     "Road",
@@ -141,7 +141,7 @@ class Road:
 
 def native_plan(scan: Scan, spark: Any, *, forced: bool = False) -> NativePlan:
     """Return which files of a scan Spark reads itself."""
-    from deltaberg.spark.native import plan_native
+    from deltaberg.spark.native.plan import plan_native
     from deltaberg.spark.session import SessionFacts
 
     return plan_native(bound_scan(scan), SessionFacts.of(spark), forced=forced)

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions import BoundValue, bind_value
-from deltaberg.expressions.values.nodes import spread
-from deltaberg.schema import Struct, arrow_type
+from deltaberg.expressions.bind.bind import BoundValue, bind_value
+from deltaberg.expressions.tree.nodes import spread
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import Struct
 
 __all__ = ["ZONE", "Compared", "compare_with_spark", "settings_of_values", "shown"]
 

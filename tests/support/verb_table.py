@@ -22,7 +22,7 @@ from deltaberg.delta.table_transaction import DeltaTransaction
 from deltaberg.errors import ArgumentNameError, DeltabergError
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import IcebergTransaction
-from deltaberg.table.verbs.arguments import RecordedArguments
+from deltaberg.table.verbs.shared_arguments import RecordedArguments
 from deltaberg.words import words_of
 
 __all__ = [

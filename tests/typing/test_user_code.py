@@ -14,7 +14,7 @@ import pytest
 
 from deltaberg.choices import Codec, Compression, Isolation, MetadataTable
 from deltaberg.delta.transaction.isolation import IsolationLevel
-from deltaberg.files.write import CODECS
+from deltaberg.files.write.write_parquet import CODECS
 from deltaberg.iceberg.inspect import tables as inspected
 from deltaberg.iceberg.transaction.conflict import SERIALIZABLE, SNAPSHOT
 

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_schema
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = ["Rows", "leaf_types", "rows_of_types", "table_of", "values_of"]
 

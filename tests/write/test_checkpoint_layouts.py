@@ -19,11 +19,11 @@ from deltaberg import DeltaTable
 from deltaberg.choices import CheckpointFormat, CheckpointNaming
 from deltaberg.delta import CheckpointLayout
 from deltaberg.delta.actions.table_actions import Protocol
+from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.checkpoint.layout import check_layout
 from deltaberg.delta.checkpoint.part_numbers import part_numbers, spark_hash
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.delta.log.last_checkpoint import read_last_checkpoint
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.storage.local import LocalOutput
 from tests.support.delta_builder import DeltaBuilder

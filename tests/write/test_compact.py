@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.operations import compact
+from deltaberg.delta.maintain import compact
 from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
     InvalidArgumentError,
@@ -22,8 +22,8 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.compact import PackedFile, Packing, pack_files
-from deltaberg.table.write import write_files
+from deltaberg.table.maintain.compact import PackedFile, Packing, pack_files
+from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 

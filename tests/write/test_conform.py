@@ -15,10 +15,10 @@ import pyarrow.dataset as ds
 import pytest
 
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
-from deltaberg.schema.conform import Conformer, ConformOptions
-from deltaberg.table.write import all_rows
-from deltaberg.table.write.stream import open_stream, small_batches
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.rows.conform import Conformer, ConformOptions
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.table.rows.stream import all_rows, open_stream, small_batches
 
 pytestmark = pytest.mark.one_backend
 

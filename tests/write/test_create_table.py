@@ -17,7 +17,7 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of

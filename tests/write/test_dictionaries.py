@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg.files.write import ParquetOptions
-from deltaberg.schema import Field, List, Map, Primitive, Struct
+from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.write import WriteSpec, write_files
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.write import write_files
 
 pytestmark = pytest.mark.one_backend
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.alter.alter import Alteration
 from deltaberg.errors import InvalidArgumentError, ProtocolChangedError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field

@@ -12,8 +12,8 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.table.write import RowRules
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.table.rows.row_rules import RowRules
 
 _LONG, _STRING, _BINARY = Primitive("long"), Primitive("string"), Primitive("binary")
 _ID, _REQUIRED = Field("id", _LONG), Field("p", _STRING, nullable=False)

@@ -10,7 +10,7 @@ import pytest
 
 from deltaberg import create_table
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.table.write import LOCAL_ROAD
+from deltaberg.table.write.sources import LOCAL_ROAD
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.parametrize("format", ["delta", "iceberg"])]
 

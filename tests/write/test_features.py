@@ -13,7 +13,7 @@ from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import FEATURES, active_features, supported_features
 from deltaberg.errors import CorruptLogError, InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field
 from tests.support.log_entries import named_actions

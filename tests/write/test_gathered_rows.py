@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import TooLargeError
-from deltaberg.schema import as_batch
-from deltaberg.table.rewrite.gather import gathered
+from deltaberg.schema.arrow import as_batch
+from deltaberg.table.change.gather import gathered
 
 pytestmark = pytest.mark.one_backend
 

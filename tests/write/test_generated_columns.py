@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.rows import ID, ids, ids_of

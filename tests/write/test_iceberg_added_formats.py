@@ -18,8 +18,8 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table
 from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError
-from deltaberg.schema import Field, Fixed, Primitive, Struct
 from deltaberg.schema.from_arrow import as_table_schema
+from deltaberg.schema.types import Field, Fixed, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

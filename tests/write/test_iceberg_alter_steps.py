@@ -13,9 +13,9 @@ import pytest
 from deltaberg import create_table, open_table, write_table
 from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.metadata import schema
-from deltaberg.iceberg.operations.alter import altered_metadata
-from deltaberg.schema import Field
+from deltaberg.iceberg.alter.alter import altered_metadata
+from deltaberg.iceberg.schema import schema
+from deltaberg.schema.types import Field
 from tests.write.small_iceberg import as_pyiceberg_reads
 
 pytestmark = pytest.mark.one_backend

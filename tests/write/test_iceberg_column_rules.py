@@ -16,7 +16,7 @@ from pyiceberg.table import StaticTable
 from deltaberg import create_table, open_table
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, SchemaError
 from deltaberg.iceberg import IcebergTable
-from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct
 from tests.support.rows import ID, ids
 
 pytestmark = pytest.mark.one_backend

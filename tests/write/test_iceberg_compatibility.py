@@ -14,7 +14,7 @@ from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions

@@ -21,9 +21,11 @@ from deltaberg.iceberg.manifests.metrics_modes import MetricsMode, cut_upper, me
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_struct
-from deltaberg.schema import Decimal, Field, Fixed, List, Map, Primitive, Struct
-from deltaberg.storage import open_store, parse_location
-from deltaberg.table.write import WriteSpec, write_files
+from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.write import write_files
 
 pytestmark = pytest.mark.one_backend
 

@@ -15,8 +15,8 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import ParquetOptions, create_table, open_table
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import Field, Fixed, Primitive, Struct
 from deltaberg.schema.from_arrow import as_table_schema
+from deltaberg.schema.types import Field, Fixed, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

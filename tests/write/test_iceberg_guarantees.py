@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import IcebergTable, create_table, load_catalog, open_table, write_table
+from deltaberg.catalogs.base import Catalog
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.files import open_data_file
-from deltaberg.iceberg.catalogs import Catalog
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.files.formats.open_file import open_data_file
+from deltaberg.storage.location import parse_location
 from deltaberg.storage.remote import RemoteStorage
+from deltaberg.storage.stores import StoreSpec
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder
 from tests.support.rows import ID, ids, ids_of
 

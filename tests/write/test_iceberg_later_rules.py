@@ -17,8 +17,9 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.manifests.fields import MANIFESTS
 from deltaberg.iceberg.manifests.write_list import complete_rows
-from deltaberg.iceberg.metadata.updates import SetProperties
-from deltaberg.schema import VARIANT, Field, Primitive, Struct
+from deltaberg.iceberg.updates.updates import SetProperties
+from deltaberg.schema.arrow import VARIANT
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.changed_metadata import changed_json
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.rows import ID, ids, ids_of

@@ -19,10 +19,10 @@ from deltaberg.errors import (
     InvalidArgumentError,
     MetadataChangedError,
 )
-from deltaberg.iceberg.manifests.write import encode_manifest
-from deltaberg.iceberg.operations.add_files import add_existing_files
+from deltaberg.iceberg.manifests.write_manifest import encode_manifest
 from deltaberg.iceberg.transaction import pending_source
 from deltaberg.iceberg.transaction.pending import PendingFiles
+from deltaberg.iceberg.write.add_files import add_existing_files
 from tests.support.below_verbs import engine_of
 from tests.support.racing import racing
 from tests.support.rows import ids_of

@@ -19,9 +19,9 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.operations.compact import compact_table
+from deltaberg.iceberg.maintain.compact import compact_table
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.table.compact import Compaction, Packing
+from deltaberg.table.maintain.compact import Compaction, Packing
 from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 

@@ -15,7 +15,7 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import EvaluationError, ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
-from deltaberg.schema import Field, Fixed, Primitive, Struct
+from deltaberg.schema.types import Field, Fixed, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -10,9 +10,14 @@ from typing import Any, TypeAlias
 import pytest
 
 from deltaberg import find_commit, open_table
-from deltaberg.errors import CommitConflictError, ConcurrentAppendError, InvalidArgumentError, VersionNotFoundError
+from deltaberg.errors import (
+    CommitConflictError,
+    ConcurrentAppendError,
+    InvalidArgumentError,
+    VersionNotFoundError,
+)
 from deltaberg.iceberg.metadata.refs import SnapshotRef
-from deltaberg.iceberg.operations.cherry_pick import about_pick, cherry_pick
+from deltaberg.iceberg.refs.cherry_pick import about_pick, cherry_pick
 from tests.support.below_verbs import engine_of
 from tests.support.snapshot_log import faults_of_directory
 from tests.write.small_iceberg import as_pyiceberg_reads as _as_pyiceberg_reads

@@ -20,17 +20,19 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedFeatureError,
 )
-from deltaberg.files import deletion_bitmaps, open_data_file
+from deltaberg.files.formats.open_file import open_data_file
+from deltaberg.files.read.bitmaps import deletion_bitmaps
 from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.change import hidden_rows
+from deltaberg.iceberg.change.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.deletes.puffin import PuffinFile
-from deltaberg.iceberg.operations import hidden_rows
-from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.conflict import isolation_level
-from deltaberg.storage import StoreSpec, parse_location
-from deltaberg.table import scan_options
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.change.match import find_rows
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite.match import find_rows
+from deltaberg.table.read.scan_options import scan_options
 from tests.storage.conftest import Bucket
 from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile

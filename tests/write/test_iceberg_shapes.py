@@ -13,7 +13,7 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg import IcebergTable
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 
 pytestmark = [
     pytest.mark.one_backend,

@@ -22,8 +22,8 @@ from deltaberg import create_table
 from deltaberg.iceberg.location.new_files import DataPaths
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.partition.sorting import RowSorter, row_sorter
-from deltaberg.schema import Struct
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.types import Struct
 
 pytestmark = pytest.mark.one_backend
 

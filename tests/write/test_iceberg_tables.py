@@ -28,7 +28,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
-from deltaberg.table import CommitPolicy
+from deltaberg.table.commit.commit import CommitPolicy
 from tests.support.racing import racing
 from tests.support.rows import ID, ids
 

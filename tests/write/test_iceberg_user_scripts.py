@@ -43,8 +43,8 @@ from pyiceberg.types import (
 
 from deltaberg import IcebergTable, create_table, load_catalog
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import Field, List, Primitive, Struct
 from deltaberg.schema.arrow import VARIANT
+from deltaberg.schema.types import Field, List, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend
 

@@ -12,8 +12,8 @@ from pyarrow import orc
 
 from deltaberg import IcebergTable, create_table, open_table
 from deltaberg.errors import CommitConflictError, ConcurrentAppendError, ConstraintViolationError, SchemaError
-from deltaberg.iceberg.operations.alter import Alteration
-from deltaberg.schema import Field, Fixed, List, Primitive, Struct
+from deltaberg.iceberg.alter.alter import Alteration
+from deltaberg.schema.types import Field, Fixed, List, Primitive, Struct
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend

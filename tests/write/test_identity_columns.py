@@ -10,13 +10,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import (
-    ConstraintViolationError,
-    InvalidArgumentError,
-    MetadataChangedError,
-    SchemaError,
-)
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, MetadataChangedError, SchemaError
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field

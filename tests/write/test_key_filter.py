@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import create_table
-from deltaberg.table.rewrite.key_filter import filter_of_keys
+from deltaberg.table.merge.key_filter import filter_of_keys
 from tests.support.effort import unhurried
 
 pytestmark = pytest.mark.one_backend
@@ -45,7 +45,7 @@ def test_every_key_fulfils_the_filter(data: st.DataObject, tmp_path_factory: pyt
     drawn = data.draw(st.lists(st.lists(_KINDS[kind] | st.none(), max_size=20), min_size=1, max_size=4))
     with pytest.MonkeyPatch.context() as patched:
         # Few keys would be named one by one.
-        patched.setattr("deltaberg.table.rewrite.key_filter._MOST_KEYS", data.draw(st.sampled_from([0, 5])))
+        patched.setattr("deltaberg.table.merge.key_filter._MOST_KEYS", data.draw(st.sampled_from([0, 5])))
         keys = pa.chunked_array([pa.array(values, kind) for values in drawn], kind)
         assert _count(tmp_path_factory.mktemp("table"), keys) == len(keys) - keys.null_count
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import CheckpointLayout, DeltaTable
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.errors import SchemaError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of

@@ -17,9 +17,9 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol
+from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import check_unique
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
@@ -29,9 +29,12 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.storage import StoreSpec, open_store, parse_location
-from deltaberg.table.write import WriteSpec, places, write, write_files
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec, open_store
+from deltaberg.table.write import places, write
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.write import write_files
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.log_entries import named_actions

@@ -19,7 +19,7 @@ from deltaberg.errors import (
     SchemaError,
     UnsupportedFeatureError,
 )
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 

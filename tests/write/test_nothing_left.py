@@ -16,7 +16,7 @@ from deltaberg.delta.transaction import transaction as delta_transaction
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt, DirectoryCommitter
 from deltaberg.iceberg.transaction import production, table_commit
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.crash.targets import Target
 
 pytestmark = pytest.mark.one_backend

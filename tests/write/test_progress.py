@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from deltaberg import create_table
-from deltaberg.table.write import WriteProgress
+from deltaberg.table.rows.progress import WriteProgress
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import TooLargeError
-from deltaberg.table.join import FileRows, JoinKeys, JoinMemory, RowJoin, StoredRows
+from deltaberg.table.merge.join import JoinKeys, JoinMemory, RowJoin
+from deltaberg.table.merge.stored_rows import FileRows, StoredRows
 from tests.support.effort import examples
 
 _LEFT = pa.schema([("a", pa.int64()), ("f", pa.float64()), ("x", pa.int64()), ("address", pa.int64())])
@@ -104,7 +105,7 @@ def test_pairs_of_a_comparison_of_all(
 
 def test_one_key_of_many_rows_is_joined_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key with many rows on both sides makes more pairs than are held at a time."""
-    monkeypatch.setattr("deltaberg.table.join.join._PAIRS", 100)
+    monkeypatch.setattr("deltaberg.table.merge.join._PAIRS", 100)
     stored = StoredRows(pa.schema([("k", pa.int64())]), 1 << 20)
     stored.add(pa.record_batch({"k": [1] * 40 + [2]}))
     left = pa.record_batch({"k": [1, 2] * 30})

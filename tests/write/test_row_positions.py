@@ -7,10 +7,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.files.read.bitmaps import load_bitmap
+from deltaberg.files.read.task import BitmapRef
 from deltaberg.kernels import bitmap_positions
-from deltaberg.storage import StoreSpec
-from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.change.positions import RowPositions
 
 
 @pytest.mark.parametrize("waiting", [0, 200, 1 << 20])

@@ -23,7 +23,7 @@ from deltaberg.errors import (
     SchemaError,
     UnsupportedFeatureError,
 )
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field, struct_type
 from tests.support.rows import ID, ids, ids_of

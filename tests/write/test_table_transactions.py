@@ -19,9 +19,9 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.storage import PutOutcome, PutResult
+from deltaberg.storage.base import PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.support.below_verbs import engine_of
 from tests.support.log_entries import actions_at
 from tests.support.rows import ids, ids_of

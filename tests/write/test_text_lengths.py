@@ -11,7 +11,8 @@ import pytest
 
 from deltaberg import DeltaTable, col, create_table
 from deltaberg.errors import ConstraintViolationError, CorruptLogError
-from deltaberg.schema import Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.rows import ids_of

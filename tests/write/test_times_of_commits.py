@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.support.delta_builder import commit_name
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of

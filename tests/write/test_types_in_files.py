@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
-from deltaberg.schema.variant import variant_to_json
+from deltaberg.schema.variants.values import variant_to_json
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
 from tests.support.log_entries import named_actions

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table
-from deltaberg.schema.equal_rows import changed_rows
+from deltaberg.schema.rows.equal_rows import changed_rows
 
 _TYPES: dict[str, pa.DataType] = {
     "id": pa.int64(),

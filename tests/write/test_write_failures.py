@@ -12,10 +12,13 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import SchemaError, StorageError
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema
-from deltaberg.storage import open_store, parse_location
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
+from deltaberg.table.write.spec import WriteSpec, partition_columns
+from deltaberg.table.write.write import write_files
 
 pytestmark = pytest.mark.one_backend
 

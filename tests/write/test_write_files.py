@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg.errors import ConstraintViolationError, StorageError
-from deltaberg.schema import Field, List, Map, Primitive, Struct
-from deltaberg.storage import open_store, parse_location
-from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
+from deltaberg.table.write.spec import WriteSpec, partition_columns
+from deltaberg.table.write.write import write_files
 
 pytestmark = pytest.mark.one_backend
 

@@ -18,10 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import create_table
-from deltaberg.files.write import ParquetOptions, written
-from deltaberg.schema import Decimal, Field, Primitive, Struct, arrow_schema, as_array
+from deltaberg.files.write import written
+from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.schema.arrow import arrow_schema, as_array
+from deltaberg.schema.types import Decimal, Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from deltaberg.table.write.spec import WriteSpec, partition_columns
+from deltaberg.table.write.write import write_files
 from tests.support.effort import unhurried
 from tests.write.rows_of_types import values_of
 

@@ -11,11 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table, find_commit, open_table, write_table
-from deltaberg.errors import (
-    InvalidArgumentError,
-    SchemaError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from tests.support.canon import canonical_lines
 from tests.support.rows import ids
 

@@ -15,10 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-from deltaberg.files.write import ParquetOptions, leaf_paths
-from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.storage import open_store, parse_location
-from deltaberg.table.write import WriteSpec, write_files
+from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.files.write.written import leaf_paths
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.write import write_files
 from tests.support.effort import unhurried
 from tests.write.rows_of_types import Rows, rows_of_types, table_of
 

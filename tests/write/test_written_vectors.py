@@ -15,9 +15,11 @@ from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.written_vectors import VectorWriter
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.files.read.bitmaps import load_bitmap
+from deltaberg.files.read.task import BitmapRef
 from deltaberg.kernels.results import DELETION_VECTOR
-from deltaberg.storage import PathResolver, StoreSpec, open_store, parse_location
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.stores import StoreSpec, open_store
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from deltaberg.api.opening import formats_at
 from deltaberg.api.place import PlaceArguments, place_to_write
 from deltaberg.signatures import public, takes
-from deltaberg.storage import parse_location
-from deltaberg.table import CommitResult, OpenOptions, checked_text
+from deltaberg.storage.location import parse_location
+from deltaberg.table.arguments import checked_text
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.open.opening import OpenOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.iceberg.catalogs.base import Catalog
-    from deltaberg.iceberg.catalogs.names import Identifier
+    from deltaberg.catalogs.base import Catalog
+    from deltaberg.catalogs.names import Identifier
 
 __all__ = ["find_commit"]
 

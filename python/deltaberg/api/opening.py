@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Literal, get_args, overload
 from deltaberg.choices import Format
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public, takes
-from deltaberg.storage import Location, parse_location
-from deltaberg.table import OpenOptions, checked_choice, table_not_found
-from deltaberg.table.verbs.arguments import DeltaStateArguments, IcebergStateArguments, StateArguments
+from deltaberg.storage.location import Location, parse_location
+from deltaberg.table.arguments import checked_choice
+from deltaberg.table.open.not_found import table_not_found
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import DeltaStateArguments, IcebergStateArguments, StateArguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.delta import DeltaTable
-    from deltaberg.iceberg import IcebergTable
+    from deltaberg.delta.table import DeltaTable
+    from deltaberg.iceberg.table import IcebergTable
 
 __all__ = ["checked_format", "formats_at", "only_format", "open_table"]
 

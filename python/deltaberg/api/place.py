@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.opening import checked_format, formats_at, only_format
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.storage import parse_location
-from deltaberg.table import OpenOptions
-from deltaberg.table.verbs.arguments import StoreArguments
+from deltaberg.storage.location import parse_location
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import StoreArguments
 
 if TYPE_CHECKING:
-    from deltaberg.delta import DeltaTable
+    from deltaberg.catalogs.base import Catalog
+    from deltaberg.catalogs.names import Identifier
     from deltaberg.delta.place import DeltaPlace
-    from deltaberg.iceberg import IcebergTable
-    from deltaberg.iceberg.catalogs.base import Catalog
-    from deltaberg.iceberg.catalogs.names import Identifier
+    from deltaberg.delta.table import DeltaTable
     from deltaberg.iceberg.place import IcebergPlace
+    from deltaberg.iceberg.table import IcebergTable
 
 __all__ = ["PlaceArguments", "place_to_write"]
 
@@ -71,7 +71,7 @@ def place_to_write(
         from deltaberg.delta.place import DeltaPlace
 
         return DeltaPlace(str(root), options)
-    from deltaberg.iceberg import IcebergTable
+    from deltaberg.iceberg.table import IcebergTable
 
     if isinstance(target, IcebergTable):
         from deltaberg.iceberg.place import IcebergPlace
@@ -101,7 +101,7 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
 
 
 def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: OpenOptions) -> IcebergPlace:
-    from deltaberg.iceberg.catalogs.base import Catalog, default_location, table_pointer
+    from deltaberg.catalogs.base import Catalog, default_location, table_pointer
     from deltaberg.iceberg.place import IcebergPlace
 
     if not isinstance(catalog, Catalog) or format == "delta" or not isinstance(target, (str, tuple, list)):

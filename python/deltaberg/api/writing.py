@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.place import PlaceArguments, place_to_write
 from deltaberg.signatures import public, takes
-from deltaberg.table import CommitResult, OpenOptions
-from deltaberg.table.verbs.arguments import (
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import (
     CreateArguments,
     RowArguments,
     SingleCommitArguments,
@@ -20,13 +21,13 @@ from deltaberg.table.verbs.arguments import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.catalogs.base import Catalog
+    from deltaberg.catalogs.names import Identifier
     from deltaberg.choices import Format, IfExists, Mode
-    from deltaberg.delta import DeltaTable
-    from deltaberg.expressions import Filter
-    from deltaberg.iceberg import IcebergTable
-    from deltaberg.iceberg.catalogs.base import Catalog
-    from deltaberg.iceberg.catalogs.names import Identifier
-    from deltaberg.schema import Struct
+    from deltaberg.delta.table import DeltaTable
+    from deltaberg.expressions.given.given import Filter
+    from deltaberg.iceberg.table import IcebergTable
+    from deltaberg.schema.types import Struct
 
 __all__ = ["create_table", "write_table"]
 
@@ -142,7 +143,7 @@ def create_table(
     >>> events.spec.fields[0].name, events.format_version
     ('day_month', 2)
     """
-    from deltaberg.table.new_table import NewTable
+    from deltaberg.table.open.new_table import NewTable
 
     new = NewTable.of(schema, arguments)
     place = place_to_write(target, format, catalog, OpenOptions.of(arguments_of(StoreArguments, arguments)))
@@ -221,7 +222,7 @@ def write_table(
     >>> write_table(f"{new_path}/events", pa.table({"id": [3]}), mode="append").added_rows
     1
     """
-    from deltaberg.table.new_table import NewTable
+    from deltaberg.table.open.new_table import NewTable
     from deltaberg.table.transaction.operations import Overwritten
 
     new = NewTable.of(None, arguments).without_nothing()

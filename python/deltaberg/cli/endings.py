@@ -13,7 +13,7 @@ import click
 
 from deltaberg import errors
 from deltaberg.cli.hints import in_command_line
-from deltaberg.cli.text import clean
+from deltaberg.cli.show.text import clean
 
 __all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
 

@@ -86,7 +86,7 @@ def as_typed(mark: str, options: Mapping[str, click.Option]) -> str:
 
 def _command(method: str, given: str) -> str | None:
     """Return the command that does what a call does, if there is one."""
-    from deltaberg.cli.alterations import CHANGES
+    from deltaberg.cli.commands.alter import CHANGES
 
     words = [_typed(one) for one in given.split(", ") if one not in ("", "…")]
     if method in _COMMANDS:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deltaberg.cli.output import progress
+from deltaberg.cli.show.output import progress
 
 if TYPE_CHECKING:
-    from deltaberg.iceberg.catalogs import Catalog
+    from deltaberg.catalogs.base import Catalog
 
 __all__ = ["TablePlace"]
 
@@ -50,7 +50,7 @@ class TablePlace:
                 if chosen.pop("version", None) is not None:
                     raise click.UsageError("--version applies to Delta tables only, and a catalog has none")
                 return self.loaded_catalog().load_table(self.location, **chosen)
-            from deltaberg.api import open_table
+            from deltaberg.api.opening import open_table
 
             options: Any = {"format": format, "storage_options": self.storage_options, **chosen}
             return open_table(self.location, **options)

@@ -13,7 +13,7 @@ import click
 
 from deltaberg import choices
 from deltaberg.cli.options import pairs
-from deltaberg.table.verbs import arguments
+from deltaberg.table.verbs import shared_arguments as arguments
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["given_arguments", "options_of"]
@@ -90,7 +90,7 @@ def options_of(names: Iterable[str]) -> list[click.Parameter]:
     Parameters
     ----------
     names
-        Arguments, or typed dictionaries of `deltaberg.table.verbs.arguments`.
+        Arguments, or typed dictionaries of `deltaberg.table.verbs.shared_arguments`.
     """
     return [click.Option([*_SPELLINGS[name].names, name], **_SPELLINGS[name].settings) for name in _taken(names)]
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from deltaberg.choices import ConvertMode, PartitionStrategy
-from deltaberg.schema import Struct
+from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import parse_location
-from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_flag
-from deltaberg.table.verbs.arguments import NewTableArguments, SingleCommitArguments, arguments_of
+from deltaberg.storage.location import parse_location
+from deltaberg.table.arguments import checked_choice, checked_flag
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import NewTableArguments, SingleCommitArguments, arguments_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,10 +92,10 @@ def convert_to_delta(
     >>> convert_to_delta(f"{new_path}/sales", partition_by={"day": pa.int32()}).added_rows
     2
     """
-    from deltaberg.delta.operations.convert import Conversion, convert_directory
+    from deltaberg.delta.create.convert import Conversion, convert_directory
     from deltaberg.delta.place import DeltaPlace
     from deltaberg.schema.from_arrow import as_table_schema
-    from deltaberg.table.new_table import NewTable
+    from deltaberg.table.open.new_table import NewTable
 
     checked_choice("mode", mode, get_args(ConvertMode), "leave it out to have a table that is there reported")
     strategies = get_args(PartitionStrategy)

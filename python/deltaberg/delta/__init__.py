@@ -8,10 +8,10 @@ from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol, Transaction
+    from deltaberg.delta.after_commit.log_cleanup import LogCleanup
+    from deltaberg.delta.alter.alter import Alteration
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
-    from deltaberg.delta.maintenance.log_cleanup import LogCleanup
-    from deltaberg.delta.operations.alter import Alteration
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.snapshot.history import Commit
     from deltaberg.delta.table import DeltaTable
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Alteration": "operations.alter",
+    "Alteration": "alter.alter",
     "CheckpointInfo": "log.checkpoint_files",
     "CheckpointLayout": "checkpoint.layout",
     "Commit": "snapshot.history",
     "DeltaTable": "table",
     "Format": "actions.table_actions",
     "IdentityColumn": "schema.writer_rules",
-    "LogCleanup": "maintenance.log_cleanup",
+    "LogCleanup": "after_commit.log_cleanup",
     "Metadata": "actions.table_actions",
     "Protocol": "actions.table_actions",
     "DeltaTransaction": "table_transaction",

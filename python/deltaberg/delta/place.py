@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltaberg.choices import Mode
+from deltaberg.delta.create.create import creation_parameters, define_table
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.operations.create import creation_parameters, define_table
-from deltaberg.delta.operations.operations import DeltaOperations
+from deltaberg.delta.operations import DeltaOperations
 from deltaberg.delta.table import DeltaTable, open_delta_table
 from deltaberg.delta.transaction.find import find_commit_of
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.storage import parse_location
-from deltaberg.table import CommitResult, OpenOptions
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.storage.location import parse_location
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
-from deltaberg.table.new_table import NewTable
+from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.place import Place
 
 __all__ = ["DeltaPlace"]

@@ -31,37 +31,31 @@ from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
-from deltaberg.expressions import Filter
-from deltaberg.schema import ColumnName, Struct
+from deltaberg.expressions.given.given import Filter
+from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import PathResolver, parse_location
-from deltaberg.table import (
-    Instant,
-    OpenOptions,
-    Scan,
-    ScanOptions,
-    ScanSource,
-    checked_flag,
-    checked_limit,
-    checked_number,
-    parse_instant,
-)
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.table.arguments import Instant, checked_flag, checked_limit, checked_number, parse_instant
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
-from deltaberg.table.read.options import ScanExecution
-from deltaberg.table.verbs.arguments import DeltaStateArguments
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
+from deltaberg.table.read.source import ScanSource
+from deltaberg.table.verbs.shared_arguments import DeltaStateArguments
 from deltaberg.table.verbs.table import Table
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.delta.after_commit.log_cleanup import LogCleanup
+    from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
-    from deltaberg.delta.maintenance.log_cleanup import LogCleanup
-    from deltaberg.delta.operations.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
-    from deltaberg.table.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.compact import Compaction, CompactResult
 
 __all__ = ["DeltaTable", "open_delta_table"]
 
@@ -398,7 +392,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         >>> table.checkpoint().files
         ('00000000000000000000.checkpoint.parquet',)
         """
-        from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+        from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 
         return write_checkpoint(self._snapshot, layout)
 
@@ -459,12 +453,12 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ()
         """
         instant = None if at is None else parse_instant(at, self._options.zone)
-        from deltaberg.delta.maintenance.log_cleanup import clean_up_log
+        from deltaberg.delta.after_commit.log_cleanup import clean_up_log
 
         return clean_up_log(self._snapshot.newer(), at=instant)
 
     def _begin(self, options: CommitOptions) -> DeltaTransaction:
-        from deltaberg.delta.operations.operations import DeltaOperations
+        from deltaberg.delta.operations import DeltaOperations
         from deltaberg.delta.table_transaction import DeltaTransaction
         from deltaberg.delta.transaction.transaction import Transaction
 
@@ -473,7 +467,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         return DeltaTransaction(DeltaOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
-        from deltaberg.delta.operations.compact import compact_table
+        from deltaberg.delta.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deltaberg.delta.operations.alter import Alteration
-from deltaberg.delta.operations.operations import DeltaOperations
+from deltaberg.delta.alter.alter import Alteration
+from deltaberg.delta.operations import DeltaOperations
 from deltaberg.signatures import public
-from deltaberg.table.verbs.transaction import TableTransaction
+from deltaberg.table.verbs.table_transaction import TableTransaction
 
 __all__ = ["DeltaTransaction"]
 

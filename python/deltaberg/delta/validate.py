@@ -17,10 +17,12 @@ from deltaberg.delta.log.directory import LogEntry
 from deltaberg.delta.log.version_checksum import checksum_name, read_version_checksum
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
-from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.files.read.bitmaps import load_bitmap
+from deltaberg.files.read.task import BitmapRef
 from deltaberg.lossless_json import read_json
-from deltaberg.schema import Struct, as_array, fields_inside
-from deltaberg.storage import PathResolver
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct, fields_inside
+from deltaberg.storage.location import PathResolver
 
 __all__ = ["validate_table"]
 

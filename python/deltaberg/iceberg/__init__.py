@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from deltaberg.iceberg.catalogs import Catalog
-    from deltaberg.iceberg.catalogs.rest_transaction import SeveralTables
+    from deltaberg.catalogs.base import Catalog
+    from deltaberg.catalogs.rest.rest_transaction import SeveralTables
+    from deltaberg.iceberg.alter.alter import Alteration
     from deltaberg.iceberg.metadata.metadata import TableMetadata
     from deltaberg.iceberg.metadata.refs import SnapshotRef
-    from deltaberg.iceberg.metadata.schema import Schema
     from deltaberg.iceberg.metadata.snapshots import Snapshot
     from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
     from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
-    from deltaberg.iceberg.operations.alter import Alteration
+    from deltaberg.iceberg.schema.schema import Schema
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.iceberg.table_transaction import IcebergTransaction
 
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Alteration": "operations.alter",
-    "Catalog": "catalogs",
+    "Alteration": "alter.alter",
+    "Catalog": ".base",
     "IcebergTable": "table",
     "PartitionField": "metadata.specs",
     "PartitionSpec": "metadata.specs",
-    "Schema": "metadata.schema",
-    "SeveralTables": "catalogs.rest_transaction",
+    "Schema": "schema.schema",
+    "SeveralTables": ".rest.rest_transaction",
     "Snapshot": "metadata.snapshots",
     "SnapshotRef": "metadata.refs",
     "SortField": "metadata.sort_orders",

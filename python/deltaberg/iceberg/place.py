@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from deltaberg.choices import Mode
-from deltaberg.expressions import TRUE
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.iceberg.create.create import metadata_of
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
-from deltaberg.iceberg.metadata.new_table import with_fresh_ids
-from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.iceberg.metadata.updates import (
+from deltaberg.iceberg.metadata.write_metadata import version_of
+from deltaberg.iceberg.operations import IcebergOperations
+from deltaberg.iceberg.rows.columns_meanwhile import check_replaced_columns
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, encode_name_mapping
+from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
+from deltaberg.iceberg.transaction.find import find_commit_of
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.iceberg.updates.new_table import with_fresh_ids
+from deltaberg.iceberg.updates.updates import (
     AddSchema,
     RemoveProperties,
     SetCurrentSchema,
@@ -20,21 +27,15 @@ from deltaberg.iceberg.metadata.updates import (
     Update,
     UpgradeFormatVersion,
 )
-from deltaberg.iceberg.metadata.write import version_of
-from deltaberg.iceberg.operations.columns_meanwhile import check_replaced_columns
-from deltaberg.iceberg.operations.create import metadata_of
-from deltaberg.iceberg.operations.operations import IcebergOperations
-from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
-from deltaberg.iceberg.transaction.find import find_commit_of
-from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.name_mapping import extended_mapping
-from deltaberg.storage import Location
-from deltaberg.table import CommitResult, OpenOptions
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.storage.location import Location
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
-from deltaberg.table.new_table import NewTable
+from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.verbs.place import Place
-from deltaberg.table.write import RowOptions
 
 __all__ = ["IcebergPlace"]
 

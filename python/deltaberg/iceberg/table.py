@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
 from deltaberg.errors import CorruptMetadataError, DeltabergError
-from deltaberg.expressions import Filter
+from deltaberg.expressions.given.given import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of
@@ -25,31 +25,27 @@ from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
-from deltaberg.schema import ColumnName, Struct
+from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
-from deltaberg.storage import PathResolver, parse_location
-from deltaberg.table import (
-    CommitResult,
-    OpenOptions,
-    Scan,
-    ScanOptions,
-    checked_flag,
-    checked_integer,
-    checked_limit,
-)
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.table.arguments import checked_flag, checked_integer, checked_limit
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
-from deltaberg.table.read.options import ScanExecution
-from deltaberg.table.verbs.arguments import CommitArguments, IcebergStateArguments
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
+from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments
 from deltaberg.table.verbs.table import Table, operations_of
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.iceberg.operations.alter import Alteration  # noqa: F401 - it is named in the bases of the class
+    from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
-    from deltaberg.table.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.compact import Compaction, CompactResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
@@ -358,7 +354,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         >>> table.scan().count(), table.publish("load-7").snapshot_id == staged.snapshot_id, table.scan().count()
         (0, True, 1)
         """
-        from deltaberg.iceberg.operations.cherry_pick import staged_snapshot
+        from deltaberg.iceberg.refs.cherry_pick import staged_snapshot
 
         branch = commit.get("branch")
         return self._pick(
@@ -407,14 +403,14 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         return self._pick(picked, commit)
 
     def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
-        from deltaberg.iceberg.operations.cherry_pick import about_pick, pick_snapshot
+        from deltaberg.iceberg.refs.cherry_pick import about_pick, pick_snapshot
 
         said: Any = {**commit, "properties": about_pick(picked)}
         begin = lambda: operations_of(self.transaction(**said)).transaction  # noqa: E731
         return pick_snapshot(begin, lambda: self.refresh().metadata, picked)
 
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
-        from deltaberg.iceberg.operations.operations import IcebergOperations
+        from deltaberg.iceberg.operations import IcebergOperations
         from deltaberg.iceberg.table_transaction import IcebergTransaction
         from deltaberg.iceberg.transaction.transaction import Transaction
 
@@ -428,7 +424,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         return IcebergTransaction(IcebergOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
-        from deltaberg.iceberg.operations.compact import compact_table
+        from deltaberg.iceberg.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from deltaberg.iceberg.operations.alter import Alteration
-from deltaberg.iceberg.operations.operations import IcebergOperations
+from deltaberg.iceberg.alter.alter import Alteration
+from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.signatures import public
-from deltaberg.table.verbs.transaction import TableTransaction
+from deltaberg.table.verbs.table_transaction import TableTransaction
 
 __all__ = ["IcebergTransaction"]
 

@@ -9,16 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptTableError, DataFileNotFoundError, SpecViolationError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE
-from deltaberg.files import DeleteFile
+from deltaberg.errors import (
+    CorruptTableError,
+    DataFileNotFoundError,
+    SpecViolationError,
+    UnsupportedFeatureError,
+)
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.deletes import count_nameless
+from deltaberg.files.read.task import DeleteFile
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes
 from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.schema.evolution import forbidden_changes
 
 __all__ = ["validate_table"]
 

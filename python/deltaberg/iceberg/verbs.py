@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from deltaberg.schema import ColumnName, column_names
+from deltaberg.schema.columns import ColumnName, column_names
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag
-from deltaberg.table.verbs.arguments import RecordedArguments
+from deltaberg.table.verbs.shared_arguments import RecordedArguments
 from deltaberg.table.verbs.verbs import Verbs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.iceberg.operations.operations import IcebergOperations
+    from deltaberg.iceberg.operations import IcebergOperations
 
 __all__ = ["IcebergVerbs"]
 

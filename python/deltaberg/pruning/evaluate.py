@@ -15,18 +15,19 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import EvaluationError
-from deltaberg.expressions import (
+from deltaberg.expressions.compute.bound import (
     Bound,
     BoundAnd,
     BoundComputed,
     BoundOr,
     BoundPredicate,
-    Literal,
     bound_paths,
-    evaluate,
 )
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.tree.tree import Literal
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
-from deltaberg.schema import Field, pad_texts
+from deltaberg.schema.rows.text_lengths import pad_texts
+from deltaberg.schema.types import Field
 
 __all__ = ["keep_rows", "may_match", "must_match"]
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import Field, Struct
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["ColumnStats", "FileStats", "StatsKey", "known_values", "stats_key"]
 

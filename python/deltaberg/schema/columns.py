@@ -250,7 +250,7 @@ def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> D
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> one, two = (Field(name, Primitive("long")) for name in "ab")
     >>> fields_given(Struct((one, two)), Struct((two,))).names
     ['b']
@@ -385,7 +385,7 @@ def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> inner = Struct((Field("x", Primitive("long")), Field("y", Primitive("long"))))
     >>> schema = Struct((Field("a", Primitive("string")), Field("s", inner)))
     >>> str(select_columns(schema, ["s.y", "a"]))

@@ -103,7 +103,7 @@ def mapping_of(schema: Struct) -> NameMapping:
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> mapping_of(Struct((Field("a", Primitive("long"), id=7),))).find("a").id
     7
     """
@@ -117,7 +117,7 @@ def extended_mapping(mapping: NameMapping, schema: Struct) -> NameMapping:
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> old = NameMapping((MappedField(("a",), 7),))
     >>> extended_mapping(old, Struct((Field("b", Primitive("long"), id=7),))).fields[0].names
     ('a', 'b')

@@ -21,9 +21,9 @@ from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_field, arrow_type
 from deltaberg.schema.convert import convert_leaf, is_promotable, list_with_values, struct_of
 from deltaberg.schema.name_mapping import field_id
-from deltaberg.schema.shredding import VariantLayout, unshred
-from deltaberg.schema.text_lengths import pad_texts
+from deltaberg.schema.rows.text_lengths import pad_texts
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.variants.shredding import VariantLayout, unshred
 
 __all__ = [
     "Children",

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
     from deltaberg.spark.source.register import register
-    from deltaberg.spark.tables import DeltaTable
+    from deltaberg.spark.tables.delta_table import DeltaTable
     from deltaberg.spark.write.frame_rows import FrameRows
     from deltaberg.spark.write.row_tasks import row_tasks
 

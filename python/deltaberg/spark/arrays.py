@@ -6,10 +6,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import VARIANT, DataType, List, Map, Primitive, Struct
+from deltaberg.schema.arrow import VARIANT
 from deltaberg.schema.convert import list_with_values, struct_of
-from deltaberg.schema.exact import plain_text
-from deltaberg.schema.uuids import text_of_uuids
+from deltaberg.schema.rows.exact import plain_text
+from deltaberg.schema.rows.uuids import text_of_uuids
+from deltaberg.schema.types import DataType, List, Map, Primitive, Struct
 
 __all__ = ["fitted", "for_spark"]
 

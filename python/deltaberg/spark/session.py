@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.storage import Location
-from deltaberg.table import processors
+from deltaberg.storage.location import Location
+from deltaberg.table.read.scan_options import processors
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["KnownStores", "SessionFacts"]

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import (
+from deltaberg.schema.arrow import arrow_schema, arrow_type
+from deltaberg.schema.types import (
     DataType,
     Decimal,
     Field,
@@ -21,8 +22,6 @@ from deltaberg.schema import (
     Map,
     Primitive,
     Struct,
-    arrow_schema,
-    arrow_type,
     nested_fields,
 )
 

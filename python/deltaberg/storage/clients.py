@@ -18,9 +18,9 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
-from deltaberg.storage.option_names import unknown_option
-from deltaberg.storage.option_values import not_taken
-from deltaberg.storage.options import StoreConfig, StoreOptions, store_config
+from deltaberg.storage.options.names import unknown_option
+from deltaberg.storage.options.options import StoreConfig, StoreOptions, store_config
+from deltaberg.storage.options.values import not_taken
 
 __all__ = ["memory_store", "open_client"]
 

@@ -18,7 +18,7 @@ from deltaberg.storage.answers import conditional_put, translated, written
 from deltaberg.storage.base import MOST_WHOLE, Counters, ObjectMeta, PutOutcome, PutResult, check_whole
 from deltaberg.storage.clients import open_client
 from deltaberg.storage.location import Location
-from deltaberg.storage.options import StoreOptions
+from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.probe import conditional_put_works
 from deltaberg.storage.range_file import RangeFile
 from deltaberg.storage.upload import Upload

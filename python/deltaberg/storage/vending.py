@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from deltaberg.storage.location import Location
-from deltaberg.storage.options import StoreOptions
+from deltaberg.storage.options.options import StoreOptions
 
 __all__ = ["Vendor"]
 

@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import parse_timestamp
+from deltaberg.expressions.time.instants import parse_timestamp
 from deltaberg.lossless_json import has_lone_surrogate
-from deltaberg.storage import LocationMap, StoreOptions
+from deltaberg.storage.location import LocationMap
+from deltaberg.storage.options.options import StoreOptions
 
 __all__ = [
     "AUTO",

@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from deltaberg.errors import StorageError
-from deltaberg.storage import Location, Storage, StoreSpec
+from deltaberg.storage.base import Storage
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations"]
 
@@ -80,7 +82,8 @@ def delete_files(
     Examples
     --------
     >>> import tempfile
-    >>> from deltaberg.storage import open_store, parse_location
+    >>> from deltaberg.storage.stores import open_store
+    >>> from deltaberg.storage.location import parse_location
     >>> place = parse_location(tempfile.mkdtemp())
     >>> kind = FileKind("a log entry", re.compile("[0-9]+[.]json"))
     >>> delete_files(open_store(place), place.path, [f"{place.path}/../1.json"], kind).deleted

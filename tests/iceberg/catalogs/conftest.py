@@ -63,5 +63,5 @@ def orders(server: RestServer, peer: Any) -> Any:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that were waited between attempts; none of them pass."""
     waited: list[float] = []
-    monkeypatch.setattr("deltaberg.iceberg.catalogs.transport._wait", waited.append)
+    monkeypatch.setattr("deltaberg.catalogs.rest.transport._wait", waited.append)
     return waited

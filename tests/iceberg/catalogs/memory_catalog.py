@@ -19,7 +19,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from deltaberg.iceberg.catalogs import rest, transport
+from deltaberg.catalogs import rest_catalog as rest
+from deltaberg.catalogs.rest import transport
 from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
 
 __all__ = ["MemoryCatalog", "Twist", "reached"]

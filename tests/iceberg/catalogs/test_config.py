@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.config import catalog_properties
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError, UnsupportedFeatureError
-from deltaberg.iceberg.catalogs.config import catalog_properties
 
 pytestmark = pytest.mark.one_backend
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deltaberg.iceberg.catalogs.config import catalog_properties
+from deltaberg.catalogs.config import catalog_properties
 from tests.iceberg.catalogs.written import ids, peer_sql, write_orders
 from tests.support.pages import blocks, run_blocks
 

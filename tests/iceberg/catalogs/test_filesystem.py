@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.base import Catalog
 from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, TableNotFoundError
-from deltaberg.iceberg.catalogs import Catalog
-from deltaberg.storage import open_store, parse_location
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.iceberg.catalogs.written import FIRST, ids
 from tests.support.recorder import Recorder
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.base import Catalog
 from deltaberg.errors import (
     AuthenticationError,
     CorruptMetadataError,
@@ -18,7 +19,6 @@ from deltaberg.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs import Catalog
 from deltaberg.lossless_json import write_json
 from tests.iceberg.catalogs.rest_server import RestServer, error_body
 from tests.iceberg.catalogs.written import ids, publish

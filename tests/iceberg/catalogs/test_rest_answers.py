@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs import rest_catalog as rest
 from deltaberg.errors import (
     AuthenticationError,
     CommitConflictError,
@@ -27,8 +28,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.catalogs import rest
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.iceberg.catalogs.memory_catalog import MemoryCatalog, Twist, as_http, reached
 from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
 from tests.support.below_verbs import engine_of

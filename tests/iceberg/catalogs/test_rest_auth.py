@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.rest import session
 from deltaberg.errors import AuthenticationError, InvalidArgumentError, StorageError
-from deltaberg.iceberg.catalogs import session
 from tests.iceberg.catalogs.rest_server import RestServer, error_body, running
 
 pytestmark = pytest.mark.one_backend

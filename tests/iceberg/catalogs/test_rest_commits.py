@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.base import table_pointer
 from deltaberg.errors import (
     CommitUnknownError,
     ConstraintViolationError,
@@ -19,13 +20,12 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.catalogs.base import table_pointer
-from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
-from deltaberg.table import ClockedPolicy
+from deltaberg.iceberg.updates import updates as changes
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.iceberg.catalogs.rest_server import error_body, running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.iceberg.catalogs.written import FIRST
@@ -94,8 +94,8 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
     committer = table_pointer(catalog, "sales.orders").committer()
     server.faults.append(fault)
-    from deltaberg.iceberg.catalogs.given import given_schema
-    from deltaberg.iceberg.metadata.new_table import new_metadata
+    from deltaberg.catalogs.given import given_schema
+    from deltaberg.iceberg.updates.new_table import new_metadata
 
     staged = committer.stage(new_metadata(given_schema(FIRST.schema, 2), location="", now_ms=5))
     found = commit_table(committer, _adding(7), snapshot_id=7, staged=staged, policy=_POLICY)

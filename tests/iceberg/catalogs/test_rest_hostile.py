@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.rest import transport
 from deltaberg.errors import CorruptMetadataError, DeltabergError, StorageError, UnsafePathError
-from deltaberg.iceberg.catalogs import transport
 from tests.iceberg.catalogs.rest_server import RestServer
 
 pytestmark = pytest.mark.one_backend
@@ -93,7 +93,7 @@ def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPat
     with pytest.raises(StorageError, match="does not end"):
         _load(server).list_namespaces()
     assert server.paths.count("/v1/namespaces") == 2
-    monkeypatch.setattr("deltaberg.iceberg.catalogs.rest._MOST_PAGES", 20)
+    monkeypatch.setattr("deltaberg.catalogs.rest_catalog._MOST_PAGES", 20)
     pages: list[Any] = [(200, {}, {"namespaces": [], "next-page-token": str(number)}) for number in range(30)]
     server.scripted["/v1/namespaces"] = pages
     with pytest.raises(StorageError, match="does not end"):

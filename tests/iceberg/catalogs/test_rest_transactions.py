@@ -18,7 +18,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedFeatureError,
 )
-from deltaberg.table import ClockedPolicy
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.iceberg.catalogs.rest_server import running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.support.pages import run_blocks

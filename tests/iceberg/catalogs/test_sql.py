@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.base import Catalog
+from deltaberg.catalogs.sql.sql_engine import open_engine
 from deltaberg.errors import (
     CorruptMetadataError,
     InvalidArgumentError,
@@ -18,8 +20,6 @@ from deltaberg.errors import (
     StorageError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.catalogs import Catalog
-from deltaberg.iceberg.catalogs.sql_engine import open_engine
 from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql, write_orders
 from tests.support.recorder import Recorder
 

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.base import table_pointer
+from deltaberg.catalogs.outcome import UnsettledError
+from deltaberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.errors import (
     ColumnNotFoundError,
     CommitConflictError,
@@ -25,16 +28,13 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs.base import table_pointer
-from deltaberg.iceberg.catalogs.outcome import UnsettledError
-from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
-from deltaberg.iceberg.metadata import updates as changes
-from deltaberg.iceberg.metadata.new_table import new_metadata
-from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.transaction.table_commit import Committed
-from deltaberg.schema import Field, Primitive, Struct
-from deltaberg.storage import StoreSpec
-from deltaberg.table import ClockedPolicy
+from deltaberg.iceberg.updates import updates as changes
+from deltaberg.iceberg.updates.new_table import new_metadata
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import ClockedPolicy
 from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql
 from tests.support.iceberg_commits import commit_table
 

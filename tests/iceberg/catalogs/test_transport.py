@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from deltaberg.catalogs.rest import transport
+from deltaberg.catalogs.rest.transport import Transport
 from deltaberg.errors import CommitUnknownError, StorageError
-from deltaberg.iceberg.catalogs import transport
-from deltaberg.iceberg.catalogs.transport import Transport
 from deltaberg.workers import map_in_order
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.support import faulty_proxy

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 import deltaberg
+from deltaberg.catalogs.rest import vended
+from deltaberg.catalogs.rest.session import SessionSettings
+from deltaberg.catalogs.rest.vended import RestVendor, merged_options, read_vended, server_config
 from deltaberg.errors import (
     AuthenticationError,
     DeltabergError,
@@ -17,11 +20,10 @@ from deltaberg.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs import vended
-from deltaberg.iceberg.catalogs.session import SessionSettings
-from deltaberg.iceberg.catalogs.vended import RestVendor, merged_options, read_vended, server_config
-from deltaberg.storage import StoreSpec, clients, parse_location, range_file, remote
-from deltaberg.storage.options import store_config
+from deltaberg.storage import clients, range_file, remote
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.options.options import store_config
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.read.scan import bound_scan
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.iceberg.catalogs.written import ids, write_orders

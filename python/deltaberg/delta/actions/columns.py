@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.member_kinds import action_column
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = [
     "ADD_COLUMNS",

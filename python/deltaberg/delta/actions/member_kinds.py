@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError
 from deltaberg.lossless_json import Number
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = ["action_column", "check_members"]
 

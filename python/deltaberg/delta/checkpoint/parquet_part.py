@@ -34,9 +34,10 @@ from deltaberg.errors import (
     SchemaError,
     StorageError,
 )
-from deltaberg.files.read.parquet import ParquetSource
-from deltaberg.schema import Field, Struct, arrow_schema, columns_of
+from deltaberg.files.formats.parquet import ParquetSource
+from deltaberg.schema.arrow import arrow_schema, columns_of
 from deltaberg.schema.projection import plan_projection
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["MISSING", "CheckpointPart"]
 

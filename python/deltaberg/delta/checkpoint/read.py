@@ -19,7 +19,7 @@ from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.names import LOG_DIRECTORY, SIDECAR_DIRECTORY
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, ObjectNotFoundError
 from deltaberg.lossless_json import read_json
-from deltaberg.storage import PathResolver
+from deltaberg.storage.location import PathResolver
 
 __all__ = ["Checkpoint"]
 

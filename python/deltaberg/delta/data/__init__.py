@@ -1,5 +1,1 @@
 """Facts about data files in the log: partition values, statistics, deletion vectors."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

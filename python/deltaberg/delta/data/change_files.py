@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from deltaberg.delta.data.partition_values import partition_value_texts
-from deltaberg.schema import Field, Primitive, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Field, Primitive
 
 __all__ = ["CHANGE_DATA", "CHANGE_TYPE", "CHANGE_TYPE_COLUMN", "change_file_texts"]
 

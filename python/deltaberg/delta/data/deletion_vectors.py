@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import CorruptDeletionVectorError, in_context
-from deltaberg.files import BITMAP
-from deltaberg.storage import PathResolver
+from deltaberg.files.read.task import BITMAP
+from deltaberg.storage.location import PathResolver
 
 __all__ = ["locate_vectors", "unique_id", "unique_ids"]
 

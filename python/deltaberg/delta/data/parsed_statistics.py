@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from deltaberg.delta.data.statistics_text import statistics_texts
 from deltaberg.delta.schema.indexed_columns import has_bounds
 from deltaberg.delta.schema.schema import primitive_name
-from deltaberg.pruning import stats_key
-from deltaberg.schema import Field, List, Map, Struct, arrow_type, as_array
+from deltaberg.pruning.stats import stats_key
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import Field, List, Map, Struct
 
 __all__ = ["ParsedStatistics"]
 
@@ -31,7 +32,7 @@ class ParsedStatistics:
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> found = ParsedStatistics([(Field("x", Primitive("long")),)], tight=False)
     >>> [field.name for field in found.type]
     ['numRecords', 'minValues', 'maxValues', 'nullCount']

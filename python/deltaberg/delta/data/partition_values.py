@@ -12,7 +12,9 @@ import pyarrow.types as pt
 from deltaberg import kernels
 from deltaberg.delta.schema.schema import partition_type_name
 from deltaberg.errors import EvaluationError, InvalidPartitionValueError
-from deltaberg.schema import Field, Primitive, Struct, arrow_type, as_array, pad_texts
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.rows.text_lengths import pad_texts
+from deltaberg.schema.types import Field, Primitive, Struct
 
 __all__ = ["partition_value_texts", "read_partition_values"]
 
@@ -54,9 +56,9 @@ def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: s
 
 def _cast(files: pa.Table, maps: pa.MapArray, field: Field, timezone: str) -> pa.Array:
     """Return the values of a partition column as Spark casts their texts."""
-    from deltaberg.expressions.values.bind import bind_value
-    from deltaberg.expressions.values.tree import Cast, ColumnValue
-    from deltaberg.table.write import empty_to_null
+    from deltaberg.expressions.bind.bind import bind_value
+    from deltaberg.expressions.tree.tree import Cast, ColumnValue
+    from deltaberg.table.rows.row_rules import empty_to_null
 
     texts = empty_to_null(pc.map_lookup(maps, pa.scalar(field.physical_name), "last"))
     if field.type in _INTEGERS:
@@ -83,7 +85,7 @@ def _typed(values: pa.Array, field: Field, timezone: str) -> pa.Array:
     instants = pc.struct_field(values, "value")
     if timezone.upper() == "UTC":
         return instants.view(utc)
-    from deltaberg.expressions.values.zones import find_zone, to_instant
+    from deltaberg.expressions.time.zones import find_zone, to_instant
 
     local = to_instant(instants, find_zone(timezone))
     if local.failures:

@@ -20,7 +20,8 @@ from deltaberg.delta.data.parsed_statistics import ParsedStatistics
 from deltaberg.delta.data.statistics import parsed_columns
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.errors import CorruptLogError
-from deltaberg.schema import Field, Primitive, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Field, Primitive
 
 __all__ = ["RecordedStatistics", "recorded_statistics"]
 

@@ -20,9 +20,10 @@ from deltaberg.delta.schema.schema import primitive_name
 from deltaberg.delta.schema.type_changes import recorded_changes
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.pruning import ColumnStats, FileStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type, as_array
+from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
+from deltaberg.schema.arrow import arrow_type, as_array
 from deltaberg.schema.convert import convert_leaf
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 
 __all__ = ["parsed_columns", "read_statistics"]
 

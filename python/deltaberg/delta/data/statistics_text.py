@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import kernels
-from deltaberg.files.write import leaf_paths, written_leaves
+from deltaberg.files.write.written import leaf_paths, written_leaves
 from deltaberg.lossless_json import integer_of, read_json, write_json
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
 
 __all__ = ["counted_statistics", "loosened_statistics", "statistics_texts"]
 
@@ -37,7 +38,7 @@ def statistics_texts(files: pa.Table, schema: Struct, *, tight: bool) -> pa.Stri
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> bounds = {"lower": [{"0": 1}], "upper": [{"0": 9}], "null_count": [{"0": 2}], "nan_count": [None]}
     >>> files = pa.table({"record_count": [5], **bounds})
     >>> statistics_texts(files, Struct((Field("x", Primitive("long")),)), tight=False)[0].as_py()

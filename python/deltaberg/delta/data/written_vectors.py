@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg import kernels
-from deltaberg.storage import Location, OutputFile, Storage
+from deltaberg.storage.base import OutputFile, Storage
+from deltaberg.storage.location import Location
 from deltaberg.table.removal import WRITTEN_FILE, discard_files
 
 __all__ = ["VectorWriter"]
@@ -40,7 +41,8 @@ class VectorWriter:
     Examples
     --------
     >>> import tempfile
-    >>> from deltaberg.storage import open_store, parse_location
+    >>> from deltaberg.storage.stores import open_store
+    >>> from deltaberg.storage.location import parse_location
     >>> root = parse_location(tempfile.mkdtemp())
     >>> with VectorWriter(open_store(root), root) as writer:
     ...     descriptor = writer.add(pa.array([3, 4, 7, 11, 18, 29], pa.uint64()))

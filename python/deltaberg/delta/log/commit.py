@@ -11,9 +11,14 @@ from typing import NamedTuple
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import commit_name
 from deltaberg.delta.log.segment import build_segment, check_log_reaches
-from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, UnsupportedFeatureError
-from deltaberg.storage import PutResult
-from deltaberg.table import Fate
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    ObjectNotFoundError,
+    UnsupportedFeatureError,
+)
+from deltaberg.storage.base import PutResult
+from deltaberg.table.commit.commit import Fate
 
 __all__ = ["Newer", "check_conditional_put", "cleaned_up", "list_newer_commits", "look_for_entry", "put_entry"]
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.log.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify, commit_name
 from deltaberg.errors import CorruptLogError, NotAFileError, ObjectNotFoundError, TooLargeError
-from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
+from deltaberg.storage.base import ObjectMeta, Storage
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["LogDirectory", "LogEntry"]
 

@@ -13,7 +13,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint
 from deltaberg.delta.log.names import commit_name
 from deltaberg.errors import CorruptLogError, TableNotFoundError, VersionNotFoundError
-from deltaberg.table.not_found import table_not_found
+from deltaberg.table.open.not_found import table_not_found
 
 __all__ = ["Segment", "build_newer", "build_segment", "check_log_reaches", "entry_not_found"]
 

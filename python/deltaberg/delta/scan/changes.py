@@ -44,11 +44,15 @@ from deltaberg.errors import (
     VersionNotFoundError,
     in_context,
 )
-from deltaberg.files import FileLayout, constant_column
-from deltaberg.pruning import FileStats
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, count_up, join_name
-from deltaberg.storage import PathResolver
-from deltaberg.table import FILE_NUMBER, integer_of, parse_instant, require_free_names
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.task import constant_column
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.arrow import count_up
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.arguments import integer_of, parse_instant
+from deltaberg.table.read.source import FILE_NUMBER, require_free_names
 
 _ENABLED = "delta.enableChangeDataFeed"
 

@@ -13,17 +13,20 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.partition_values import read_partition_values
-from deltaberg.delta.snapshot.once import once
+from deltaberg.delta.snapshot.lazy_value import once
 from deltaberg.delta.snapshot.planning_parts import SnapshotPart
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, in_context
-from deltaberg.expressions import Bound
-from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.metadata import METADATA, metadata_field
+from deltaberg.files.read.task import BITMAP, constant_column
 from deltaberg.kernels.results import empty_structs
-from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, count_up
-from deltaberg.storage import PathResolver
-from deltaberg.table import FILE_NUMBER, FileSelection, ScanSource
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.arrow import arrow_schema, as_array, count_up
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.read.source import FILE_NUMBER, FileSelection, ScanSource
 
 __all__ = ["DeltaFiles", "SnapshotSource", "about_row_fields"]
 

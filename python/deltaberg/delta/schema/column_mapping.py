@@ -10,7 +10,8 @@ from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping, recorded_mapping_mode
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, fields_inside, find_column, join_name
+from deltaberg.schema.columns import ColumnName, find_column, join_name
+from deltaberg.schema.types import DataType, Field, List, Map, Struct, fields_inside
 
 __all__ = [
     "COLUMN_ID",

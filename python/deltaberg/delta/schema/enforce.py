@@ -33,9 +33,13 @@ from deltaberg.errors import (
     DeltabergError,
     UnsupportedFeatureError,
 )
-from deltaberg.expressions import BoundValue, Relation, Value, bind_condition, bind_value, parse_value
-from deltaberg.schema import Field, Primitive, Struct, count_up
-from deltaberg.table.write import ColumnFill, RowCheck, RowRules, TableRules
+from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_condition, bind_value
+from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.schema.arrow import count_up
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.table.rows.row_rules import ColumnFill, RowCheck, RowRules
+from deltaberg.table.rows.table_rules import TableRules
 
 __all__ = [
     "IdentityValues",

@@ -12,7 +12,7 @@ from typing import Any
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
 from deltaberg.delta.schema.type_changes import is_widening
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = ["merged_schema", "wider_columns"]
 
@@ -56,7 +56,7 @@ def wider_columns(known: DataType, rows: DataType, path: _Path = ()) -> Iterator
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> [(path, str(kind)) for path, kind in wider_columns(Primitive("short"), Primitive("long"), ("x",))]
     [(('x',), 'long')]
     """

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaberg.errors import ExpressionError, SchemaError, UnsupportedFeatureError
-from deltaberg.expressions import BoundValue
-from deltaberg.expressions.values.tree import type_text
-from deltaberg.schema import Struct
+from deltaberg.expressions.bind.bind import BoundValue
+from deltaberg.expressions.tree.tree import type_text
+from deltaberg.schema.types import Struct
 
 __all__ = ["check_new_columns", "in_order"]
 

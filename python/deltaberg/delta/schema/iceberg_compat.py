@@ -16,7 +16,7 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import fits_iceberg, recorded_changes
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import List, Map, Primitive, Struct, fields_inside
+from deltaberg.schema.types import List, Map, Primitive, Struct, fields_inside
 
 __all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
 

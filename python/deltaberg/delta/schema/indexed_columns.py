@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_column, split_name
+from deltaberg.schema.columns import find_column, split_name
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 
 __all__ = ["check_indexed_names", "has_bounds", "indexed_columns", "renamed_in_properties"]
 

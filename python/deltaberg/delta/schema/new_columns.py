@@ -14,19 +14,8 @@ from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import (
-    ColumnName,
-    DataType,
-    Decimal,
-    Field,
-    List,
-    Map,
-    Primitive,
-    Struct,
-    column_names,
-    find_column,
-    join_name,
-)
+from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
 __all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import Struct
+from deltaberg.schema.types import Struct
 
 __all__ = ["MATERIALIZED_ROW_COLUMNS", "ROW_TRACKING", "check_hidden_names", "hidden_names"]
 

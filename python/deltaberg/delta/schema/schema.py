@@ -10,7 +10,7 @@ from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping, w
 from deltaberg.delta.schema.text_types import TEXT_TYPE, text_length, with_text_types
 from deltaberg.delta.schema.type_changes import DECIMAL, check_type_changes
 from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, TextLength
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct, TextLength
 
 __all__ = ["PRIMITIVES", "parse_schema", "partition_type_name", "primitive_name"]
 

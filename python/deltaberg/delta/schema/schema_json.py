@@ -10,7 +10,8 @@ from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.lossless_json import read_json, write_json
-from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
 __all__ = ["SchemaDocument", "deepest_field", "field_to_json", "recorded_column", "schema_to_json"]
 
@@ -152,7 +153,7 @@ def recorded_column(document: SchemaDocument, path: Sequence[Field]) -> str:
     Examples
     --------
     >>> text = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}]}'
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> recorded_column(SchemaDocument(text), [Field("a", Primitive("long"))])
     '{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}'
     """
@@ -173,7 +174,7 @@ def schema_to_json(schema: Struct) -> str:
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive, Struct
+    >>> from deltaberg.schema.types import Field, Primitive, Struct
     >>> schema_to_json(Struct((Field("a", Primitive("integer"), nullable=False),)))
     '{"type":"struct","fields":[{"name":"a","type":"integer","nullable":false,"metadata":{}}]}'
     """

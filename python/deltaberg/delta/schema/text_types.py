@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import CorruptLogError
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, TextLength
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, TextLength
 
 __all__ = ["TEXT_TYPE", "text_length", "with_text_types"]
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
-from deltaberg.schema import Field
+from deltaberg.schema.types import Field
 
 __all__ = [
     "DECIMAL",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import Field, Struct, fields_inside
+from deltaberg.schema.types import Field, Struct, fields_inside
 
 __all__ = [
     "CURRENT_DEFAULT",
@@ -143,7 +143,7 @@ def checked_new_rules(schema: Struct) -> Struct:
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> rule = {"delta.identity.start": 1, "delta.identity.step": 1}
     >>> dict(checked_new_rules(Struct((Field("id", Primitive("long"), metadata=rule),))).fields[0].metadata)
     {'delta.identity.start': 1, 'delta.identity.step': 1, 'delta.identity.allowExplicitInsert': False}

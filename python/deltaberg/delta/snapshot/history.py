@@ -19,7 +19,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.segment import entry_not_found
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
-from deltaberg.expressions import format_instant
+from deltaberg.expressions.time.instants import format_instant
 
 __all__ = [
     "IN_COMMIT_TIMESTAMPS",

@@ -19,8 +19,10 @@ from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.data.statistics import read_statistics
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.kernels.results import STATS_PLACE
-from deltaberg.pruning import FileStats, keep_rows
-from deltaberg.schema import Field, Struct, arrow_schema, count_up
+from deltaberg.pruning.evaluate import keep_rows
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.arrow import arrow_schema, count_up
+from deltaberg.schema.types import Field, Struct
 
 __all__ = [
     "ADD_KEYS",

@@ -9,6 +9,7 @@ import pyarrow as pa
 from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.snapshot.file_state import Origin
+from deltaberg.delta.snapshot.lazy_value import once
 from deltaberg.delta.snapshot.live_files import (
     ADD_KEYS,
     LIVE_FILES,
@@ -18,12 +19,11 @@ from deltaberg.delta.snapshot.live_files import (
     live_of_replay,
     mask_older,
 )
-from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.hints import Hint
-from deltaberg.schema import as_array, columns_of
+from deltaberg.schema.arrow import as_array, columns_of
 
 __all__ = ["SnapshotPart"]
 

@@ -20,7 +20,7 @@ from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.delta.snapshot.live_files import LiveFiles
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError
 from deltaberg.lossless_json import Number, write_json
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 
 __all__ = ["recorded_adds"]
 

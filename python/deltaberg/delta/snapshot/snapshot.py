@@ -19,8 +19,8 @@ from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.segment import Segment, build_newer, build_segment
 from deltaberg.delta.log.version_checksum import VersionChecksum
 from deltaberg.delta.snapshot.file_state import FileState, Origin
+from deltaberg.delta.snapshot.lazy_value import once
 from deltaberg.delta.snapshot.live_files import LiveFiles
-from deltaberg.delta.snapshot.once import once
 from deltaberg.delta.snapshot.retention import unexpired_transactions
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.errors import (
@@ -35,7 +35,7 @@ from deltaberg.errors import (
     VersionNotFoundError,
     in_context,
 )
-from deltaberg.schema import as_array
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["NewerCommits", "Snapshot"]
 

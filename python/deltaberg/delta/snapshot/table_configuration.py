@@ -10,7 +10,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.column_mapping import mapping_mode
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.errors import CorruptLogError, SchemaError, in_context
-from deltaberg.schema import Field, Struct
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["TableConfiguration"]
 

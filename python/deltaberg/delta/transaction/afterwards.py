@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from deltaberg.delta.after_commit.steps import checkpoint_if_due, clean_up_if_due, compact_log_if_due
 from deltaberg.delta.log.version_checksum import VersionChecksum, write_version_checksum
-from deltaberg.delta.maintenance.after_commit import checkpoint_if_due, clean_up_if_due, compact_log_if_due
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes

@@ -16,8 +16,8 @@ from deltaberg.delta.transaction.find import shows_files
 from deltaberg.delta.transaction.isolation import IsolationLevel
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, TableExistsError
-from deltaberg.storage import PutResult
-from deltaberg.table import Fate
+from deltaberg.storage.base import PutResult
+from deltaberg.table.commit.commit import Fate
 
 __all__ = ["LogChange"]
 

@@ -13,7 +13,7 @@ from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.writer_rules import IdentityColumn, identity_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import Struct
+from deltaberg.schema.types import Struct
 
 __all__ = ["ROW_TRACKING_SUSPENDED", "check_combinations"]
 

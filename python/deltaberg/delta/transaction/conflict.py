@@ -27,10 +27,12 @@ from deltaberg.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from deltaberg.expressions import Filter, as_filter, bind, bound_paths
-from deltaberg.schema import Struct
-from deltaberg.table import scan_options
+from deltaberg.expressions.compute.bound import bound_paths
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.schema.types import Struct
 from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan_options import scan_options
 
 __all__ = ["Claims", "FilterRead", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
 

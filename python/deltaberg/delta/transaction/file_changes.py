@@ -25,7 +25,8 @@ from deltaberg.delta.data.statistics_text import statistics_texts
 from deltaberg.delta.log.encode import check_action
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.lossless_json import integer_of, write_json
-from deltaberg.schema import Field, Struct, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["AddedFile", "RemovedFile", "encode_path", "new_adds", "recorded_add", "removes_of", "total_rows"]
 

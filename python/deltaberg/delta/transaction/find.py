@@ -10,7 +10,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
-from deltaberg.table import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["find_commit_of", "new_token", "shows_files"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table import checked_text
+from deltaberg.table.arguments import checked_text
 
 __all__ = ["IsolationLevel", "isolation_level"]
 

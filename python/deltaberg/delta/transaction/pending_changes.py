@@ -17,12 +17,18 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.iceberg_compat import with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
-from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
+from deltaberg.delta.transaction.file_changes import (
+    AddedFile,
+    encode_path,
+    new_adds,
+    recorded_add,
+    removes_of,
+)
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import as_array
-from deltaberg.table import checked_note, checked_number, checked_text
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.schema.arrow import as_array
+from deltaberg.table.arguments import checked_note, checked_number, checked_text
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.transaction.transaction import Transaction
 
 __all__ = ["PendingChanges"]

@@ -21,12 +21,12 @@ from deltaberg.delta.transaction.isolation import isolation_level
 from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError
-from deltaberg.expressions import Filter
-from deltaberg.table import ClockedPolicy, CommitResult, commit_change
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.expressions.given.given import Filter
+from deltaberg.table.commit.commit import ClockedPolicy, CommitResult, commit_change
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
 from deltaberg.table.transaction.operation import with_rows
-from deltaberg.table.write import WriteRoad
+from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["Transaction"]
 

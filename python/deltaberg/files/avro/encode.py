@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.schema import FIELD_ID
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = ["UUID", "AvroBlocks", "avro_schema_of", "write_avro"]
 

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 from deltaberg.errors import CorruptAvroError
 from deltaberg.files.avro.schema import AvroField, AvroType
 from deltaberg.kernels.results import AvroNode
-from deltaberg.schema import FIELD_ID
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = ["by_id", "by_name"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, SchemaError
-from deltaberg.schema import FIELD_ID
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = ["AvroField", "AvroType", "arrow_field_of", "parse_avro_schema"]
 

@@ -8,11 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptDeletionVectorError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import (
+    CorruptDeletionVectorError,
+    DataFileNotFoundError,
+    DeltabergError,
+    ObjectNotFoundError,
+)
+from deltaberg.files.formats.encryption import encrypted_file, is_encrypted
 from deltaberg.files.read.deletes import position_deletes
-from deltaberg.files.read.encryption import encrypted_file, is_encrypted
 from deltaberg.files.read.task import BitmapRef, DeleteFile, FileTask
-from deltaberg.storage import PathResolver, StoreSpec, parse_location
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["RowSelection", "deletion_bitmaps", "load_bitmap"]
 

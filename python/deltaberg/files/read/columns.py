@@ -8,18 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.expressions import TRUE, Bound, bound_paths, evaluate, is_computed
+from deltaberg.expressions.compute.bound import Bound, bound_paths, is_computed
+from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.formats.data_file import PositionedBatch
+from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.bitmaps import RowSelection
-from deltaberg.files.read.data_file import PositionedBatch
 from deltaberg.files.read.deletes import KeySet, leaf_of
-from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.metadata import DELETED, ComputedColumns
 from deltaberg.files.read.task import FileTask
 from deltaberg.kernels.results import empty_batch
-from deltaberg.pruning import StatsKey, known_values
-from deltaberg.schema import Field, Struct
+from deltaberg.pruning.stats import StatsKey, known_values
 from deltaberg.schema.columns import narrowed
 from deltaberg.schema.projection import Projections
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["TaskColumns"]
 

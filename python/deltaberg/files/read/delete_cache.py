@@ -15,7 +15,9 @@ from weakref import WeakKeyDictionary
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError, ObjectNotFoundError
 from deltaberg.files.read.task import DeleteFile
-from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec, parse_location
+from deltaberg.storage.base import ObjectMeta, Storage
+from deltaberg.storage.location import Location, PathResolver, parse_location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.workers import map_in_order
 
 __all__ = ["DeleteFileIdentities", "Identity", "KeptReads", "gone"]

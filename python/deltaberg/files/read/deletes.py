@@ -18,13 +18,16 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError, TooLargeError
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.formats.open_file import open_data_file
 from deltaberg.files.read.delete_cache import DeleteFileIdentities, Identity, KeptReads, gone
-from deltaberg.files.read.formats import open_data_file
-from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.task import DeleteFile, FileTask
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, field_id
+from deltaberg.schema.arrow import arrow_schema, as_array
+from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.projection import plan_projection
-from deltaberg.storage import PathResolver, StoreSpec, parse_location
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["POSITION_DELETE_COLUMNS", "KeySet", "count_nameless", "equality_deletes", "position_deletes"]
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CorruptDataFileError
-from deltaberg.files.read.layout import FileLayout
+from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.task import FileTask
-from deltaberg.schema import Field, Primitive, Struct, arrow_field, count_up
+from deltaberg.schema.arrow import arrow_field, count_up
+from deltaberg.schema.types import Field, Primitive, Struct
 
 __all__ = [
     "DELETED",

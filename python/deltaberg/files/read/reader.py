@@ -21,16 +21,20 @@ from deltaberg.errors import (
     ObjectNotFoundError,
     first_line,
 )
-from deltaberg.expressions import TRUE, Bound
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.formats.open_file import open_data_file
 from deltaberg.files.read.bitmaps import RowSelection
 from deltaberg.files.read.columns import TaskColumns
 from deltaberg.files.read.deletes import equality_deletes
-from deltaberg.files.read.formats import open_data_file
-from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.task import FileTask
-from deltaberg.schema import Struct, arrow_schema
+from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.projection import Projections
-from deltaberg.storage import Counters, StoreSpec, parse_location
+from deltaberg.schema.types import Struct
+from deltaberg.storage.base import Counters
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["ReadCounters", "ReadSpec", "read_task"]
 

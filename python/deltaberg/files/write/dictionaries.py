@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.schema import count_up
+from deltaberg.schema.arrow import count_up
 
 __all__ = ["columns_without_dictionary", "holds_negative_zero"]
 

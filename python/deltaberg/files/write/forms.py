@@ -13,10 +13,10 @@ from pyarrow import orc
 
 from deltaberg.errors import SchemaError
 from deltaberg.files.avro.encode import UUID, AvroBlocks
-from deltaberg.files.write.footers import FooterFacts
-from deltaberg.files.write.parquet import FileForm, ParquetOptions, main_codec
-from deltaberg.schema import FIELD_ID
+from deltaberg.files.write.write_parquet import FileForm, ParquetOptions, main_codec
+from deltaberg.files.write.written_footers import FooterFacts
 from deltaberg.schema.arrow import with_children
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = ["FORMS", "AvroForm", "OrcForm", "OrcOptions"]
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.files.write.written import leaf_paths
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.types import Field, Primitive, Struct
 
 __all__ = ["CutBounds", "StatisticsPlan", "StatisticsTaker"]
 

@@ -30,8 +30,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from deltaberg.files.write.footers import FooterFacts, parquet_leaves
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type, as_array, nested_fields
+from deltaberg.files.write.written_footers import FooterFacts, parquet_leaves
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nested_fields
 
 __all__ = ["WrittenFile", "leaf_paths", "written_leaves", "written_rows", "written_schema"]
 

@@ -1,5 +1,1 @@
 """Delete files, deletion vectors, and the data files that they apply to (Iceberg spec, "Row-level Deletes")."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

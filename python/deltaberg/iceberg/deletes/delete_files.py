@@ -10,15 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.expressions import Bound, bound_paths
-from deltaberg.files import BITMAP, DELETE_FILES
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.files.read.task import BITMAP, DELETE_FILES
 from deltaberg.iceberg.deletes.index import apply_deletes, row_codes
 from deltaberg.iceberg.deletes.key_fields import key_fields
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import Metrics, entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
-from deltaberg.pruning import may_match, stats_key
-from deltaberg.schema import Field, as_array, with_columns
+from deltaberg.pruning.evaluate import may_match
+from deltaberg.pruning.stats import stats_key
+from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.schema.types import Field
 
 __all__ = ["DeleteFiles"]
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.partition.structs import one_nan
-from deltaberg.schema import as_array
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["AppliedDeletes", "apply_deletes", "row_codes"]
 

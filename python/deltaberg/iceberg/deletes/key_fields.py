@@ -10,7 +10,7 @@ from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.partition.structs import path_to_id
-from deltaberg.schema import Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 
 __all__ = ["all_key_fields", "key_fields"]
 

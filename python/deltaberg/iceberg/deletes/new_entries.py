@@ -11,7 +11,8 @@ from deltaberg.iceberg.deletes.write_puffin import WrittenVector
 from deltaberg.iceberg.manifests.entries import added_entries, entry_columns
 from deltaberg.iceberg.manifests.fields import ADDED, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode
-from deltaberg.schema import Struct, as_array, with_columns
+from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.schema.types import Struct
 
 __all__ = ["equality_delete_entries", "position_delete_entries", "vector_entries"]
 

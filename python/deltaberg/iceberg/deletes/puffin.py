@@ -16,8 +16,9 @@ from deltaberg.errors import (
     ObjectNotFoundError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.metadata.json_members import integer, integers, members, objects, optional, strings, text
-from deltaberg.storage import Location, StoreSpec
+from deltaberg.iceberg.schema.json_members import integer, integers, members, objects, optional, strings, text
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["MAGIC", "Blob", "PuffinFile"]
 
@@ -84,7 +85,8 @@ class PuffinFile:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from deltaberg.storage import StoreSpec, parse_location
+    >>> from deltaberg.storage.stores import StoreSpec
+    >>> from deltaberg.storage.location import parse_location
     >>> blob = '{"type": "example", "fields": [1], "snapshot-id": 1, "sequence-number": 1, "offset": 4, "length": 5}'
     >>> footer = ('{"blobs": [' + blob + "]}").encode()
     >>> tail = len(footer).to_bytes(4, "little") + bytes(4) + b"PFA1"

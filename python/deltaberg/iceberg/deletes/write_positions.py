@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.files import POSITION_DELETE_COLUMNS
-from deltaberg.files.write import ParquetOptions
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array
-from deltaberg.storage import Storage
-from deltaberg.table.write import PartitionField, WriteSpec, write_files
+from deltaberg.files.read.deletes import POSITION_DELETE_COLUMNS
+from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.schema.arrow import arrow_schema, as_array
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.base import Storage
+from deltaberg.table.write.spec import PartitionField, WriteSpec
+from deltaberg.table.write.write import write_files
 
 __all__ = ["POSITION_DELETES_SCHEMA", "DeletedRows", "write_position_deletes"]
 

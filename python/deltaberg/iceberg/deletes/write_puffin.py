@@ -11,7 +11,7 @@ from deltaberg import kernels
 from deltaberg._version import __version__
 from deltaberg.iceberg.deletes.puffin import MAGIC
 from deltaberg.lossless_json import write_json
-from deltaberg.storage import Storage
+from deltaberg.storage.base import Storage
 
 __all__ = ["WrittenVector", "write_vectors"]
 

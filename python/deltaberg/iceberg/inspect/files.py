@@ -13,7 +13,7 @@ from deltaberg.iceberg.manifests.fields import DATA, METRICS, POSITION_DELETES, 
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.partition.structs import union_values
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import as_array
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["entries_of", "entries_table", "files_table", "partition_columns"]
 

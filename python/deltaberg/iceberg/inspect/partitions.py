@@ -10,7 +10,7 @@ from deltaberg.iceberg.inspect.files import entries_of, partition_columns
 from deltaberg.iceberg.inspect.readable import TIME
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import as_array
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["content_sums", "partitions_table"]
 

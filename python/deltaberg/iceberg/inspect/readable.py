@@ -10,11 +10,12 @@ import pyarrow as pa
 from deltaberg import kernels
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.metadata.specs import PartitionField
-from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
 from deltaberg.iceberg.partition.structs import AS_TEXT, field_by_id, partition_struct
 from deltaberg.iceberg.partition.transforms import parse_transform
+from deltaberg.iceberg.schema.type_names import iceberg_type_name, is_shape
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, as_array, field_paths
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, Primitive, Struct, field_paths
 
 __all__ = ["TIME", "readable_metrics", "readable_summaries"]
 

@@ -11,11 +11,11 @@ from deltaberg.choices import MetadataTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.inspect.files import entries_table, files_table
 from deltaberg.iceberg.inspect.history import history_table, metadata_log_table, refs_table, snapshots_table
-from deltaberg.iceberg.inspect.manifests import all_manifests_table, manifests_table
+from deltaberg.iceberg.inspect.manifest_tables import all_manifests_table, manifests_table
 from deltaberg.iceberg.inspect.partitions import partitions_table
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.table import checked_text
+from deltaberg.table.arguments import checked_text
 
 __all__ = ["METADATA_TABLES", "inspect_table"]
 

@@ -1,5 +1,1 @@
 """Where a table's metadata is, and where the files that it records are (Iceberg spec, "File System Tables")."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

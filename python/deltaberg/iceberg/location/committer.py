@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from deltaberg.errors import DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.requirements import Requirement
-from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
-from deltaberg.storage import PutResult
-from deltaberg.table import Fate
+from deltaberg.iceberg.updates.requirements import Requirement
+from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
+from deltaberg.storage.base import PutResult
+from deltaberg.table.commit.commit import Fate
 
 __all__ = ["Attempt", "Committer", "Proposal", "Trace", "fate_by_snapshots", "file_digest", "is_applied"]
 

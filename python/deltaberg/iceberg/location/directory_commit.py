@@ -25,12 +25,16 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
-from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, is_metadata_file
+from deltaberg.iceberg.location.find_metadata import (
+    METADATA_DIRECTORY,
+    METADATA_FILE,
+    VERSION_HINT,
+    is_metadata_file,
+)
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.updates import apply_updates
-from deltaberg.iceberg.metadata.write import (
+from deltaberg.iceberg.metadata.write_metadata import (
     encode_metadata,
     is_compressed,
     metadata_codec,
@@ -38,8 +42,11 @@ from deltaberg.iceberg.metadata.write import (
     version_of,
     with_previous_file,
 )
-from deltaberg.storage import Location, ObjectMeta, PathResolver, PutResult, Storage, StoreSpec
-from deltaberg.table import Fate
+from deltaberg.iceberg.updates.updates import apply_updates
+from deltaberg.storage.base import ObjectMeta, PutResult, Storage
+from deltaberg.storage.location import Location, PathResolver
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import Fate
 from deltaberg.table.removal import discard_files
 
 __all__ = ["DirectoryCommitter"]

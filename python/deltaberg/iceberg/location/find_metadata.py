@@ -6,8 +6,10 @@ import re
 from typing import NamedTuple
 
 from deltaberg.errors import NotAFileError, ObjectNotFoundError, TableNotFoundError, TooLargeError
-from deltaberg.storage import Location, ObjectMeta, StoreSpec
-from deltaberg.table.not_found import table_not_found
+from deltaberg.storage.base import ObjectMeta
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.open.not_found import table_not_found
 from deltaberg.table.removal import FileKind
 
 __all__ = [

@@ -9,7 +9,9 @@ from typing import TypeVar
 from deltaberg.errors import DeltabergError, ObjectNotFoundError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, read_metadata
-from deltaberg.storage import Location, ObjectMeta, StoreSpec
+from deltaberg.storage.base import ObjectMeta
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["LoadedTable", "load_file", "load_newest"]
 

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError, UnsafePathError
+from deltaberg.errors import (
+    DeltabergError,
+    InvalidArgumentError,
+    ObjectNotFoundError,
+    StorageError,
+    UnsafePathError,
+)
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import belongs_to
-from deltaberg.iceberg.metadata.write import outdated_files
-from deltaberg.storage import Location, PathResolver, Storage
+from deltaberg.iceberg.metadata.write_metadata import outdated_files
+from deltaberg.storage.base import Storage
+from deltaberg.storage.location import Location, PathResolver
 from deltaberg.table.removal import delete_files
 
 __all__ = ["delete_outdated"]

@@ -10,7 +10,8 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
 from deltaberg.iceberg.location.find_metadata import MetadataPlace, find_metadata, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
-from deltaberg.storage import Location, StoreSpec
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
 

@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write import leaf_paths, written_leaves
-from deltaberg.files.write.footers import parquet_leaves
+from deltaberg.files.write.written import leaf_paths, written_leaves
+from deltaberg.files.write.written_footers import parquet_leaves
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, FURTHER, METRICS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode, cut_lower, cut_upper
-from deltaberg.iceberg.manifests.write import partition_values
-from deltaberg.iceberg.metadata.type_names import is_shape
-from deltaberg.iceberg.metadata.value_bytes import encode_values, has_value_bytes
-from deltaberg.schema import Field, List, Map, Struct, as_array, field_paths
+from deltaberg.iceberg.manifests.write_manifest import partition_values
+from deltaberg.iceberg.schema.type_names import is_shape
+from deltaberg.iceberg.schema.value_bytes import encode_values, has_value_bytes
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Field, List, Map, Struct, field_paths
 
 __all__ = ["added_entries", "entry_columns", "leaves_with_metrics"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from deltaberg.schema import FIELD_ID
+from deltaberg.schema.name_mapping import FIELD_ID
 
 __all__ = [
     "ADDED",

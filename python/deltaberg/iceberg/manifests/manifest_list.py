@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.files.avro import AvroFile
+from deltaberg.files.avro.container import AvroFile
 from deltaberg.iceberg.manifests.fields import MANIFESTS
 
 __all__ = ["describe_manifests", "read_manifest_list"]

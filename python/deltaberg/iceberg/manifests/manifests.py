@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
-from deltaberg.files.avro import AvroFile, AvroType, arrow_field_of
+from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.schema import AvroType, arrow_field_of
 from deltaberg.iceberg.manifests.fields import (
     ADDED,
     DATA,
@@ -25,8 +26,9 @@ from deltaberg.iceberg.manifests.fields import (
     numbered,
 )
 from deltaberg.iceberg.partition.structs import AS_TEXT
-from deltaberg.pruning import keep_rows
-from deltaberg.schema import Struct, arrow_type, as_array, count_up, with_columns
+from deltaberg.pruning.evaluate import keep_rows
+from deltaberg.schema.arrow import arrow_type, as_array, count_up, with_columns
+from deltaberg.schema.types import Struct
 
 __all__ = ["no_entries", "read_manifest"]
 

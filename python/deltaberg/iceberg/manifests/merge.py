@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING
-from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest
+from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest
 from deltaberg.iceberg.metadata.property_values import number_of
-from deltaberg.pruning import keep_rows
-from deltaberg.schema import as_array
+from deltaberg.pruning.evaluate import keep_rows
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["MergePolicy", "merge_rows", "merged_entries", "parts_of_size", "plan_merges"]
 

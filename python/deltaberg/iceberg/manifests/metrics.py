@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
-from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
-from deltaberg.pruning import ColumnStats, FileStats, StatsKey, stats_key
-from deltaberg.schema import Decimal, Field, Fixed, Primitive, arrow_type, as_array
+from deltaberg.iceberg.schema.type_names import iceberg_type_name, is_shape
+from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import Decimal, Field, Fixed, Primitive
 
 __all__ = ["Metrics", "entry_numbers", "manifests_of", "metric_names"]
 

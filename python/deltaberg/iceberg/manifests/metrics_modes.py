@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltaberg.iceberg.metadata.column_properties import COLUMN_METRICS
-from deltaberg.schema import DataType, List, Map, Struct, field_paths, nested_fields
+from deltaberg.iceberg.updates.column_properties import COLUMN_METRICS
+from deltaberg.schema.types import DataType, List, Map, Struct, field_paths, nested_fields
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["MetricsMode", "cut_lower", "cut_upper", "metrics_modes"]
@@ -64,7 +64,7 @@ def metrics_modes(
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> schema = Struct((Field("a", Primitive("long"), id=1), Field("b", Primitive("string"), id=2)))
     >>> modes = metrics_modes(schema, {"write.metadata.metrics.column.a": "counts"})
     >>> modes[1].bounds, modes[2].length

@@ -6,13 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.manifests.reader import ManifestReader
-from deltaberg.iceberg.metadata.type_names import iceberg_type_name
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_struct
-from deltaberg.pruning import ColumnStats, FileStats, StatsKey, keep_rows, may_match, stats_key
-from deltaberg.schema import Struct, arrow_type, as_array
+from deltaberg.iceberg.schema.type_names import iceberg_type_name
+from deltaberg.pruning.evaluate import keep_rows, may_match
+from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import Struct
 
 __all__ = ["prune_manifests"]
 

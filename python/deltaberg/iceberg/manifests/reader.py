@@ -10,23 +10,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import (
-    CorruptMetadataError,
-    DataFileNotFoundError,
-    DeltabergError,
-    ObjectNotFoundError,
-)
-from deltaberg.expressions import TRUE, Bound
+from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_keys, partition_struct
-from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
-from deltaberg.schema import Struct, as_array
-from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import processors
+from deltaberg.pruning.evaluate import may_match, must_match
+from deltaberg.pruning.stats import FileStats, StatsKey
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
+from deltaberg.storage.location import PathResolver
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.read.scan_options import processors
 from deltaberg.workers import map_in_order
 
 __all__ = ["Entries", "ManifestReader"]

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.iceberg.metadata.value_bytes import encode_values, has_value_bytes
 from deltaberg.iceberg.partition.structs import AS_TEXT
-from deltaberg.schema import Field, Struct
+from deltaberg.iceberg.schema.value_bytes import encode_values, has_value_bytes
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.types import Field, Struct
 
 __all__ = ["partition_summaries"]
 

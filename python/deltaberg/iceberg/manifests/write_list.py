@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.files.avro import write_avro
+from deltaberg.files.avro.encode import write_avro
 from deltaberg.iceberg.manifests.fields import MANIFESTS
-from deltaberg.iceberg.manifests.write import retyped, with_required_parts
-from deltaberg.schema import as_array
+from deltaberg.iceberg.manifests.write_manifest import retyped, with_required_parts
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["CompleteRows", "complete_rows", "encode_manifest_list"]
 

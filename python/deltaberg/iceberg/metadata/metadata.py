@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from deltaberg.errors import VersionNotFoundError
-from deltaberg.expressions import format_instant
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, read_name_mapping
+from deltaberg.expressions.time.instants import format_instant
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
-from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.schema import NameMapping, Struct
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, read_name_mapping
+from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.schema.name_mapping import NameMapping
+from deltaberg.schema.types import Struct
 from deltaberg.table.arguments import checked_integer, checked_text
 
 __all__ = ["TableMetadata", "state_of"]

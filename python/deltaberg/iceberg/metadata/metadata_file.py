@@ -8,9 +8,9 @@ import zlib
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFeatureError
-from deltaberg.iceberg.metadata.json_members import members, optional
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.schema.json_members import members, optional
 from deltaberg.lossless_json import read_json
 
 __all__ = ["MOST_BYTES", "belongs_to", "read_metadata"]

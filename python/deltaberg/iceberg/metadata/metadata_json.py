@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
-from deltaberg.iceberg.metadata.json_members import (
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, read_ref
+from deltaberg.iceberg.metadata.snapshots import (
+    Snapshot,
+    read_log_entry,
+    read_metadata_log_entry,
+    read_snapshot,
+)
+from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
+from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec, read_spec_fields
+from deltaberg.iceberg.metadata.versions import NEWEST_VERSION
+from deltaberg.iceberg.schema.json_members import (
     check_text,
     integer,
     members,
@@ -17,13 +28,7 @@ from deltaberg.iceberg.metadata.json_members import (
     strings,
     text,
 )
-from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, read_ref
-from deltaberg.iceberg.metadata.schema import Schema, read_schema
-from deltaberg.iceberg.metadata.snapshots import Snapshot, read_log_entry, read_metadata_log_entry, read_snapshot
-from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
-from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec, read_spec_fields
-from deltaberg.iceberg.metadata.versions import NEWEST_VERSION
+from deltaberg.iceberg.schema.schema import Schema, read_schema
 
 __all__ = ["metadata_of_json", "unsupported_version"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import edited, integer, members_of, optional, text
+from deltaberg.iceberg.schema.json_members import edited, integer, members_of, optional, text
 
 __all__ = ["MAIN", "SnapshotRef", "encode_ref", "read_ref"]
 

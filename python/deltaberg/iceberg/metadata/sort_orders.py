@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import edited, integer, objects, text
 from deltaberg.iceberg.metadata.specs import encode_term, read_sources
+from deltaberg.iceberg.schema.json_members import edited, integer, objects, text
 
 __all__ = ["SortField", "SortOrder", "encode_sort_order", "read_sort_order"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.metadata.json_members import (
+from deltaberg.iceberg.schema.json_members import (
     edited,
     field_number,
     integer,

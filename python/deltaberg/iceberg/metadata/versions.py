@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
-from deltaberg.iceberg.metadata.type_names import is_shape
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, field_paths, nested_fields
+from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.iceberg.schema.type_names import is_shape
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, field_paths, nested_fields
 
 __all__ = [
     "NEWEST_VERSION",

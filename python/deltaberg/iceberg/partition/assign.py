@@ -12,9 +12,10 @@ from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.structs import field_by_id, path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Transform, Unknown, Void, parse_transform
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
-from deltaberg.table.write import PartitionField as RowPartition
-from deltaberg.table.write import can_be_directories
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Field, Primitive, Struct
+from deltaberg.table.write.places import can_be_directories
+from deltaberg.table.write.spec import PartitionField as RowPartition
 
 __all__ = ["AppliedTransform", "PartitionPaths", "partition_rows_by"]
 

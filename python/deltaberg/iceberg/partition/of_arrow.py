@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.metadata.new_columns import given_column
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
-from deltaberg.schema import arrow_type, as_array
+from deltaberg.iceberg.updates.new_columns import given_column
+from deltaberg.schema.arrow import arrow_type, as_array
 
 __all__ = ["partition_values"]
 

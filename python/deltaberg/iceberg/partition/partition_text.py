@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.schema import DataType, Fixed, Primitive, arrow_type
-from deltaberg.schema.ordinals import months_and_days, ordinals_of
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.rows.ordinals import months_and_days, ordinals_of
+from deltaberg.schema.types import DataType, Fixed, Primitive
 
 __all__ = ["date_part_text", "value_text"]
 

@@ -16,12 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.expressions import FALSE, TRUE, Bound, BoundAnd, BoundComputed, BoundPredicate, Literal, join_bound
+from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundPredicate, join_bound
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Literal
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.partition.structs import path_to_id
-from deltaberg.iceberg.partition.transforms import Bucket, Identity, Transform, Truncate, Unknown, Void, parse_transform
-from deltaberg.schema import DataType, Field, Primitive, Struct
-from deltaberg.schema.ordinals import limits, of_ordinals, ordinals_of
+from deltaberg.iceberg.partition.transforms import (
+    Bucket,
+    Identity,
+    Transform,
+    Truncate,
+    Unknown,
+    Void,
+    parse_transform,
+)
+from deltaberg.schema.rows.ordinals import limits, of_ordinals, ordinals_of
+from deltaberg.schema.types import DataType, Field, Primitive, Struct
 
 __all__ = ["project"]
 

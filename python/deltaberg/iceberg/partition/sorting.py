@@ -11,7 +11,8 @@ from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.partition.assign import AppliedTransform
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
-from deltaberg.schema import Struct, count_up
+from deltaberg.schema.arrow import count_up
+from deltaberg.schema.types import Struct
 from deltaberg.table.write.order import OrderTerm
 
 __all__ = ["RowSorter", "row_sorter"]
@@ -40,7 +41,7 @@ class RowSorter:
 
         Examples
         --------
-        >>> from deltaberg.schema import Field, Primitive
+        >>> from deltaberg.schema.types import Field, Primitive
         >>> schema = Struct((Field("x", Primitive("double"), id=1),))
         >>> sort = RowSorter(schema, (SortField((1,), "identity", "desc", "nulls-first"),))
         >>> sort(pa.table({"x": [1.0, float("nan"), None, 2.0]}))["x"].to_pylist()

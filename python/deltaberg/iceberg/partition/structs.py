@@ -10,10 +10,11 @@ import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
-from deltaberg.iceberg.metadata.value_bytes import encode_values
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
+from deltaberg.iceberg.schema.value_bytes import encode_values
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, field_paths
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Field, Primitive, Struct, field_paths
 
 __all__ = [
     "AS_TEXT",

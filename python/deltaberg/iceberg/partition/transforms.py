@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.partition.partition_text import date_part_text, value_text
-from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import floor_divide
-from deltaberg.schema.ordinals import months_and_days, of_ordinals, ordinals_of
+from deltaberg.schema.rows.ordinals import months_and_days, of_ordinals, ordinals_of
+from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 
 __all__ = ["Bucket", "DatePart", "Identity", "Transform", "Truncate", "Unknown", "Void", "parse_transform"]
 

@@ -19,17 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import TRUE
-from deltaberg.files import constant_column
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import Struct, arrow_schema, as_array, find_path, with_columns
-from deltaberg.schema.equal_rows import equal_rows
-from deltaberg.table import FILE_NUMBER, checked_flag, checked_texts, scan_options
+from deltaberg.schema.arrow import arrow_schema, as_array, with_columns
+from deltaberg.schema.columns import find_path
+from deltaberg.schema.rows.equal_rows import equal_rows
+from deltaberg.schema.types import Struct
+from deltaberg.table.arguments import checked_flag, checked_texts
+from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.table.read.scan_options import scan_options
+from deltaberg.table.read.source import FILE_NUMBER
 
 __all__ = ["Changelog", "ChangelogSource", "chosen_changelog", "refuse_options"]
 

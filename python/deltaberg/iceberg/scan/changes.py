@@ -16,20 +16,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import VersionNotFoundError
-from deltaberg.expressions import Bound
-from deltaberg.files import FileLayout, constant_column
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.deletes.key_fields import all_key_fields
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.scan.compare import deleted_only_in_other, files_of_both, have_same_deletes, located_files
+from deltaberg.iceberg.scan.compare import (
+    deleted_only_in_other,
+    files_of_both,
+    have_same_deletes,
+    located_files,
+)
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Primitive, Struct, count_up
-from deltaberg.storage import StoreSpec
-from deltaberg.table import FILE_NUMBER, FileSelection, require_free_names
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.arrow import count_up
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.read.source import FILE_NUMBER, FileSelection, require_free_names
 
 __all__ = [
     "CHANGE_COLUMNS",

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import TRUE
-from deltaberg.files import BITMAP, DELETE_FILES
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.read.task import BITMAP, DELETE_FILES
 from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import as_array, with_columns
+from deltaberg.schema.arrow import as_array, with_columns
 
 __all__ = ["deleted_only_in_other", "files_of_both", "have_same_deletes", "located_files"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import as_array, count_up
+from deltaberg.schema.arrow import as_array, count_up
 
 __all__ = ["not_carried_over", "not_undone", "numbers_in_runs"]
 

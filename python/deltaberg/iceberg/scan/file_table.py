@@ -7,13 +7,14 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.files import constant_column
+from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.manifests.metrics import entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.partition.structs import identity_sources, union_struct, union_values
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema, arrow_type, as_array
-from deltaberg.table import FILE_NUMBER
+from deltaberg.schema.arrow import arrow_schema, arrow_type, as_array
+from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.table.read.source import FILE_NUMBER
 
 __all__ = ["FURTHER_FIELDS", "FileRows"]
 

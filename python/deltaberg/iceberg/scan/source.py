@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError
-from deltaberg.expressions import TRUE, Bound, bound_paths
-from deltaberg.files import LINEAGE_COLUMNS, ROW_COLUMNS, FileLayout
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.metadata import LINEAGE_COLUMNS, ROW_COLUMNS
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
@@ -23,10 +25,14 @@ from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS, FileRows
-from deltaberg.pruning import FileStats, keep_rows
-from deltaberg.schema import Field, NameMapping, Struct, as_array, mapping_of, with_columns
-from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import FILE_NUMBER, FileSelection, PruneStep, total_size
+from deltaberg.pruning.evaluate import keep_rows
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.schema.name_mapping import NameMapping, mapping_of
+from deltaberg.schema.types import Field, Struct
+from deltaberg.storage.location import PathResolver
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.read.source import FILE_NUMBER, FileSelection, PruneStep, total_size
 
 __all__ = ["IcebergSource"]
 

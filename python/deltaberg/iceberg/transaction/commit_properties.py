@@ -9,7 +9,7 @@ from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.merge import MergePolicy
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import compression_of, wrong_value
-from deltaberg.iceberg.metadata.write import kept_in_log
+from deltaberg.iceberg.metadata.write_metadata import kept_in_log
 
 __all__ = ["check_commit_properties", "manifest_codec", "most_partitions"]
 

@@ -17,7 +17,8 @@ from deltaberg.errors import (
     ConcurrentDeleteReadError,
     InvalidArgumentError,
 )
-from deltaberg.expressions import TRUE, Bound
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.property_values import choice_of

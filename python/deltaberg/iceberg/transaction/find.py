@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from deltaberg.iceberg.location.committer import Committer
-from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.metadata.write_metadata import version_of
 from deltaberg.iceberg.transaction.table_commit import find_commit
-from deltaberg.table import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["find_commit_of"]

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.structs import partition_keys
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
 
 __all__ = ["AddedFiles", "DeleteKey", "PendingFiles"]
 

@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import TRUE, Bound
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.manifests.fields import MANIFESTS
 from deltaberg.iceberg.manifests.metrics import Metrics
 from deltaberg.iceberg.manifests.reader import Entries
-from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
+from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.scan.file_table import FileRows
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import PendingFiles
-from deltaberg.schema import as_array, with_columns
-from deltaberg.table import FileSelection
+from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.table.read.source import FileSelection
 
 __all__ = ["PendingSource"]
 

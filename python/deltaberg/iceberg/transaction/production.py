@@ -17,8 +17,8 @@ from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size
-from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
+from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, VECTORS_SINCE
@@ -28,8 +28,11 @@ from deltaberg.iceberg.transaction.commit_properties import manifest_codec, most
 from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
-from deltaberg.schema import Struct, as_array, with_columns
-from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
+from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.schema.types import Struct
+from deltaberg.storage.base import PutOutcome
+from deltaberg.storage.location import PathResolver
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import FileKind, discard_locations
 
 __all__ = ["Production", "new_snapshot_id"]

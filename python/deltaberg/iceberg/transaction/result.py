@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.metadata.write_metadata import version_of
 from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import Committed
-from deltaberg.table import CommitResult
-from deltaberg.table.write import WriteRoad
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["commit_result"]
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.structs import partition_keys
-from deltaberg.schema import Struct, as_array
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["REPLACES_PARTITIONS", "Tally", "snapshot_summary"]

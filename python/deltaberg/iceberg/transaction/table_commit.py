@@ -12,16 +12,16 @@ from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExi
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace, file_digest
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.requirements import (
+from deltaberg.iceberg.updates.requirements import (
     AssertCreate,
     AssertTableUUID,
     Requirement,
     check_requirements,
     requirements_of,
 )
-from deltaberg.iceberg.metadata.updates import Update
-from deltaberg.storage import PutResult
-from deltaberg.table import ClockedPolicy, Fate, commit_change
+from deltaberg.iceberg.updates.updates import Update
+from deltaberg.storage.base import PutResult
+from deltaberg.table.commit.commit import ClockedPolicy, Fate, commit_change
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["Committed", "Make", "TableChange", "commit_policy", "find_commit"]

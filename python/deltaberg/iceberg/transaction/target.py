@@ -10,8 +10,8 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.metadata.updates import SetSnapshotRef
-from deltaberg.table import checked_properties
+from deltaberg.iceberg.updates.updates import SetSnapshotRef
+from deltaberg.table.arguments import checked_properties
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget"]
 

@@ -23,9 +23,7 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN
-from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
@@ -37,13 +35,15 @@ from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
-from deltaberg.storage import Location, PathResolver
-from deltaberg.table import ClockedPolicy, CommitResult
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
+from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
+from deltaberg.storage.location import Location, PathResolver
+from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.transaction import transaction as shared
 from deltaberg.table.transaction.operation import with_rows
-from deltaberg.table.write import WriteRoad
+from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["Transaction"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.storage import Location, PathResolver
+from deltaberg.storage.location import Location, PathResolver
 
 __all__ = ["check_ours_to_write", "check_writable"]
 

@@ -6,19 +6,27 @@ prefer plain code to speed, yet stay within a small factor of other pure-Python 
 
 from __future__ import annotations
 
-from deltaberg.kernels.pure.avro import decode_avro, decode_chosen, encode_avro, find_blocks
-from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
+from deltaberg.kernels.pure.avro.blocks import find_blocks
+from deltaberg.kernels.pure.avro.chosen import decode_chosen
+from deltaberg.kernels.pure.avro.decode import decode_avro
+from deltaberg.kernels.pure.avro.encode import encode_avro
+from deltaberg.kernels.pure.bitmaps.positions import (
+    bitmap_positions,
+    encode_bitmap,
+    keep_mask,
+    unframe_bitmap,
+)
+from deltaberg.kernels.pure.bitmaps.z85 import z85_decode, z85_encode
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
-from deltaberg.kernels.pure.fingerprint import fingerprint
 from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys
 from deltaberg.kernels.pure.locations import locate_paths
+from deltaberg.kernels.pure.log.fingerprint import fingerprint
+from deltaberg.kernels.pure.log.partition import parse_partition_values
+from deltaberg.kernels.pure.log.reconcile import reconcile
+from deltaberg.kernels.pure.log.replay import replay
+from deltaberg.kernels.pure.log.stats import parse_log_stats, parse_stats, stats_texts
+from deltaberg.kernels.pure.log.stats_json import format_stats
 from deltaberg.kernels.pure.murmur import bucket, hash32
-from deltaberg.kernels.pure.partition import parse_partition_values
-from deltaberg.kernels.pure.reconcile import reconcile
-from deltaberg.kernels.pure.replay import replay
-from deltaberg.kernels.pure.stats import parse_log_stats, parse_stats, stats_texts
-from deltaberg.kernels.pure.stats_json import format_stats
-from deltaberg.kernels.pure.z85 import z85_decode, z85_encode
 
 __all__ = [
     "bitmap_positions",

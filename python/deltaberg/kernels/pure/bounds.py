@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, TooLargeError
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.kernels.pure.values import PrimitiveType
+from deltaberg.kernels.pure.log.values import PrimitiveType
 from deltaberg.kernels.results import empty_batch
 
 __all__ = ["parse_bounds", "parse_counts"]

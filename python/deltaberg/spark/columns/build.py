@@ -10,9 +10,9 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.values.given import literal_of
-from deltaberg.expressions.values.tree import Call, ColumnValue, Value
-from deltaberg.schema import split_name
+from deltaberg.expressions.given.given import literal_of
+from deltaberg.expressions.tree.tree import Call, ColumnValue, Value
+from deltaberg.schema.columns import split_name
 
 __all__ = ["OfFrame", "SqlText", "TypedCast", "call", "column", "constant", "extracted", "of_no_frame", "refused"]
 

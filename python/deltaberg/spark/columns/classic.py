@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from deltaberg.expressions.values.tree import ColumnValue, Value
+from deltaberg.expressions.tree.tree import ColumnValue, Value
 from deltaberg.spark.columns.build import OfFrame, SqlText, TypedCast, call, constant, extracted, refused
 
 __all__ = ["classic_value"]

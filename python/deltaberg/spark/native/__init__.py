@@ -8,9 +8,3 @@ is private to it:
 - `join`, `file_keys`, `deleted_words`, `paddings` and `computed` add to the rows of a file what the table format says
   of it.
 """
-
-from __future__ import annotations
-
-from deltaberg.spark.native.plan import NativePlan, plan_native
-
-__all__ = ["NativePlan", "plan_native"]

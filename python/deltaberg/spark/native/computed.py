@@ -9,9 +9,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import bound_paths
-from deltaberg.files import LAST_UPDATED, ROW_IDS, FileLayout, is_position, materialized_fields
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.expressions.compute.bound import bound_paths
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.metadata import LAST_UPDATED, ROW_IDS, is_position, materialized_fields
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["computed_parts", "file_values", "stored_fields"]

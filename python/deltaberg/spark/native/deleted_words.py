@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from deltaberg.files import FileTask, RowSelection, tasks_of
+from deltaberg.files.read.bitmaps import RowSelection
+from deltaberg.files.read.task import FileTask, tasks_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.workers import map_in_order
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from deltaberg.spark.hashes import xxhash64
-from deltaberg.storage import Location, parse_location
+from deltaberg.storage.location import Location, parse_location
 
 __all__ = ["encoded", "file_keys", "spelled"]
 

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from deltaberg.errors import DeltabergError
-from deltaberg.files import FileLayout
-from deltaberg.files.read.parquet import ParquetSource
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.formats.parquet import ParquetSource
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.projection import Children, has_ids, leaf_count, leaf_offsets
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.workers import map_in_order
 
 __all__ = ["FooterVerdict", "judge_footers"]

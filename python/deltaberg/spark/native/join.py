@@ -16,8 +16,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import SchemaError
-from deltaberg.files import ROW_IDS, constant_column, is_position, materialized_fields
-from deltaberg.schema import Field, List, Primitive, Struct
+from deltaberg.files.read.metadata import ROW_IDS, is_position, materialized_fields
+from deltaberg.files.read.task import constant_column
+from deltaberg.schema.types import Field, List, Primitive, Struct
 from deltaberg.spark.arrays import for_spark
 from deltaberg.spark.native.computed import computed_parts, file_values
 from deltaberg.spark.native.deleted_words import is_kept

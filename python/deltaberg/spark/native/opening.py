@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from deltaberg.schema import Field
+from deltaberg.schema.types import Field
 from deltaberg.spark.native.file_keys import spelled
 from deltaberg.spark.native.verdicts import FEW_FILES, Verdicts
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_schema
-from deltaberg.storage import parse_location
+from deltaberg.storage.location import parse_location
 
 __all__ = ["judge_stores", "open_files", "why_not_opened"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from deltaberg.schema import Field, List, Map, Struct, has_padded_texts, inner_types
+from deltaberg.schema.rows.text_lengths import has_padded_texts
+from deltaberg.schema.types import Field, List, Map, Struct, inner_types
 
 __all__ = ["has_padded_keys", "padded"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from deltaberg.schema import Field
+from deltaberg.schema.types import Field
 from deltaberg.spark.native.deleted_words import deleted_words
 from deltaberg.spark.native.file_keys import file_keys
 from deltaberg.spark.native.footers import FooterVerdict, judge_footers

@@ -12,8 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from deltaberg.expressions import Bound, BoundAnd, BoundComputed, BoundPredicate, Literal
-from deltaberg.schema import Field
+from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundPredicate
+from deltaberg.expressions.tree.tree import Literal
+from deltaberg.schema.types import Field
 
 __all__ = ["ColumnOf", "spark_condition", "why_not_in_spark"]
 

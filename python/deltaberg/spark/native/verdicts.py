@@ -8,10 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError
-from deltaberg.expressions import bound_paths
-from deltaberg.files import DELETED, ROW_IDS, ROW_VERSIONS, constant_column
-from deltaberg.schema import Field, arrow_type
+from deltaberg.expressions.compute.bound import bound_paths
+from deltaberg.files.read.metadata import DELETED, ROW_IDS, ROW_VERSIONS
+from deltaberg.files.read.task import constant_column
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.projection import leaf_count
+from deltaberg.schema.types import Field
 from deltaberg.spark.native.computed import computed_parts, stored_fields
 from deltaberg.spark.native.paddings import has_padded_keys
 from deltaberg.spark.native.to_spark_filters import why_not_in_spark

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
-from deltaberg.spark.read.tasks import FusedTask
+from deltaberg.spark.read.read_tasks import FusedTask
 
 __all__ = ["FusedFrame", "fused_frame", "note_fused"]
 

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from deltaberg.files import pack_tasks
+from deltaberg.files.read.task import pack_tasks
+from deltaberg.spark.read.read_tasks import SLOT_COLUMN, PlanTask, ReadTask
 from deltaberg.spark.read.task_frames import (
     TASK_SCHEMA,
     UNKNOWN_SIZE,
@@ -20,7 +21,6 @@ from deltaberg.spark.read.task_frames import (
     task_rows,
     with_expected_size,
 )
-from deltaberg.spark.read.tasks import SLOT_COLUMN, PlanTask, ReadTask
 from deltaberg.spark.session import SessionFacts
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks, share_planning

@@ -16,16 +16,16 @@ from pyspark.sql import types as st
 
 from deltaberg.choices import Road
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.spark.native import NativePlan, plan_native
+from deltaberg.spark.native.plan import NativePlan, plan_native
 from deltaberg.spark.read.fused_frames import note_fused
 from deltaberg.spark.read.planning import plan_tasks
-from deltaberg.spark.read.tasks import MARK_COLUMN, BatchFunction, FusedTask, mark_rows
+from deltaberg.spark.read.read_tasks import MARK_COLUMN, BatchFunction, FusedTask, mark_rows
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import arrow_types, output_schema, spark_schema
-from deltaberg.storage import parse_location
-from deltaberg.table import Scan, checked_choice
+from deltaberg.storage.location import parse_location
+from deltaberg.table.arguments import checked_choice
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.scan import Scan, bound_scan
 from deltaberg.table.read.sharing import planning_pieces
 
 __all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]

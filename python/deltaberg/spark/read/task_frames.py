@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from deltaberg.errors import MissingDependencyError
 from deltaberg.spark.hashes import murmur3_int
-from deltaberg.spark.read.tasks import NUMBER_COLUMN, SLOT_COLUMN, TASK_COLUMN
+from deltaberg.spark.read.read_tasks import NUMBER_COLUMN, SLOT_COLUMN, TASK_COLUMN
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import spark_width
 

@@ -15,9 +15,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.expressions import Value, all_of
-from deltaberg.files import pack_tasks
-from deltaberg.spark.read.tasks import batch_for_spark, read_packed
+from deltaberg.expressions.given.given import all_of
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.files.read.task import pack_tasks
+from deltaberg.spark.read.read_tasks import batch_for_spark, read_packed
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.from_spark_filters import from_spark

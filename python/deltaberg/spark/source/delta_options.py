@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from deltaberg.delta import DeltaTable
+from deltaberg.delta.table import DeltaTable
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Value
+from deltaberg.expressions.tree.tree import Value
 from deltaberg.spark.source.options import ReadOptions
-from deltaberg.table import Scan
+from deltaberg.table.read.scan import Scan
 
 __all__ = ["DeltaReadOptions"]
 

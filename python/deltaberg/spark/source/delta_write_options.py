@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from deltaberg.delta.operations.staged_write import StagedWrite, stage_write
 from deltaberg.delta.place import DeltaPlace
+from deltaberg.delta.staged_write import StagedWrite, stage_write
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.options import WriteOptions
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
-from deltaberg.table.write import RowOptions
 
 __all__ = ["DeltaWriteOptions"]
 

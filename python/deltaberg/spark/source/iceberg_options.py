@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Value
-from deltaberg.iceberg import IcebergTable
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.iceberg.table import IcebergTable
 from deltaberg.spark.source.options import ReadOptions
-from deltaberg.table import AUTO, Scan
+from deltaberg.table.arguments import AUTO
+from deltaberg.table.read.scan import Scan
 
 __all__ = ["IcebergReadOptions"]
 

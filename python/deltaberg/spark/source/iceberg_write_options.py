@@ -9,11 +9,11 @@ from typing import ClassVar
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
-from deltaberg.iceberg.operations.staged_write import StagedWrite, stage_write
 from deltaberg.iceberg.place import IcebergPlace
+from deltaberg.iceberg.staged_write import StagedWrite, stage_write
 from deltaberg.spark.source.options import WriteOptions
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
-from deltaberg.table.write import RowOptions
 
 __all__ = ["IcebergWriteOptions"]
 

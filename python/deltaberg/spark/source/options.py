@@ -13,13 +13,18 @@ import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Value, all_of, as_filter
-from deltaberg.schema import ColumnName
-from deltaberg.storage import is_store_option, parse_location
-from deltaberg.table import OpenOptions, Scan, ScanOptions, zone_of
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.expressions.given.given import all_of, as_filter
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.schema.columns import ColumnName
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.options.options import is_store_option
+from deltaberg.table.arguments import zone_of
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.transaction.write_request import WriteRequest
-from deltaberg.table.write import StagedFiles
+from deltaberg.table.write.staged import StagedFiles
 
 __all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltaberg.spark.source.raised import briefly
-from deltaberg.spark.write.tasks import WriteTask, delete_written, written_of_replies
-from deltaberg.table.write import StagedFiles
+from deltaberg.spark.write.write_tasks import WriteTask, delete_written, written_of_replies
+from deltaberg.table.write.staged import StagedFiles
 
 __all__ = ["TableWriter"]
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from deltaberg.api import create_table
+from deltaberg.api.writing import create_table
 from deltaberg.choices import IfExists
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.text_types import TEXT_TYPE
@@ -30,7 +30,7 @@ from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import output_schema, quoted_name, table_type
-from deltaberg.storage import StoreOptions
+from deltaberg.storage.options.options import StoreOptions
 
 __all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 

@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from deltaberg.convert import convert_to_delta
-from deltaberg.delta.operations.protocols import features_of_properties
+from deltaberg.convert.directory import convert_to_delta
 from deltaberg.delta.place import DeltaPlace
+from deltaberg.delta.properties.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.schema import ColumnName
+from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
@@ -24,8 +24,9 @@ from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_name, own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
-from deltaberg.storage import StoreOptions
-from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.storage.options.options import StoreOptions
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.open.opening import OpenOptions
 
 __all__ = ["DeltaTable"]
 

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.delta.snapshot.history import Commit
 from deltaberg.delta.table import DeltaTable as Table
-from deltaberg.schema import Struct, join_name
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.types import Struct
 
 __all__ = ["detail_frame", "history_frame"]
 

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public
-from deltaberg.spark.columns import column_text
+from deltaberg.spark.columns.sql_text import column_text
 from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.texts import SourceColumns, source_alias, texts_of
-from deltaberg.table.rewrite.clauses import MergeBuilder
+from deltaberg.table.merge.clauses import MergeBuilder
 
 __all__ = ["DeltaMergeBuilder"]
 

@@ -11,10 +11,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from deltaberg.errors import ExpressionError, InvalidArgumentError, UnsupportedExpressionError
-from deltaberg.expressions import Value, parse_value
-from deltaberg.expressions.values.tree import ColumnValue
-from deltaberg.schema import ColumnName, split_name
-from deltaberg.spark.columns import OfFrame, column_text, of_no_frame
+from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.tree.tree import ColumnValue, Value
+from deltaberg.schema.columns import ColumnName, split_name
+from deltaberg.spark.columns.build import OfFrame, of_no_frame
+from deltaberg.spark.columns.sql_text import column_text
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import quoted_name
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from deltaberg.spark.read.tasks import ReadTask, read_packed
-from deltaberg.spark.write.tasks import WriteTask
-from deltaberg.table.rewrite.changed_rows import RowCounts
+from deltaberg.spark.read.read_tasks import ReadTask, read_packed
+from deltaberg.spark.write.write_tasks import WriteTask
+from deltaberg.table.change.changed_rows import RowCounts
 
 __all__ = ["CHANGE_SCHEMA", "ChangeTask"]
 

@@ -14,12 +14,13 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from deltaberg.errors import DeltabergError
 from deltaberg.iceberg.partition.assign import AppliedTransform
-from deltaberg.schema import arrow_type, find_path
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.columns import find_path
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import table_type
 from deltaberg.spark.write.spark_transforms import spark_expression
-from deltaberg.table.write import WriteSpec
 from deltaberg.table.write.order import OrderTerm
+from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["distributed", "distribution_terms"]
 

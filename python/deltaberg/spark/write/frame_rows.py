@@ -24,9 +24,11 @@ from deltaberg.spark.types import rows_schema
 from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
 from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
-from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.write import WriteRoad, WriteSpec
+from deltaberg.spark.write.write_tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.write.sources import WriteRoad
+from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["FrameRows"]
 

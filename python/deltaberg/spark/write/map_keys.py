@@ -11,8 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import DataType, Field, List, Map, Primitive, inner_types, join_name, nested_fields
-from deltaberg.schema.map_keys import SHOWN_KEY, repeated_key
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.rows.map_keys import SHOWN_KEY, repeated_key
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, inner_types, nested_fields
 
 __all__ = ["has_known_keys", "refused_key", "refusing_repeated_keys"]
 

@@ -18,29 +18,25 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import StorageError
-from deltaberg.files.read.footers import Footer, read_footers
-from deltaberg.files.write import (
-    FooterFacts,
-    ParquetOptions,
-    WrittenFile,
-    leaf_columns,
-    leaf_paths,
-    main_codec,
-    written_rows,
-)
-from deltaberg.files.write.footers import parquet_leaves
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.files.formats.footers import Footer, read_footers
+from deltaberg.files.write.write_parquet import ParquetOptions, leaf_columns, main_codec
+from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
+from deltaberg.files.write.written_footers import FooterFacts, parquet_leaves
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import match_fields
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_type
 from deltaberg.spark.write.map_keys import has_known_keys, refused_key, refusing_repeated_keys
 from deltaberg.spark.write.spark_parquet import SparkParquet, why_not_in_a_clone
-from deltaberg.storage import Location, ObjectMeta, StoreSpec
+from deltaberg.storage.base import ObjectMeta
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import FileKind, delete_files
-from deltaberg.table.write import WriteSpec
 from deltaberg.table.write.footers import footer_statistics
+from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["NativeWrite", "why_not_native"]
 

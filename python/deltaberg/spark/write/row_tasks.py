@@ -10,21 +10,21 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from deltaberg.files import constant_column
+from deltaberg.files.read.task import constant_column
 from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask
 from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, MatchTask, SearchTask, pack_with
 from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
-from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_files, delete_written
-from deltaberg.storage import parse_location
+from deltaberg.spark.write.write_tasks import FusedWriteTask, WriteTask, collected_files, delete_written
+from deltaberg.storage.location import parse_location
+from deltaberg.table.change.changed_rows import ChangedRows, NewFiles, WrittenChange
+from deltaberg.table.change.match import DividedTest, RowTest, search_here
+from deltaberg.table.change.positions import positions_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
-from deltaberg.table.rewrite.changed_rows import ChangedRows, NewFiles, WrittenChange
-from deltaberg.table.rewrite.match import DividedTest, RowTest, search_here
-from deltaberg.table.rewrite.positions import positions_of
-from deltaberg.table.write import WriteRoad
+from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["SparkRowTasks", "row_tasks"]
 

@@ -12,11 +12,11 @@ from pyspark import cloudpickle
 from pyspark.sql import types as st
 
 from deltaberg.errors import DeltabergError, StorageError
-from deltaberg.files import pack_tasks
-from deltaberg.spark.read.tasks import ReadTask, read_packed
-from deltaberg.table.rewrite.gather import gathered
-from deltaberg.table.rewrite.match import RowTest, matching_rows
-from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.files.read.task import pack_tasks
+from deltaberg.spark.read.read_tasks import ReadTask, read_packed
+from deltaberg.table.change.gather import gathered
+from deltaberg.table.change.match import RowTest, matching_rows
+from deltaberg.table.change.positions import RowPositions
 
 __all__ = ["SEARCH_SCHEMA", "DividedSearchTask", "MatchTask", "SearchTask", "pack_with"]
 

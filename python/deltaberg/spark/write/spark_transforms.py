@@ -7,7 +7,7 @@ those of the kernels, in every time zone of the session and in its ANSI mode.
 from __future__ import annotations
 
 from deltaberg.iceberg.partition.transforms import DatePart, Identity, Transform, Truncate
-from deltaberg.schema import DataType, Primitive
+from deltaberg.schema.types import DataType, Primitive
 
 __all__ = ["spark_expression"]
 

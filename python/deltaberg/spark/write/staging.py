@@ -19,9 +19,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, StorageError
-from deltaberg.schema import Struct, arrow_schema
-from deltaberg.schema.conform import Conformer
-from deltaberg.storage import Location, StoreSpec
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.rows.conform import Conformer
+from deltaberg.schema.types import Struct
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import FileKind, delete_files, discard_files
 
 __all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "new_stage", "staged_rows"]

@@ -1,5 +1,1 @@
 """Reading a table: from a source of files to a plan, tasks, batches and the public `Scan`."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -10,13 +10,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError
-from deltaberg.expressions import TRUE, Bound, Filter, as_filter, bind, bound_paths
-from deltaberg.files import DELETED, FileLayout, ReadCounters, ReadSpec, constant_column, tasks_of
-from deltaberg.schema import ColumnName, Field, Primitive, Struct, select_columns
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.read.metadata import DELETED
+from deltaberg.files.read.reader import ReadCounters, ReadSpec
+from deltaberg.files.read.task import constant_column, tasks_of
+from deltaberg.schema.columns import ColumnName, select_columns
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.arguments import checked_limit
 from deltaberg.table.read.execute import read_in_order
-from deltaberg.table.read.options import ScanOptions, processors
 from deltaberg.table.read.plan import Plan, make_plan, split_files
+from deltaberg.table.read.scan_options import ScanOptions, processors
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
 __all__ = ["SPLIT", "BoundScan", "RowAddress"]

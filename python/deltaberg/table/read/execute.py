@@ -15,7 +15,8 @@ from weakref import ref
 
 import pyarrow as pa
 
-from deltaberg.files import FileTask, ReadCounters, ReadSpec, read_task
+from deltaberg.files.read.reader import ReadCounters, ReadSpec, read_task
+from deltaberg.files.read.task import FileTask
 from deltaberg.workers import Workers, give_back, wait_for
 
 __all__ = ["read_in_order"]

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import TRUE
-from deltaberg.schema import Struct, as_array
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.types import Struct
 from deltaberg.table.read.plan import Plan, count_splits
 from deltaberg.table.read.source import PruneStep
 

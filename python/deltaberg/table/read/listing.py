@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.kernels.results import empty_structs
-from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import Field, Struct, arrow_type, as_array, join_name
+from deltaberg.pruning.stats import ColumnStats, stats_key
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.types import Field, Struct
 from deltaberg.table.read.min_max import has_order
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
 

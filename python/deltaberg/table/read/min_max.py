@@ -9,9 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import InvalidArgumentError, TooLargeError
-from deltaberg.files import constant_column
-from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array, has_padded_texts, join_name
+from deltaberg.files.read.task import constant_column
+from deltaberg.pruning.stats import ColumnStats, stats_key
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.rows.text_lengths import has_padded_texts
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive
 from deltaberg.table.read.plan import Plan, file_numbers
 
 __all__ = ["MinMax", "has_order"]

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import TRUE, Bound, bound_paths
-from deltaberg.files import DELETE_FILES, constant_column, task_schema
-from deltaberg.pruning import FileStats, StatsKey, keep_rows, known_values, may_match, must_match
-from deltaberg.schema import Field, Struct, arrow_schema, as_array
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.read.task import DELETE_FILES, constant_column, task_schema
+from deltaberg.pruning.evaluate import keep_rows, may_match, must_match
+from deltaberg.pruning.stats import FileStats, StatsKey, known_values
+from deltaberg.schema.arrow import arrow_schema, as_array
+from deltaberg.schema.types import Field, Struct
 from deltaberg.table.read.source import FILE_NUMBER, PruneStep, ScanSource, total_size
 
 __all__ = [

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from deltaberg.choices import Road
 from deltaberg.errors import ArgumentNameError, DeltabergError, MissingDependencyError
-from deltaberg.expressions import TRUE
-from deltaberg.files import ReadCounters
-from deltaberg.schema import ColumnName, arrow_schema, find_column
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.files.read.reader import ReadCounters
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_flag
 from deltaberg.table.read.bound import SPLIT, BoundScan
@@ -21,8 +22,8 @@ from deltaberg.table.read.explain import Explanation, explain_plan
 from deltaberg.table.read.listing import list_files
 from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.notebook import as_html
-from deltaberg.table.read.options import ScanOptions
 from deltaberg.table.read.plan import Plan
+from deltaberg.table.read.scan_options import ScanOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +153,7 @@ class Scan:
         found = explain_plan(bound.plan, bound.output, bound.constants, bound.limit, split_size)
         if spark is None:
             return found
-        from deltaberg.spark import explain_roads
+        from deltaberg.spark.read.roads import explain_roads
 
         return replace(found, road=explain_roads(self, spark))
 
@@ -270,7 +271,7 @@ class Scan:
         InvalidArgumentError
             If the native road is asked for but is not exact for every file; the message says why.
         """
-        from deltaberg.spark import scan_to_spark
+        from deltaberg.spark.read.roads import scan_to_spark
 
         return scan_to_spark(self, spark, road)
 
@@ -289,7 +290,7 @@ class Scan:
         schema
             What ``fn`` yields: DDL text, a Spark StructType or a pyarrow schema.
         """
-        from deltaberg.spark import scan_map_in_arrow
+        from deltaberg.spark.read.roads import scan_map_in_arrow
 
         return scan_map_in_arrow(self, spark, fn, schema)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import bound_paths
-from deltaberg.schema import typical_width
+from deltaberg.expressions.compute.bound import bound_paths
+from deltaberg.schema.widths import typical_width
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import group_tasks, split_files, split_sizes
 from deltaberg.table.read.source import DividedSource

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Bound
-from deltaberg.files import FileLayout
-from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Struct
-from deltaberg.storage import StoreSpec
+from deltaberg.expressions.compute.bound import Bound
+from deltaberg.files.formats.layout import FileLayout
+from deltaberg.pruning.stats import FileStats
+from deltaberg.schema.types import Field, Struct
+from deltaberg.storage.stores import StoreSpec
 
 __all__ = [
     "FILE_NUMBER",

@@ -1,5 +1,1 @@
 """What transactions of both formats share: operations that succeed or change nothing, and changes of rows."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

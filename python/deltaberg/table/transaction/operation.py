@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from deltaberg.table.commit import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 
 __all__ = ["Operation", "RowNumbers", "with_rows"]
 

@@ -10,20 +10,21 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Filter, Value
-from deltaberg.schema import ColumnName
+from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_flag
-from deltaberg.table.rewrite.changed_rows import RowCounts
-from deltaberg.table.rewrite.clauses import MergeClause
-from deltaberg.table.rewrite.conditions import row_condition
-from deltaberg.table.rewrite.merge import MergePlan
-from deltaberg.table.rewrite.merge_operation import MergeOutcome, check_upsert, merge_into, upsert_into
-from deltaberg.table.rewrite.merge_options import MergeOptions
-from deltaberg.table.rewrite.target import RowTarget, change_matching, update_change
+from deltaberg.table.change.changed_rows import RowCounts
+from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.change.target import RowTarget, change_matching, update_change
+from deltaberg.table.merge.clauses import MergeClause
+from deltaberg.table.merge.merge import MergePlan
+from deltaberg.table.merge.merge_operation import MergeOutcome, check_upsert, merge_into, upsert_into
+from deltaberg.table.merge.merge_options import MergeOptions
+from deltaberg.table.rows.row_options import RowOptions, naming_overwrite
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 from deltaberg.table.transaction.transaction import Transaction
-from deltaberg.table.write import RowOptions, naming_overwrite
 
 __all__ = ["ChangeTarget", "Operations", "Overwritten"]
 

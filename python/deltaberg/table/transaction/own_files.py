@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltaberg.storage import Location, StoreSpec
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import WRITTEN_FILE, discard_locations
-from deltaberg.table.write import WriteRoad, roads_together
+from deltaberg.table.write.sources import WriteRoad, roads_together
 
 __all__ = ["OwnFiles"]
 

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.commit import ClockedPolicy, CommitResult
-from deltaberg.table.commit_options import CommitOptions
-from deltaberg.table.rewrite.changed_rows import RowTasks
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.change.changed_rows import RowTasks
+from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.rows.progress import Progress, ProgressSum
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.own_files import OwnFiles
-from deltaberg.table.write import Progress, ProgressSum
 
 __all__ = ["Transaction"]
 

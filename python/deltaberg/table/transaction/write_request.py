@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.expressions import Filter
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.expressions.given.given import Filter
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.transaction.transaction import Transaction
-from deltaberg.table.write import RowOptions
 
 __all__ = ["WriteRequest"]
 

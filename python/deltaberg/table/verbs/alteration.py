@@ -13,10 +13,11 @@ import pyarrow as pa
 from typing_extensions import Self
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import ColumnName, Field, Struct, find_sibling, join_name, split_name
+from deltaberg.schema.columns import ColumnName, find_sibling, join_name, split_name
+from deltaberg.schema.types import Field, Struct
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_flag, checked_note, checked_type
-from deltaberg.table.commit import CommitResult
+from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.transaction.transaction import Transaction
 
 __all__ = ["ColumnPlace", "TableAlteration", "one_step"]

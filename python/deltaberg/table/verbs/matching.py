@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from deltaberg.expressions import Filter
-from deltaberg.table.rewrite.conditions import row_condition
-from deltaberg.table.rewrite.match import find_rows
-from deltaberg.table.verbs.arguments import RecordedArguments, arguments_of
+from deltaberg.expressions.given.given import Filter
+from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.change.match import find_rows
+from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.verbs.shared_arguments import RecordedArguments, arguments_of
 from deltaberg.table.verbs.table import Table, operations_of
-from deltaberg.table.write import RowOptions
 
 __all__ = ["Matching", "count_matching"]
 

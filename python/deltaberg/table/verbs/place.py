@@ -10,14 +10,17 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 from deltaberg.choices import IfExists, Mode
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.table.arguments import checked_choice
-from deltaberg.table.commit import CommitResult
-from deltaberg.table.commit_options import CommitOptions
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
-from deltaberg.table.new_table import NewTable
+from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.rows.progress import ProgressSum
+from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.rows.stream import can_be_read_again
 from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.verbs.table import Table, operations_of
-from deltaberg.table.write import ProgressSum, RowOptions, can_be_read_again, open_rows
+from deltaberg.table.write.sources import open_rows
 
 __all__ = ["Place"]
 

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.expressions import Filter
-from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.expressions.given.given import Filter
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.table.commit import CommitResult
-from deltaberg.table.commit_options import CommitOptions
-from deltaberg.table.opening import OpenOptions
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
-from deltaberg.table.read.options import ScanOptions, scan_options
 from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.verbs.arguments import (
+from deltaberg.table.verbs.shared_arguments import (
     CompactArguments,
     RecordedArguments,
     RowArguments,
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
-    from deltaberg.table.compact import Compaction, CompactResult
-    from deltaberg.table.rewrite.changed_rows import RowTasks
+    from deltaberg.table.change.changed_rows import RowTasks
+    from deltaberg.table.maintain.compact import Compaction, CompactResult
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
-    from deltaberg.table.verbs.transaction import TableTransaction
-    from deltaberg.table.write import WriteRoad
+    from deltaberg.table.verbs.table_transaction import TableTransaction
+    from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["Table", "operations_of"]
 
@@ -258,8 +260,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> done.removed_files > done.added_files == 1, done.conflicts
         (True, [])
         """
-        from deltaberg.table.compact import Compaction, Packing
-        from deltaberg.table.write import RowOptions
+        from deltaberg.table.maintain.compact import Compaction, Packing
+        from deltaberg.table.rows.row_options import RowOptions
 
         packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
@@ -345,7 +347,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             events.delete("day < DATE '2020-01-01'")
             events.merge(updates, "target.id = source.id").when_matched_update_all().execute()
         """
-        from deltaberg.spark import row_tasks
+        from deltaberg.spark.write.row_tasks import row_tasks
 
         found = copy.copy(self)
         found._row_tasks = row_tasks(spark)  # noqa: SLF001 - another object of this class

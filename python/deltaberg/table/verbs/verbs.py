@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from deltaberg.schema import column_names
+from deltaberg.schema.columns import column_names
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.table.verbs.arguments import (
+from deltaberg.table.verbs.shared_arguments import (
     AppendArguments,
     DeleteArguments,
     MergeArguments,
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.choices import WhenMatched, WhenNotMatched
-    from deltaberg.expressions import Filter
-    from deltaberg.schema import ColumnName
-    from deltaberg.table.rewrite.clauses import MergeBuilder
+    from deltaberg.expressions.given.given import Filter
+    from deltaberg.schema.columns import ColumnName
+    from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
 
@@ -130,7 +130,7 @@ class Verbs(ABC, Generic[_Done]):
         deltaberg.errors.InvalidArgumentError: data of type dict cannot be written
         hint: pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan
         """
-        from deltaberg.table.write import RowOptions
+        from deltaberg.table.rows.row_options import RowOptions
 
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
         return self._run(lambda run: run.append(data, rows, names), arguments)
@@ -179,8 +179,8 @@ class Verbs(ABC, Generic[_Done]):
         >>> result.inserted_rows, result.deleted_rows
         (1, 0)
         """
+        from deltaberg.table.rows.row_options import RowOptions
         from deltaberg.table.transaction.operations import Overwritten
-        from deltaberg.table.write import RowOptions
 
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
         which = Overwritten(where, dynamic, check, names)
@@ -224,7 +224,7 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.scan("id = 3").count()
         0
         """
-        from deltaberg.table.write import RowOptions
+        from deltaberg.table.rows.row_options import RowOptions
 
         rows, strategy = RowOptions.of(arguments), arguments.get("strategy")
         return self._run(lambda run: run.delete(where, rows, strategy), arguments)
@@ -268,7 +268,7 @@ class Verbs(ABC, Generic[_Done]):
         >>> set(table.scan("id IN (1, 3, 7)").to_arrow()["name"].to_pylist())
         {'ada'}
         """
-        from deltaberg.table.write import RowOptions
+        from deltaberg.table.rows.row_options import RowOptions
 
         rows, strategy = RowOptions.of(arguments), arguments.get("strategy")
         return self._run(lambda run: run.update(set, where, rows, strategy), arguments)
@@ -312,8 +312,8 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.scan("id > 2").to_arrow().sort_by("id").to_pylist()
         [{'id': 3, 'name': 'C'}, {'id': 4, 'name': 'd'}]
         """
-        from deltaberg.table.rewrite.clauses import MergeBuilder
-        from deltaberg.table.rewrite.merge_options import MergeOptions
+        from deltaberg.table.merge.clauses import MergeBuilder
+        from deltaberg.table.merge.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
         return MergeBuilder(lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments))
@@ -363,7 +363,7 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.scan("id IN (1, 8)").to_arrow().sort_by("id").to_pylist()
         [{'id': 1, 'name': 'A'}, {'id': 8, 'name': 'h'}]
         """
-        from deltaberg.table.rewrite.merge_options import MergeOptions
+        from deltaberg.table.merge.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
         how = {"when_matched": when_matched, "when_not_matched": when_not_matched}

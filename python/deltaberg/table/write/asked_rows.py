@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.write.rows import LOCAL_ROAD, WriteRoad, open_rows
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.write.sources import LOCAL_ROAD, WriteRoad, open_rows
 from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["AskedRows"]

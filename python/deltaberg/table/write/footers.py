@@ -8,9 +8,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.types as pt
 
-from deltaberg.files import FileTask, ReadSpec, read_task
-from deltaberg.files.read.footers import Footer
-from deltaberg.files.write import CutBounds, StatisticsPlan, StatisticsTaker
+from deltaberg.files.formats.footers import Footer
+from deltaberg.files.read.reader import ReadSpec, read_task
+from deltaberg.files.read.task import FileTask
+from deltaberg.files.write.statistics import CutBounds, StatisticsPlan, StatisticsTaker
 
 __all__ = ["FileStatistics", "footer_statistics", "row_statistics"]
 

@@ -48,7 +48,7 @@ def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) 
 
     Examples
     --------
-    >>> from deltaberg.schema import Field, Primitive
+    >>> from deltaberg.schema.types import Field, Primitive
     >>> batch = pa.record_batch({"p": ["a", "b", "a"], "x": [1, 2, 3]})
     >>> parts, is_ordered = split_by_partition(batch, [PartitionField(Field("p", Primitive("string")), ("p",))])
     >>> [(part.values["p"].as_py(), part.rows["x"].to_pylist()) for part in parts], is_ordered

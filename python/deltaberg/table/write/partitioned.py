@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from deltaberg.schema import copied
+from deltaberg.schema.arrow import copied
 from deltaberg.table.write.partition import PartitionRows, split_by_partition
 from deltaberg.table.write.rolling import PartitionWriter, Sizes, copied_together
 from deltaberg.table.write.spec import WriteSpec

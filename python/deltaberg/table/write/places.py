@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write import CODECS, main_codec
-from deltaberg.schema import Field
+from deltaberg.files.write.write_parquet import CODECS, main_codec
+from deltaberg.schema.types import Field
 from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.spec import WriteSpec
 

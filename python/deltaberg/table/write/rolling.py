@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.files.write import DataFile, WrittenFile
-from deltaberg.schema import copied
+from deltaberg.files.write.write_parquet import DataFile
+from deltaberg.files.write.written import WrittenFile
+from deltaberg.schema.arrow import copied
 from deltaberg.table.write.encoding import EncodingPool, Job
 
 __all__ = ["PartitionWriter", "Sizes", "copied_together"]

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
-from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
-from deltaberg.schema.conform import Conformer, ConformOptions
+from deltaberg.files.write.statistics import CutBounds
+from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.files.write.written import written_schema
+from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.file_schema import StoredType
+from deltaberg.schema.rows.conform import Conformer, ConformOptions
+from deltaberg.schema.types import Field, List, Map, Struct
+from deltaberg.table.rows.row_rules import RowRules
 from deltaberg.table.write.order import OrderTerm
-from deltaberg.table.write.row_rules import RowRules
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
 
@@ -195,7 +198,7 @@ def partition_columns(schema: Struct, names: Sequence[ColumnName]) -> tuple[Part
 
     Examples
     --------
-    >>> from deltaberg.schema import Primitive
+    >>> from deltaberg.schema.types import Primitive
     >>> schema = Struct((Field("day", Primitive("date")), Field("x", Primitive("long"))))
     >>> [part.source for part in partition_columns(schema, ["day"])]
     [('day',)]

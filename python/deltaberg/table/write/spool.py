@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import StorageError
-from deltaberg.schema import as_batch
+from deltaberg.schema.arrow import as_batch
 
 __all__ = ["Spool"]
 

@@ -9,9 +9,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.commit import CommitResult
-from deltaberg.table.write.rows import WriteRoad
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["PlannedRows", "StagedFiles", "WrittenRows"]

@@ -11,18 +11,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.files.write import FORMS, DataFile, StatisticsPlan, WrittenFile, written_rows
-from deltaberg.storage import Storage
-from deltaberg.table.read.options import processors
+from deltaberg.files.write.forms import FORMS
+from deltaberg.files.write.statistics import StatisticsPlan
+from deltaberg.files.write.write_parquet import DataFile
+from deltaberg.files.write.written import WrittenFile, written_rows
+from deltaberg.storage.base import Storage
+from deltaberg.table.read.scan_options import processors
 from deltaberg.table.removal import WRITTEN_FILE, discard_files
+from deltaberg.table.rows.progress import Progress, WriteProgress
+from deltaberg.table.rows.stream import open_stream, small_batches
 from deltaberg.table.write.encoding import EncodingPool, Job
 from deltaberg.table.write.partitioned import PartitionedRows
 from deltaberg.table.write.places import file_place
-from deltaberg.table.write.progress import Progress, WriteProgress
 from deltaberg.table.write.rolling import PartitionWriter, Sizes
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
-from deltaberg.table.write.stream import open_stream, small_batches
 
 __all__ = ["write_files"]
 
@@ -75,8 +78,9 @@ def write_files(
     Examples
     --------
     >>> import tempfile
-    >>> from deltaberg.schema import Field, Primitive, Struct
-    >>> from deltaberg.storage import open_store, parse_location
+    >>> from deltaberg.schema.types import Field, Primitive, Struct
+    >>> from deltaberg.storage.stores import open_store
+    >>> from deltaberg.storage.location import parse_location
     >>> place = parse_location(tempfile.mkdtemp())
     >>> spec = WriteSpec(Struct((Field("x", Primitive("long")),)))
     >>> written = write_files(pa.table({"x": [3, 1, None]}), spec, open_store(place), place.path)

@@ -1,0 +1,1 @@
+"""Catalogs: directories, SQL databases, and the REST protocol."""

@@ -1,0 +1,76 @@
+"""Schemas, partition specs and sort orders as a caller gives them: in Arrow, or as objects of pyiceberg."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
+from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec
+from deltaberg.iceberg.schema.schema import Schema, read_schema
+from deltaberg.iceberg.updates.new_columns import given_columns
+from deltaberg.iceberg.updates.new_table import with_fresh_ids
+
+__all__ = ["given_order", "given_schema", "given_spec"]
+
+_Given = TypeVar("_Given")
+
+
+def _json_of(given: Any) -> Any:
+    """Return the JSON object of an object of pyiceberg; None for anything else."""
+    dump = getattr(given, "model_dump_json", None)
+    return json.loads(dump()) if callable(dump) else None
+
+
+def given_schema(given: Any, version: int) -> Schema:
+    """Return a schema that a caller gives for a table of a format version.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it describes no columns.
+    SchemaError
+        If an Arrow type has no type in tables.
+    """
+    if isinstance(given, Schema):
+        return given
+    found = _json_of(given)
+    if found is not None:
+        return read_schema(found)
+    columns, _ = with_fresh_ids(given_columns(given, version))
+    return Schema(columns)
+
+
+def given_spec(given: Any) -> PartitionSpec | None:
+    """Return a partition spec that a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a partition spec.
+    """
+    return _given(given, PartitionSpec, read_spec, "partition spec")
+
+
+def given_order(given: Any) -> SortOrder | None:
+    """Return a sort order that a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a sort order.
+    """
+    return _given(given, SortOrder, read_sort_order, "sort order")
+
+
+def _given(given: Any, kind: type[_Given], read: Callable[[Any], _Given], noun: str) -> _Given | None:
+    if given is None or isinstance(given, kind):
+        return given
+    found = _json_of(given)
+    if found is None:
+        raise InvalidArgumentError(
+            f"the {noun} is of type {type(given).__name__}", hint=f"pass a {kind.__name__} of pyiceberg"
+        )
+    return read(found)

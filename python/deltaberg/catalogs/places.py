@@ -1,0 +1,44 @@
+"""Where a table of a catalog is, given what the catalog records."""
+
+from __future__ import annotations
+
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.storage.location import Location, LocationMap, PathResolver, parse_location
+from deltaberg.storage.stores import StoreSpec
+
+__all__ = ["full_location", "loaded_table", "place_of"]
+
+
+def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
+    """Return the present location of something, given the location that a catalog recorded."""
+    local = PathResolver(Location("file", "", "/"), encoded=False).absolute(recorded)
+    place = parse_location(recorded) if local is None else local
+    mapping = None if isinstance(location_map, str) else location_map
+    return PathResolver(place, mapping, encoded=False).resolve(recorded)
+
+
+def full_location(given: str) -> str:
+    """Return a location for metadata to record: a local directory by its whole path, and URLs as they are.
+
+    Examples
+    --------
+    >>> full_location("s3://bucket/sales"), full_location("/lake/sales"), full_location("sales")[0]
+    ('s3://bucket/sales', '/lake/sales', '/')
+    """
+    return given if not given or "://" in given or given.startswith(("/", "file:")) else str(parse_location(given))
+
+
+def loaded_table(
+    metadata: TableMetadata, file: Location, store: StoreSpec, location_map: LocationMap | str | None
+) -> LoadedTable:
+    """Return a table whose metadata file is named by a catalog.
+
+    Its location is the one in its metadata. If the whole table was moved, it is the directory
+    of that file.
+    """
+    above, _, last = file.path.rpartition("/")[0].rpartition("/")
+    if isinstance(location_map, str) and last == METADATA_DIRECTORY:
+        return LoadedTable(metadata, file, file._replace(path=above), store)
+    return LoadedTable(metadata, file, place_of(metadata.location, location_map), store)

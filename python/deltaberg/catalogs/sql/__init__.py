@@ -1,0 +1,1 @@
+"""Databases of SQL catalogs: their engines, and the tables that they lay out."""

@@ -1,0 +1,194 @@
+"""The command alter: changes of columns, properties, branches and tags, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from deltaberg.cli.commands.verb_commands import verb
+from deltaberg.cli.rows.column_types import column_type
+from deltaberg.hints import Hint
+from deltaberg.whole_numbers import whole_number
+
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable, IcebergTable
+
+__all__ = ["CHANGES", "alter"]
+
+
+class _Change(NamedTuple):
+    """A change, which the method of `alter` of the same name makes, unless it says otherwise.
+
+    Parameters
+    ----------
+    form
+        The words behind it. Dots mean any number; without any words, the method gets none.
+    options
+        Its options.
+    apply
+        What makes it of the words, where the method does not take them as they are.
+    """
+
+    form: str
+    options: tuple[str, ...] = ()
+    apply: Callable[..., object] | None = None
+
+
+def _number(text: str) -> int:
+    number = whole_number(text, 0)
+    if number is None:
+        raise click.UsageError(f"{text!r:.40} is not the number of a snapshot")
+    return number
+
+
+def _set_current(to: Any, word: str) -> object:
+    """Take the number of a snapshot, or the name of a reference, which can be made of digits, too."""
+    from deltaberg.iceberg.alter.alter import altered_metadata
+
+    number = whole_number(word, 0)
+    if number is not None and word not in altered_metadata(to).all_refs:
+        return to.set_current_snapshot(number)
+    return to.set_current_snapshot(ref=word)
+
+
+def _set(to: Any, *words: str) -> object:
+    if not all(word.partition("=")[1] and not word.startswith("=") for word in words):
+        raise click.UsageError("a property is not of the form KEY=VALUE")
+    return to.set(dict(word.split("=", 1) for word in words))
+
+
+_PLACES = ("after", "before", "first")
+_RETENTION = ("max_ref_age_ms", "min_snapshots_to_keep", "max_snapshot_age_ms")
+CHANGES = {
+    "add": _Change(
+        "NAME TYPE",
+        ("comment", *_PLACES),
+        lambda to, name, kind, **options: to.add(name, column_type(kind), **options),
+    ),
+    "rename": _Change("NAME NEW_NAME"),
+    "drop": _Change("NAME"),
+    "move": _Change("NAME", _PLACES),
+    "comment": _Change("NAME TEXT", (), lambda to, name, text: to.comment(name, text or None)),
+    "drop-not-null": _Change("NAME"),
+    "widen": _Change("NAME TYPE", (), lambda to, name, kind: to.widen(name, column_type(kind))),
+    "set": _Change("KEY=VALUE...", (), _set),
+    "unset": _Change("KEY..."),
+    "drop-feature": _Change("NAME"),
+    "cluster-by": _Change("[NAME]..."),
+    "name": _Change("TEXT", (), lambda to, text: to.describe(name=text)),
+    "describe": _Change("TEXT", (), lambda to, text: to.describe(description=text)),
+    "partition-by": _Change("[NAME]..."),
+    "undrop": _Change("NAME"),
+    "sort-by": _Change("[NAME]..."),
+    "identify-by": _Change("[NAME]..."),
+    "create-branch": _Change("NAME", ("snapshot_id", "if_exists", *_RETENTION)),
+    "create-tag": _Change("NAME", ("snapshot_id", "if_exists", "max_ref_age_ms")),
+    "set-retention": _Change("NAME", _RETENTION),
+    "rename-branch": _Change("NAME NEW_NAME"),
+    "drop-branch": _Change("NAME"),
+    "drop-tag": _Change("NAME"),
+    "fast-forward": _Change("NAME TO"),
+    "rollback-to-snapshot": _Change("ID", (), lambda to, word: to.rollback_to_snapshot(_number(word))),
+    "rollback-to-timestamp": _Change("TIME"),
+    "set-current-snapshot": _Change("ID|REF", (), _set_current),
+}
+#: The methods of changes that have another name.
+_METHODS = {"name": "describe"}
+_COUNT = click.IntRange(min=1)
+
+
+@verb("altering", "RecordedArguments", "if_exists")
+@click.argument("change", type=click.Choice(tuple(CHANGES)))
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
+@click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
+@click.option("--before", metavar="NAME", help="With add and move: the column that it comes before.")
+@click.option("--first", is_flag=True, help="With add and move: put it before all others.")
+@click.option(
+    "--snapshot-id",
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="With create-branch and create-tag: the snapshot; the newest by default.",
+)
+@click.option("--max-ref-age-ms", type=_COUNT, metavar="MS", help="How old a branch or a tag becomes.")
+@click.option("--min-snapshots-to-keep", type=_COUNT, metavar="COUNT", help="How many snapshots it keeps.")
+@click.option("--max-snapshot-age-ms", type=_COUNT, metavar="MS", help="How old a branch's snapshots become.")
+@click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
+def alter(
+    table: DeltaTable | IcebergTable,
+    arguments: dict[str, Any],
+    change: str,
+    words: tuple[str, ...],
+    dry_run: bool,
+    **options: Any,
+) -> Any:
+    """Change columns and properties of a table, as far as no rows are written anew.
+
+    \b
+    add NAME TYPE         rename NAME NEW_NAME   drop NAME
+    move NAME             comment NAME TEXT      drop-not-null NAME
+    widen NAME TYPE       set KEY=VALUE...       unset KEY...
+
+    \b
+    Delta:
+    cluster-by NAME...    drop-feature NAME      name TEXT
+    describe TEXT
+
+    \b
+    Iceberg:
+    partition-by NAME...  sort-by NAME...        identify-by NAME...
+    undrop NAME
+    create-branch NAME    create-tag NAME        set-retention NAME
+    drop-branch NAME      drop-tag NAME          fast-forward NAME TO
+    rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF
+    rollback-to-snapshot ID                      rollback-to-timestamp TIME
+    """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
+    wanted, count = CHANGES[change], len(words)
+    least = 0 if wanted.form.startswith("[") else len(wanted.form.split())
+    if count < least or (count > least and not wanted.form.endswith("...")):
+        raise click.UsageError(f"{change} is followed by {wanted.form}")
+    given = {name: value for name, value in options.items() if value}
+    if "if_exists" in arguments:
+        given["if_exists"] = arguments.pop("if_exists")
+    misplaced = sorted(given.keys() - set(wanted.options))
+    if misplaced:
+        raise click.UsageError(f"--{misplaced[0].replace('_', '-')} has no meaning with {change}")
+    alteration: Any = table.alter(**arguments)
+    method = getattr(alteration, _METHODS.get(change, change.replace("-", "_")), None)
+    if method is None:
+        from deltaberg import IcebergTable
+        from deltaberg.table.formats import DELTA, ICEBERG
+
+        raise click.UsageError(Hint((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change)))
+    if wanted.apply is None:
+        method(*words, **given)
+    else:
+        wanted.apply(alteration, *words, **given)
+    return _outcome(table, alteration) if dry_run else alteration.commit()
+
+
+def _outcome(table: Any, alteration: Any) -> dict[str, Any]:
+    """Return what a table would be after changes."""
+    from deltaberg import IcebergTable
+
+    if isinstance(table, IcebergTable):
+        from deltaberg.iceberg.alter.alter import altered_metadata
+
+        metadata = altered_metadata(alteration)
+        return {
+            "format_version": metadata.format_version,
+            "columns": [f"{field.name} {field.type}" for field in metadata.current_schema.struct],
+            "properties": dict(sorted(metadata.properties.items())),
+            "refs": sorted(metadata.all_refs),
+        }
+    from deltaberg.delta.alter.alter import altered_snapshot
+
+    after = altered_snapshot(alteration)
+    return {
+        "version": table.version,
+        "columns": [f"{field.name} {field.type}" for field in after.schema],
+        "properties": dict(sorted(after.metadata.configuration.items())),
+        "protocol": [after.protocol.min_reader_version, after.protocol.min_writer_version],
+    }

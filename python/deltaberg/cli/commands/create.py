@@ -1,0 +1,102 @@
+"""Commands that make tables: create, convert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deltaberg.cli.commands.verb_commands import format_option, write_command
+from deltaberg.cli.options import pairs
+from deltaberg.cli.place import TablePlace
+from deltaberg.cli.rows.column_types import columns_of
+from deltaberg.cli.rows.files import open_row_files
+from deltaberg.cli.show.output import progress
+from deltaberg.cli.show.results import print_done, print_result
+
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable, IcebergTable
+
+__all__ = ["convert", "create"]
+
+
+def _described(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say what the metadata of a table holds."""
+    for option in (
+        click.option("--description", metavar="TEXT", help="The description of the table in its metadata."),
+        click.option("--name", metavar="TEXT", help="The name of the table in its metadata (Delta)."),
+        click.option(
+            "--property", "-p", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A property."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@write_command("format", "if_exists", "unsafe_single_writer")
+@click.option("--column", "-c", "columns", multiple=True, metavar="'NAME TYPE'", help="A column; may be repeated.")
+@click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
+@format_option
+@click.option("--partition-by", multiple=True, metavar="NAME", help="A partition column; may be repeated.")
+@click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by (Delta); may be repeated.")
+@click.option("--sort-by", multiple=True, metavar="NAME", help="A column to sort by (Iceberg); may be repeated.")
+@_described
+def create(
+    place: TablePlace,
+    as_json: bool,
+    arguments: dict[str, Any],
+    columns: tuple[str, ...],
+    like: str | None,
+    files_format: str | None,
+    **options: Any,
+) -> None:
+    """Create a table without rows."""
+    if bool(columns) == (like is not None):
+        raise click.UsageError("pass either --column or --like")
+    schema = columns_of(columns) if like is None else open_row_files([like], files_format).reader.schema
+    options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by", "sort_by")}
+    if arguments.setdefault("format", "delta" if place.catalog is None else "iceberg") == "delta":
+        place.check_is_location()
+    catalog = None if place.catalog is None else place.loaded_catalog()
+    where = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
+    with progress(f"creating {place.location}"):
+        from deltaberg import IcebergTable, create_table
+
+        made: DeltaTable | IcebergTable = create_table(place.location, schema, **arguments, **options, **where)
+    number = "format_version" if isinstance(made, IcebergTable) else "version"
+    print_done(made.location, {number: getattr(made, number)}, as_json)
+
+
+@write_command("timezone", "user_metadata", "unsafe_single_writer")
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="'NAME TYPE'",
+    help="A column whose values are in the names of directories; may be repeated.",
+)
+@_described
+@click.option("--no-stats", is_flag=True, help="Record no statistics of the files.")
+def convert(
+    place: TablePlace,
+    as_json: bool,
+    arguments: dict[str, Any],
+    partition_by: tuple[str, ...],
+    no_stats: bool,
+    **options: Any,
+) -> None:
+    """Make a Delta table of the Parquet files in a directory, in place."""
+    place.check_is_location()
+    columns = columns_of(partition_by) if partition_by else None
+    with progress(f"converting {place.location}"):
+        from deltaberg import convert_to_delta
+
+        result = convert_to_delta(
+            place.location,
+            partition_by=columns,
+            collect_stats=not no_stats,
+            storage_options=place.storage_options,
+            **arguments,
+            **options,
+        )
+    print_result(place.location, result, as_json)

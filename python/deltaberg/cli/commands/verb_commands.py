@@ -1,0 +1,118 @@
+"""Commands that write: verbs of a table with the options that the library's arguments give them, and others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from deltaberg.cli.options import place_options
+from deltaberg.cli.place import TablePlace
+from deltaberg.cli.rows.files import FORMATS, open_row_files
+from deltaberg.cli.show.output import row_progress
+from deltaberg.cli.show.results import print_result
+
+__all__ = ["format_option", "verb", "write_command"]
+
+
+def format_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that names the format of files."""
+    by_default = "The format of the files; by default their names tell it."
+    return click.option("--format", "files_format", type=click.Choice(FORMATS), help=by_default)(function)
+
+
+class _WriteCommand(click.Command):
+    """A command with options for arguments of the library, which is asked for them only when they are needed."""
+
+    def __init__(self, *args: Any, shared: tuple[str, ...], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._shared = shared
+
+    @functools.cached_property
+    def _options(self) -> list[click.Parameter]:
+        from deltaberg.cli.shared_options import options_of
+
+        return options_of(self._shared)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of the command, those of the library, and ``--help``."""
+        *own, of_help = super().get_params(ctx)
+        return [*own, *self._options, of_help]
+
+
+def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Turn a function of the place of a table, ``as_json`` and the command's own options into a command.
+
+    Parameters
+    ----------
+    shared
+        Arguments of the library that the command has options for, as `options_of` takes them. The function gets those
+        that were given as ``arguments``, unless there are none.
+    """
+
+    def made(function: Callable[..., None]) -> click.Command:
+        @functools.wraps(function)
+        def command(table: str, storage_option: dict[str, str], catalog: str | None, **options: Any) -> None:
+            place = TablePlace(table, storage_option, catalog)
+            if not shared:
+                function(place=place, **options)
+                return
+            from deltaberg.cli.shared_options import given_arguments
+
+            function(place=place, arguments=given_arguments(shared, options), **options)
+
+        name = function.__name__.replace("_", "-")
+        return click.command(name, cls=_WriteCommand, shared=shared)(place_options(command))
+
+    return made
+
+
+def verb(
+    doing: str, *shared: str, takes_files: bool = False, format: str | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Turn a function of an open table, the library's arguments and the command's own options into a command.
+
+    The command prints what the function returns: the result of a commit, or what a dry run found.
+
+    Parameters
+    ----------
+    doing
+        What is shown at a terminal meanwhile, in front of the location of the table.
+    shared
+        As for `write_command`.
+    takes_files
+        Whether the command takes files, whose rows the function gets as ``rows``.
+    format
+        The format that the table has to have; None for any.
+    """
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        def run(
+            *,
+            place: TablePlace,
+            as_json: bool,
+            arguments: dict[str, Any],
+            files: tuple[str, ...] = (),
+            files_format: str | None = None,
+            **options: Any,
+        ) -> None:
+            opened = place.open(format)
+            total = None
+            if takes_files:
+                # Columns that are replaced say nothing about those of the files.
+                columns = None if options.get("replace_schema") else opened.arrow_schema
+                options["rows"], total = open_row_files(files, files_format, columns)
+            with row_progress(f"{doing} {opened.location}", total) as tell:
+                arguments["progress"] = lambda done: tell(done.rows, done.files)
+                result = function(opened, arguments, **options)
+            print_result(opened.location, result, as_json)
+
+        command: Callable[..., None] = run
+        if takes_files:
+            command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(format_option(command))
+        return write_command(*shared)(command)
+
+    return made

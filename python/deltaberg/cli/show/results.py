@@ -1,0 +1,51 @@
+"""The output of commands that write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.cli.show.output import print_facts, print_json
+
+if TYPE_CHECKING:
+    from deltaberg import CommitResult, DeltaTable, IcebergTable
+
+__all__ = ["print_done", "print_result", "state_of"]
+
+
+def state_of(table: DeltaTable | IcebergTable, branch: str | None) -> dict[str, int | None]:
+    """Return the version of a table, or the snapshot of one of its branches."""
+    from deltaberg import IcebergTable
+
+    if not isinstance(table, IcebergTable):
+        return {"version": table.version}
+    return {"snapshot_id": table.snapshot_id if branch is None else table.refs[branch].snapshot_id}
+
+
+def print_result(location: str, result: CommitResult | Mapping[str, Any], as_json: bool) -> None:
+    """Print what a commit did, or what a command would do."""
+    if isinstance(result, Mapping):
+        labelled = (("dry run", "nothing was changed"), *_labelled(result))
+        print_done(location, {"dry_run": True, **result}, as_json, *labelled)
+        return
+    state = "" if result.committed else ", which was there already: nothing was to be done"
+    print_done(location, asdict(result), as_json, ("version", f"{result.version}{state}"), *result.facts)
+
+
+def print_done(location: str, facts: Mapping[str, Any], as_json: bool, *shown: tuple[str, Any]) -> None:
+    """Print facts, as JSON or as text.
+
+    Parameters
+    ----------
+    shown
+        What is printed as text; by default the facts.
+    """
+    if as_json:
+        print_json({"location": location, **facts})
+    else:
+        print_facts([("table", location), *(shown or _labelled(facts))])
+
+
+def _labelled(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name.replace("_", " "), value) for name, value in facts.items()]

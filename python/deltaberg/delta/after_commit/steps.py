@@ -1,0 +1,84 @@
+"""Work of a writer for the log after a commit: now and then a checkpoint, a compaction, and a clean-up."""
+
+from __future__ import annotations
+
+from deltaberg.delta.after_commit.checkpoints import write_checkpoint
+from deltaberg.delta.after_commit.log_cleanup import clean_up_log
+from deltaberg.delta.log.compaction import compact_commits
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import SchemaError
+from deltaberg.whole_numbers import whole_number
+
+__all__ = [
+    "COMPACTION_INTERVAL",
+    "checkpoint_if_due",
+    "clean_up_if_due",
+    "compact_log_if_due",
+    "compaction_interval",
+    "is_checkpoint_due",
+]
+
+_INTERVAL = "delta.checkpointInterval"
+_CLEANUP = "delta.enableExpiredLogCleanup"
+_DEFAULT_INTERVAL = "10"
+COMPACTION_INTERVAL = "deltaberg.logCompactionInterval"
+
+
+def is_checkpoint_due(snapshot: Snapshot) -> bool:
+    """Return whether a version is one of those that get a checkpoint: every tenth by default.
+
+    Raises
+    ------
+    SchemaError
+        If the property ``delta.checkpointInterval`` is not a positive number.
+    """
+    text = snapshot.metadata.configuration.get(_INTERVAL, _DEFAULT_INTERVAL).strip()
+    interval = whole_number(text, 1)
+    if interval is None:
+        raise SchemaError(f"the property {_INTERVAL} must be a number of at least 1, not {text!r:.40}")
+    return snapshot.version > 0 and snapshot.version % interval == 0
+
+
+def checkpoint_if_due(snapshot: Snapshot) -> None:
+    """Write a checkpoint of a version that was just committed, if it is due."""
+    if is_checkpoint_due(snapshot):
+        write_checkpoint(snapshot)
+
+
+def clean_up_if_due(snapshot: Snapshot) -> None:
+    """Clean up the log after a version that gets a checkpoint, unless ``delta.enableExpiredLogCleanup`` is false."""
+    enabled = snapshot.metadata.configuration.get(_CLEANUP, "true").strip().lower() == "true"
+    if enabled and is_checkpoint_due(snapshot):
+        clean_up_log(snapshot)
+
+
+def compact_log_if_due(snapshot: Snapshot) -> None:
+    """Write a log compaction of the newest commits, if a property says of how many; without it there are none.
+
+    With 5, versions 0 to 4 have one, 5 to 9, and so on. Commits never change, so other writers do not matter.
+
+    Raises
+    ------
+    SchemaError
+        If the property ``deltaberg.logCompactionInterval`` is not a number of at least 2.
+    """
+    text = snapshot.metadata.configuration.get(COMPACTION_INTERVAL)
+    if text is None:
+        return
+    count = compaction_interval(text)
+    if (snapshot.version + 1) % count == 0:
+        compact_commits(snapshot.log, snapshot.version + 1 - count, snapshot.version)
+
+
+def compaction_interval(text: str) -> int:
+    """Return of how many commits a log compaction is, from the value of its property.
+
+    Raises
+    ------
+    SchemaError
+        If it is not a number of at least 2.
+    """
+    count = whole_number(text.strip(), 2)
+    if count is None:
+        raise SchemaError(f"the property {COMPACTION_INTERVAL} must be a number of at least 2, not {text!r:.40}")
+    return count

@@ -1,0 +1,1 @@
+"""Changing the columns, properties, features and rules of a Delta table."""

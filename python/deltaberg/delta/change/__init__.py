@@ -1,0 +1,1 @@
+"""Deleting, updating and merging rows of a Delta table."""

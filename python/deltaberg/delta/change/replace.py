@@ -1,0 +1,90 @@
+"""Replacing the rows that match any condition by others, which must match it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.change.row_changes import RowChanges, scan_to_change
+from deltaberg.delta.rows.row_spec import RowOptions
+from deltaberg.delta.transaction.file_changes import encode_path
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import ConstraintViolationError
+from deltaberg.expressions.tree.tree import Value
+from deltaberg.schema.arrow import as_array
+from deltaberg.table.change.match import find_rows
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.transaction.operation import Operation, RowNumbers
+
+__all__ = ["replace_rows", "total_rows"]
+
+
+def replace_rows(
+    transaction: Transaction,
+    made: Operation,
+    condition: Value,
+    write: Callable[[], pa.Table],
+    options: RowOptions,
+    *,
+    check: bool,
+) -> None:
+    """Delete the rows that match a condition, and add new ones.
+
+    Parameters
+    ----------
+    transaction, made
+        The transaction, with the columns that the new rows need, and the operation that it is in.
+    condition
+        The condition.
+    write
+        Writes the new rows, and returns a row for each of their files.
+    options
+        How rows are written that stay where files are written anew.
+    check
+        Refuse new rows that do not match the condition.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A new row does not match the condition.
+    """
+    matched = find_rows(scan_to_change(transaction, condition, transaction.timezone))
+    changes = RowChanges(transaction, options)
+    transaction.read(condition)
+    written = write()
+    transaction.add_files(written)
+    if check:
+        _check_rows(transaction, condition, written)
+    changes.apply(matched, added=lambda: _new_rows(transaction, None, written).batches())
+    made.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
+    made.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
+    if changes.counts.deleted is not None:
+        made.metrics["numDeletedRows"] = changes.counts.deleted
+
+
+def total_rows(written: pa.Table) -> int:
+    """Return the number of rows in files that were written."""
+    return pc.sum(written.column("record_count")).as_py() or 0
+
+
+def _new_rows(transaction: Transaction, condition: Value | None, written: pa.Table) -> BoundScan:
+    """Return the scan of rows that were just written, by a condition."""
+    bound = scan_to_change(transaction, condition, transaction.timezone)
+    paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
+    return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
+
+
+def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -> None:
+    """Refuse new rows of which one does not match the condition by which rows are replaced."""
+    matched = find_rows(_new_rows(transaction, condition, written))
+    whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
+    rows = pc.sum(written.column("record_count"), min_count=0).as_py()
+    wrong = rows - whole - matched.rows.total
+    if wrong:
+        raise ConstraintViolationError(
+            f"{wrong} of {rows} new rows do not match {condition}",
+            hint="write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
+            table=str(transaction.snapshot.log.root),
+        )

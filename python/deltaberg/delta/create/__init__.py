@@ -1,0 +1,1 @@
+"""Creating Delta tables, from columns or from a directory of Parquet files."""

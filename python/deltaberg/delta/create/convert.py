@@ -1,0 +1,269 @@
+"""Converting a directory of Parquet files to a Delta table in place: the log is written, and no file is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from deltaberg.delta.create.create import define_table
+from deltaberg.delta.data.partition_values import read_partition_values
+from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.rows.row_spec import RowOptions, row_spec
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.files.formats.footers import Footer, read_footers
+from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.types import DataType, Field, List, Map, Struct
+from deltaberg.storage.base import ObjectMeta
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.not_found import table_not_found
+from deltaberg.table.write.footers import footer_statistics
+from deltaberg.table.write.hive_names import HIVE_NULL, named_values
+
+__all__ = ["Conversion", "convert_directory"]
+
+_STRING_MAP = pa.map_(pa.string(), pa.string())
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a directory shall become.
+
+    Parameters
+    ----------
+    partition
+        The columns whose values are in the names of directories.
+    table
+        The name, description and properties of the table; its columns are those of the files.
+    commit
+        How the commit is made, and what it records.
+    is_hive
+        Whether directories show the names of partition columns, as in ``day=1``; else only values, in order.
+    collects_statistics
+        Whether the statistics of footers are recorded.
+    timezone
+        The zone of timestamps without one in the names of directories.
+    """
+
+    partition: Struct
+    table: NewTable
+    commit: CommitOptions
+    is_hive: bool = True
+    collects_statistics: bool = True
+    timezone: str = "UTC"
+
+
+class _Found(NamedTuple):
+    """A data file: its path relative to the directory, what the store says of it, and its partition directories."""
+
+    path: str
+    meta: ObjectMeta
+    partition: dict[str, str | None]
+
+
+def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult:
+    """Make a table of the Parquet files below a directory, in one commit.
+
+    Parameters
+    ----------
+    log
+        The log that the table will have.
+
+    Raises
+    ------
+    TableNotFoundError
+        There are no data files.
+    TableExistsError
+        There is a table already.
+    CorruptDataFileError
+        A file is not Parquet, or damaged.
+    SchemaError
+        The files have columns that do not fit together, or that Delta tables cannot hold.
+    InvalidArgumentError
+        The directories have other partitions than the caller says.
+    InvalidPartitionValueError
+        The name of a directory is not a value of its column.
+    UnsupportedFeatureError
+        A property needs what files that exist do not have.
+    """
+    with Transaction(log, None, conversion.commit) as transaction:
+        found = _data_files(log, conversion)
+        footers = read_footers((log.storage, file.meta) for file in found)
+        schema = _columns(found, footers, conversion.partition)
+        names = conversion.partition.names
+        define_table(transaction, replace(conversion.table, schema=schema, partition_by=names), None)
+        table = transaction.snapshot
+        _check_names(table)
+        transaction.add_files(_described(table, found, footers, conversion))
+        parameters = {
+            "numFiles": str(len(found)),
+            "partitionedBy": json.dumps(names, ensure_ascii=False, separators=(",", ":")),
+            "collectStats": json.dumps(conversion.collects_statistics),
+            "sourceFormat": "parquet",
+        }
+        return transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(found)})
+
+
+def _check_names(table: Snapshot) -> None:
+    """Refuse column mapping, which would give the columns other names than the files have."""
+    if table.mapping_mode != "none":
+        raise InvalidArgumentError(
+            f"{MAPPING_MODE} is {table.mapping_mode!r}, but the files are named by the columns themselves",
+            hint="convert without it, and enable it afterwards by ⟪alter().set(…)⟫",
+        )
+
+
+# The files
+
+
+def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
+    """Return the data files below the directory, in the order of their paths."""
+    prefix = log.root.path.rstrip("/") + "/"
+    read, partition = _named_values if conversion.is_hive else _values_in_order, conversion.partition
+    found = []
+    for meta in log.storage.walk(log.root.path):
+        path = meta.path.removeprefix(prefix) if prefix != "/" else meta.path.lstrip("/")
+        *directories, name = path.split("/")
+        if not _is_hidden(name) and not any(_is_hidden(one) for one in directories):
+            found.append(_Found(path, meta, read(path, directories, partition)))
+    if not found:
+        raise table_not_found("there is nothing to convert", "the directory has no data files", log.root, log.store)
+    return sorted(found, key=lambda file: file.path)
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether Spark ignores a file or directory of this name. Partition directories may begin with ``_``."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:
+    """Return the text of each partition value where directories are named by values alone."""
+    if len(directories) != len(partition):
+        raise InvalidArgumentError(
+            f"the file is in {len(directories)} directories, and partition_by has {len(partition)} columns",
+            hint='pass a column for each directory⟪, or partition_strategy="hive"⟫',
+            path=path,
+        )
+    return {field.name: None if text == HIVE_NULL else text for field, text in zip(partition, directories, strict=True)}
+
+
+def _named_values(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:
+    """Return the text of each partition value where directories are named as Hive does."""
+    folded = {field.name.lower(): field.name for field in partition}
+    values: dict[str, str | None] = {}
+    for directory, name, text in named_values(path, directories):
+        known = folded.get(name.lower())
+        if known is None or known in values:
+            raise InvalidArgumentError(
+                f"the directory {directory} names a partition column that is "
+                f"{'not expected' if known is None else 'named twice'}",
+                hint=f'⟪pass partition_by⟫ with the types of all of them⟪, such as {{"{name}": pa.string()}}⟫',
+                path=path,
+            )
+        values[known] = text
+    missing = [field.name for field in partition if field.name not in values]
+    if missing:
+        raise InvalidArgumentError(
+            f"the file is in no directory that gives the partition column {missing[0]} a value, such as {missing[0]}=1",
+            hint="move the file, or leave the column ⟪out of partition_by⟫",
+            path=path,
+        )
+    return values
+
+
+# Their columns
+
+
+def _columns(found: Sequence[_Found], footers: Sequence[Footer], partition: Struct) -> Struct:
+    """Return the columns of all files in the order in which they appear; partition columns come last."""
+    merged = Struct()
+    seen: dict[Struct, None] = {}
+    for file, footer in zip(found, footers, strict=True):
+        if footer.columns not in seen:
+            seen[footer.columns] = None
+            try:
+                merged = _union(merged, footer.columns, ())
+            except SchemaError as error:
+                raise error.with_context(file=file.path) from None
+    partitions = {field.name.lower() for field in partition}
+    stored = [field for field in merged if field.name.lower() not in partitions]
+    return Struct((*stored, *(replace(field, nullable=True) for field in partition)))
+
+
+def _union(known: Struct, found: Struct, above: tuple[str, ...]) -> Struct:
+    """Return the fields of two structs, all of which may be null."""
+    fields = {field.name: field for field in known}
+    folded = {field.name.lower(): field.name for field in known}
+    for field in found:
+        path = (*above, field.name)
+        earlier = folded.setdefault(field.name.lower(), field.name)
+        if earlier != field.name:
+            raise SchemaError(f"the column is spelled {earlier} in another file", column=join_name(path))
+        old = fields.get(field.name)
+        kind = _union_type(field.type if old is None else old.type, field.type, path)
+        fields[field.name] = replace(field if old is None else old, type=kind, nullable=True)
+    return Struct(tuple(fields.values()))
+
+
+def _union_type(known: DataType, found: DataType, path: tuple[str, ...]) -> DataType:
+    if isinstance(known, Struct) and isinstance(found, Struct):
+        return _union(known, found, path)
+    if isinstance(known, List) and isinstance(found, List):
+        return List(_union_inside(known.element, found.element, path))
+    if isinstance(known, Map) and isinstance(found, Map):
+        key = replace(known.key, type=_union_type(known.key.type, found.key.type, (*path, "key")))
+        return Map(key, _union_inside(known.value, found.value, path))
+    if known != found:
+        raise SchemaError(
+            f"the column has the type {found}, and {known} in another file",
+            hint="rewrite the files with one type",
+            column=join_name(path),
+        )
+    return known
+
+
+def _union_inside(known: Field, found: Field, path: tuple[str, ...]) -> Field:
+    return replace(known, type=_union_type(known.type, found.type, (*path, known.name)), nullable=True)
+
+
+# What the log says of them
+
+
+def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Footer], conversion: Conversion) -> pa.Table:
+    """Return a row for each file, with the statistics that its footer tells."""
+    spec = row_spec(table, RowOptions())
+    leaves = {
+        number: (tuple(part.name for part in path), arrow_type(path[-1].type))
+        for number, path in leaf_paths(table.schema).items()
+        if conversion.collects_statistics and (spec.statistics is None or number in spec.statistics)
+    }
+    fields = table.partition_fields
+    texts = pa.table(
+        {
+            "path": [file.path for file in found],
+            "partitionValues": pa.array([list(file.partition.items()) for file in found], _STRING_MAP),
+        }
+    )
+    values = read_partition_values(texts, fields, conversion.timezone)
+    files = [
+        WrittenFile(
+            file.path,
+            file.meta.size,
+            footer.rows,
+            file.meta.modified,
+            {field.name: array[number] for field, array in zip(fields, values, strict=True)},
+            *footer_statistics(footer, leaves, spec.cut),
+        )
+        for number, (file, footer) in enumerate(zip(found, footers, strict=True))
+    ]
+    return written_rows(files, table.schema, fields)

@@ -1,0 +1,1 @@
+"""Upkeep of the data files of a Delta table."""

@@ -1,0 +1,1 @@
+"""Appending rows to a Delta table, and replacing rows by others."""

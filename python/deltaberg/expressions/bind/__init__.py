@@ -1,0 +1,1 @@
+"""Binding a tree to the columns of one relation or of two."""

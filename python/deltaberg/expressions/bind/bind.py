@@ -1,0 +1,472 @@
+"""Binding values to the columns of one relation or of two, and evaluating them on batches."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    DeltabergError,
+    EvaluationError,
+    ExpressionError,
+    TooLargeError,
+    UnsupportedExpressionError,
+    first_line,
+)
+from deltaberg.expressions.functions.function import Context
+from deltaberg.expressions.functions.named import function_named
+from deltaberg.expressions.given.given import as_value, no_value
+from deltaberg.expressions.tree.double_quotes import ColumnNames
+from deltaberg.expressions.tree.nodes import (
+    CallNode,
+    ColumnNode,
+    Frame,
+    ListNode,
+    LiteralNode,
+    Node,
+    Outcome,
+    columns_of,
+    folded,
+    spread,
+    too_large,
+)
+from deltaberg.expressions.tree.tree import (
+    Call,
+    Cast,
+    ColumnValue,
+    GetField,
+    IntervalType,
+    Literal,
+    Value,
+    chain_of,
+    type_text,
+)
+from deltaberg.expressions.tree.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    NTZ,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    VOID,
+    nanos_of,
+)
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.columns import find_path, split_name
+from deltaberg.schema.types import DataType, Decimal, Field, Struct, inner_types
+
+__all__ = ["BoundValue", "Relation", "bind_condition", "bind_value"]
+
+#: What a call of these functions returns differs from call to call.
+_NON_DETERMINISTIC = frozenset(
+    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
+    | {"spark_partition_id", "input_file_name", "current_user", "session_user", "user", "now_ns"}
+)
+#: What these functions return differs from statement to statement.
+_OF_THE_PRESENT = frozenset({"current_date", "curdate", "current_timestamp", "now", "localtimestamp"})
+#: Functions whose first argument may be a unit in Spark, and what says the same here.
+_WITH_UNITS = {
+    **dict.fromkeys(("dateadd", "date_add"), "add an interval, as in day + INTERVAL 1 MONTH"),
+    **dict.fromkeys(("datediff", "date_diff"), "datediff(end, start) is the number of days"),
+}
+
+_JOINED = frozenset({"and", "or"})
+#: Comparisons, and the types of literals that are converted by their values alone. Programs join many of them.
+_COMPARED = frozenset({"=", "<", "<=", ">", ">=", "<=>"})
+_ALIKE = frozenset({INTEGER, LONG, DOUBLE})
+_NANOSECONDS = re.compile(r"\.[0-9]{7,9}(?![0-9])")
+#: The types whose literals are bound together.
+_LISTED = frozenset({BOOLEAN, INTEGER, LONG, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, NTZ})
+#: Functions that can be called without parentheses, unless a column has their name.
+_WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One side of a scope: rows with columns, under an alias."""
+
+    alias: str | None
+    columns: Struct
+
+
+@dataclass(frozen=True)
+class BoundValue:
+    """A value bound to the columns of its relations.
+
+    Parameters
+    ----------
+    type
+        The type of the results.
+    tree
+        The value before it was bound.
+    paths
+        The columns from which it is computed, each with the number of its relation, without repetitions.
+    is_deterministic
+        Whether the same row always yields the same result. Only functions of the present time, such as
+        ``current_date()``, do not; others are refused when they are bound.
+    """
+
+    type: DataType
+    tree: Value
+    paths: tuple[tuple[int, tuple[Field, ...]], ...]
+    node: Node = field(repr=False, compare=False)
+    column: str | None = None
+    is_deterministic: bool = True
+
+    @property
+    def sql(self) -> str:
+        """The value as SQL text in Spark's dialect."""
+        return str(self.tree)
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the results for the rows of a batch, which has the columns of all relations in order.
+
+        Raises
+        ------
+        EvaluationError
+            If the value of a row cannot be computed, as where a number is divided by zero.
+        """
+        outcome = self.outcome(batch)
+        for failure in outcome.failures:
+            row = pc.index(failure.rows, True).as_py()
+            if row >= 0:
+                raise EvaluationError(failure.message, expression=self.sql, column=self.column, row=row)
+        return spread(outcome.values, batch.num_rows)
+
+    def outcome(self, batch: pa.RecordBatch) -> Outcome:
+        """Return the results, and apart from them the rows that failed, without raising for them."""
+        try:
+            return self.node.evaluate(Frame(batch))
+        except RecursionError:
+            raise ExpressionError("the expression is nested too deeply") from None
+        except (pa.ArrowCapacityError, MemoryError):
+            raise too_large().with_context(expression=self.sql, column=self.column) from None
+        except pa.ArrowException as error:
+            # Left to the caller, it would be taken for the fault of the file that the rows are from.
+            message = f"the expression cannot be evaluated: {first_line(error)}"
+            raise EvaluationError(message, expression=self.sql, column=self.column) from None
+        except TooLargeError as error:
+            raise error.with_context(expression=self.sql, column=self.column) from None
+
+
+def bind_value(
+    value: object,
+    relations: Sequence[Relation] | Struct,
+    *,
+    target: DataType | None = None,
+    by_name: bool = False,
+    completes: bool = False,
+    timezone: str = "UTC",
+    now: dt.datetime | None = None,
+    column: str | None = None,
+    beside: Sequence[Relation] = (),
+) -> BoundValue:
+    """Bind a value to the columns of relations.
+
+    Parameters
+    ----------
+    value
+        SQL text, a `Value`, a condition of `col`, or a Python literal; see `as_value`.
+    relations
+        The relations whose columns the value may use, or the columns of the only one.
+    target
+        Convert the results to this type, as Spark's ANSI store assignment does: what does not fit fails.
+    by_name
+        Whether this conversion matches the fields of structs by name, exactly or else without regard to case, as for
+        rows that are appended, but no field may be missing. Otherwise they are taken in order, as by CAST.
+    completes
+        Whether fields may be missing after all, and become null.
+    timezone
+        The zone in which dates and the parts of timestamps are computed.
+    now
+        The time that ``current_timestamp()`` returns. By default it is that of the call.
+    column
+        The column to which the results are assigned, for messages.
+    beside
+        Other relations for whose columns a text in double quotes may be mistaken.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a column does not exist.
+    ExpressionError
+        If the types do not fit each other.
+    SchemaError
+        If fields are matched by name, and the value has one that the target lacks, or lacks one that it has.
+    UnsupportedExpressionError
+        If a function, or a use of it, cannot be evaluated exactly as Spark evaluates it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from deltaberg.schema.types import Field, Primitive, Struct
+    >>> bound = bind_value("x div 2 + 1", Struct((Field("x", Primitive("integer")),)))
+    >>> str(bound.type)
+    'long'
+    >>> bound.evaluate(pa.record_batch({"x": pa.array([5, None], pa.int32())})).to_pylist()
+    [3, None]
+    """
+    scope = (Relation(None, relations),) if isinstance(relations, Struct) else tuple(relations)
+    tree = as_value(value)
+    context = Context(_zone(timezone), now or dt.datetime.now(dt.timezone.utc))
+    try:
+        names = ColumnNames((one.alias, one.columns) for one in (*scope, *beside))
+        binder = _Binder(scope, context, target, names)
+        node = binder.bind(tree)
+        if target is not None:
+            path = () if column is None else split_name(column)
+            node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
+        if isinstance(node.type, IntervalType):
+            raise UnsupportedExpressionError("an interval cannot be the value of a column")
+        paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(node)))
+        return BoundValue(node.type, tree, paths, node, column, not binder.is_of_the_present)
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deeply") from None
+    except (pa.ArrowCapacityError, MemoryError):
+        raise too_large().with_context(expression=str(tree), column=column) from None
+    except DeltabergError as error:
+        raise error.with_context(expression=str(tree), column=column) from None
+
+
+def _zone(name: str) -> dt.tzinfo:
+    if name == "UTC":
+        return dt.timezone.utc
+    from deltaberg.expressions.time.zones import find_zone
+
+    try:
+        return find_zone(name)
+    except ValueError as error:
+        raise ExpressionError(str(error)) from None
+
+
+def bind_condition(
+    value: object,
+    relations: Sequence[Relation] | Struct,
+    *,
+    timezone: str = "UTC",
+    now: dt.datetime | None = None,
+    beside: Sequence[Relation] = (),
+) -> BoundValue:
+    """Bind a condition: a value of type boolean. A row for which it is null does not match.
+
+    Raises
+    ------
+    ExpressionError
+        If the value is not a boolean, and otherwise as `bind_value`.
+    """
+    bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside)
+    if bound.type == VOID:
+        return bind_value(value, relations, target=BOOLEAN, timezone=timezone, now=now)
+    if bound.type != BOOLEAN:
+        found = type_text(bound.type)
+        raise ExpressionError(f"a condition is a boolean, not of the type {found}", expression=bound.sql)
+    return bound
+
+
+class _Binder:
+    def __init__(
+        self, relations: Sequence[Relation], context: Context, target: DataType | None, names: ColumnNames
+    ) -> None:
+        self._names = names
+        self._relations = relations
+        self._target = target
+        self._context = context
+        self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
+        self._found: dict[tuple[str, ...], ColumnNode] = {}
+        self._compared: dict[tuple[str, tuple[str, ...], DataType], CallNode] = {}
+        #: Whether anything is computed from the present time.
+        self.is_of_the_present = False
+
+    def bind(self, value: Value) -> Node:
+        return folded(self._bind(value))
+
+    def _bind(self, value: Value) -> Node:
+        if isinstance(value, ColumnValue):
+            name = value.path[0].lower()
+            if value.path[1:] == () and name in _WITHOUT_PARENTHESES and not self._is_column(name):
+                return self._call(Call(name))
+            return self._column(value)
+        if isinstance(value, Literal):
+            return self._literal(value)
+        if isinstance(value, Cast):
+            return self._context.cast(self.bind(value.value), self._cast_type(value), forgiving=value.forgiving)
+        if isinstance(value, GetField):
+            return self._call(Call("get_field", (value.value, Literal(value.name, STRING))))
+        if isinstance(value, Call):
+            return (self._comparison if value.name in _COMPARED else self._call)(value)
+        raise ExpressionError(f"{value!r} is not a value")
+
+    def _literal(self, value: Literal) -> Node:
+        kind, given = value.type, value.value
+        self._names.check(given)
+        if isinstance(kind, IntervalType):
+            return LiteralNode(kind, pa.scalar(None), given)
+        if kind in (TIME, UUID) and not self._has_type(kind):
+            raise no_value(given)
+        stored = given.bytes if kind == UUID else given
+        scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pa.scalar(stored, arrow_type(kind))
+        return LiteralNode(kind, scalar, is_written=True)
+
+    def _cast_type(self, cast: Cast) -> DataType:
+        """Return the type of a cast: that of nanoseconds for a literal that has some, where a column has them, too."""
+        finer, text = nanos_of(cast.type), getattr(cast.value, "value", None)
+        is_finer = finer is not None and isinstance(text, str) and bool(_NANOSECONDS.search(text))
+        return finer if finer is not None and is_finer and self._has_type(finer) else cast.type
+
+    def _has_type(self, kind: DataType) -> bool:
+        """Return whether the value is assigned to a type, or a column has it. Not all tables have all types."""
+        known = [] if self._target is None else [self._target]
+        return any(kind in inner_types(within) for within in (*known, *(one.columns for one in self._relations)))
+
+    def _comparison(self, call: Call) -> Node:
+        """Bind a comparison of a column with a literal, as one before it whose literal differed in its value alone."""
+        column, literal = call.arguments
+        if not isinstance(column, ColumnValue) or type(literal) is not Literal or literal.type not in _ALIKE:
+            return self._call(call)
+        key = (call.name, column.path, literal.type)
+        known = self._compared.get(key)
+        if known is None or literal.value is None or not isinstance(known.arguments[1], LiteralNode):
+            made = self._call(call)
+            # Not every long number is a double.
+            if isinstance(made, CallNode) and (literal.type, made.arguments[1].type) != (LONG, DOUBLE):
+                self._compared[key] = made
+            return made
+        subject, other = known.arguments
+        value = LiteralNode(other.type, pa.scalar(literal.value, arrow_type(other.type)), is_written=True)
+        return CallNode(BOOLEAN, known.name, (subject, value), known.kernel, eager=known.eager)
+
+    def _call(self, call: Call) -> Node:
+        function = function_named(call.name)
+        self.is_of_the_present |= call.name in _OF_THE_PRESENT and not call.arguments
+        if function is None:
+            if call.name in _NON_DETERMINISTIC:
+                raise UnsupportedExpressionError(f"{call.name}() is not deterministic and cannot be evaluated")
+            raise UnsupportedExpressionError(
+                f"the function {call.name}() cannot be evaluated", hint="docs/expressions.md lists the functions"
+            )
+        if call.name in _WITH_UNITS and len(call.arguments) == 3:
+            raise UnsupportedExpressionError(
+                f"{call.name}() with a unit cannot be evaluated", hint=_WITH_UNITS[call.name]
+            )
+        given: Sequence[Value] = call.arguments
+        if call.name in _JOINED:
+            given = list(_with_sets(chain_of(call), call.name))
+            if len(given) == 1:
+                return self.bind(given[0])
+        nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
+        nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
+        return function.bind(self._context, nodes)
+
+    def _items(self, items: Sequence[Value]) -> list[Node]:
+        """Bind the items of IN. Literals of a type that follow each other are one node."""
+        found: list[Node] = []
+        for kind, run in groupby(items, _type_in_list):
+            if kind is None:
+                found += map(self.bind, run)
+                continue
+            values = [item.value for item in run if isinstance(item, Literal)]
+            for value in values if kind == STRING else ():
+                self._names.check(value)
+            found.append(ListNode(kind, pa.array(values, arrow_type(kind))))
+        return found
+
+    def _is_column(self, name: str) -> bool:
+        return any(_has(relation.columns, name) for relation in self._relations)
+
+    def _column(self, value: ColumnValue) -> Node:
+        known = self._found.get(value.path)
+        if known is None:
+            known = self._found[value.path] = self._find(value)
+        return known
+
+    def _find(self, value: ColumnValue) -> ColumnNode:
+        found = self._qualified(value.path) or self._unqualified(value)
+        relation, path = found
+        places = [self._firsts[relation]]
+        inside: DataType = self._relations[relation].columns
+        for depth, part in enumerate(path):
+            fields = inside.fields if isinstance(inside, Struct) else ()
+            place = next(number for number, child in enumerate(fields) if child is part)
+            places = [places[0] + place] if depth == 0 else [*places, place]
+            inside = part.type
+        return ColumnNode(path[-1].type, relation, path, tuple(places))
+
+    def _qualified(self, path: tuple[str, ...]) -> tuple[int, tuple[Field, ...]] | None:
+        """Return the column of the relation whose alias comes first, if there is one."""
+        for number, relation in enumerate(self._relations):
+            if len(path) > 1 and relation.alias is not None and relation.alias.lower() == path[0].lower():
+                try:
+                    return number, find_path(relation.columns, path[1:])
+                except ColumnNotFoundError:
+                    if any(_has(other.columns, path[0]) for other in self._relations):
+                        return None
+                    raise
+        return None
+
+    def _unqualified(self, value: ColumnValue) -> tuple[int, tuple[Field, ...]]:
+        holders = [number for number, relation in enumerate(self._relations) if _has(relation.columns, *value.path)]
+        if len(holders) > 1:
+            aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
+            raise ExpressionError(
+                f"the column {value} is in several relations: {aliases}", hint="put an alias before its name"
+            )
+        number = holders[0] if holders else 0
+        return number, find_path(self._relations[number].columns, value.path)
+
+
+def _type_in_list(item: Value) -> DataType | None:
+    """Return the type of a literal that is bound together with others; None for other items."""
+    if type(item) is not Literal or item.value is None:
+        return None
+    kind = item.type
+    return kind if kind is INTEGER or kind in _LISTED or isinstance(kind, Decimal) else None
+
+
+def _with_sets(parts: Sequence[Value], operator: str) -> Iterator[Value]:
+    """Return parts, in which equalities of one value that follow each other are one IN, or one NOT IN for AND.
+
+    The order stays, since a part decides whether the parts behind it are evaluated.
+    """
+    for key, found in groupby(parts, lambda part: _subject(part, operator)):
+        run = list(found)
+        if key is None or len(run) == 1:
+            yield from run
+            continue
+        member = Call("in", (key[0], *(_equality(part, operator).arguments[1] for part in run)))
+        yield member if operator == "or" else Call("not", (member,))
+
+
+def _equality(part: Value, operator: str) -> Call:
+    """Return the equality in a part, which for AND is negated; a call of another function if there is none."""
+    inner = part.arguments[0] if operator == "and" and isinstance(part, Call) and part.name == "not" else part
+    is_plain = operator == "or" or inner is not part
+    return inner if is_plain and isinstance(inner, Call) else Call("")
+
+
+def _subject(part: Value, operator: str) -> tuple[Value, DataType] | None:
+    """Return what a part compares with a literal, and the type of the literal; None for other parts."""
+    equal = _equality(part, operator)
+    if equal.name != "=" or not isinstance(equal.arguments[1], Literal) or equal.arguments[1].value is None:
+        return None
+    return equal.arguments[0], equal.arguments[1].type
+
+
+def _has(columns: Struct, name: str, *inside: str) -> bool:
+    """Return whether a column has a name, or one with dots that a path begins with."""
+    folded = ".".join((name, *inside)).lower() + "."
+    return any(
+        child.name.lower() == name.lower() or ("." in child.name and folded.startswith(child.name.lower() + "."))
+        for child in columns
+    )

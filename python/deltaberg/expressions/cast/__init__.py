@@ -1,0 +1,1 @@
+"""CAST in Spark's ANSI mode."""

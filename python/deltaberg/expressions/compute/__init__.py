@@ -1,0 +1,1 @@
+"""Kernels of arithmetic, comparisons, logic, lists and patterns."""

@@ -1,0 +1,1 @@
+"""What is derived from bound conditions: the form that pruning takes, and the keys of joins."""

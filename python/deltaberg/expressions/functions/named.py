@@ -1,0 +1,19 @@
+"""The functions and operators that values can use."""
+
+from __future__ import annotations
+
+from deltaberg.expressions.functions.conditions import CONDITIONS
+from deltaberg.expressions.functions.function import Function
+
+__all__ = ["function_named"]
+
+
+def function_named(name: str) -> Function | None:
+    """Return the function or operator with a name in lower case; None if there is none."""
+    found = CONDITIONS.get(name)
+    if found is None:
+        # Most conditions of reads call no others.
+        from deltaberg.expressions.functions.known import FUNCTIONS
+
+        found = FUNCTIONS.get(name)
+    return found

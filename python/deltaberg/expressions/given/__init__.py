@@ -1,0 +1,1 @@
+"""What callers give as conditions and values, as a tree."""

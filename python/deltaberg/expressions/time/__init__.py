@@ -1,0 +1,1 @@
+"""Dates, timestamps and intervals: read, written, and taken apart."""

@@ -1,0 +1,1 @@
+"""Changing the columns, properties, partitioning and references of an Iceberg table."""

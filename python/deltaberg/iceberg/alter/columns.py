@@ -1,0 +1,224 @@
+"""Changing the columns of a table (Iceberg spec, "Schema Evolution")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.versions import highest_field_id
+from deltaberg.iceberg.partition.structs import path_to_id
+from deltaberg.iceberg.rows.columns_meanwhile import check_replaced_columns, require_names
+from deltaberg.iceberg.schema.evolution import is_promotion, is_same_type
+from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, encode_name_mapping
+from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.iceberg.updates.column_properties import changed_column_properties
+from deltaberg.iceberg.updates.new_columns import given_columns
+from deltaberg.iceberg.updates.new_table import with_fresh_ids
+from deltaberg.iceberg.updates.updates import AddSchema, SetCurrentSchema, SetProperties, Update
+from deltaberg.schema.columns import field_finder
+from deltaberg.schema.name_mapping import NameMapping, extended_mapping, mapping_of
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+
+__all__ = [
+    "check_promotion",
+    "extend_name_mapping",
+    "merge_columns",
+    "nullable_field",
+    "replace_columns",
+    "set_columns",
+]
+
+_SAME_OF_DATES = ("year", "month", "day", "void")
+
+
+def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence[int] | None = None) -> None:
+    """Replace the columns of the table of a transaction by columns that have ids.
+
+    Raises
+    ------
+    SchemaError
+        If the columns are not valid for the format version of the table, or a partition field or sort field needs a
+        column that is gone.
+    """
+    metadata = transaction.metadata
+    before = metadata.current_schema
+    if columns == before.struct and identifiers is None:
+        return
+    _check_sources(metadata, columns)
+    kept = before.identifier_field_ids if identifiers is None else identifiers
+    known = tuple(number for number in kept if path_to_id(columns, number))
+    if len(known) < len(kept):
+        raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
+
+    def changes(metadata: TableMetadata) -> list[Update]:
+        found: list[Update] = []
+        if (columns, known) != (metadata.current_schema.struct, metadata.current_schema.identifier_field_ids):
+            found += [AddSchema(Schema(columns, metadata.current_schema.schema_id + 1, known)), SetCurrentSchema()]
+            found += changed_column_properties(metadata.properties, metadata.current_schema.struct, columns)
+        if metadata.name_mapping is not None:
+            found += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
+        return found
+
+    transaction.change_columns(changes)
+
+
+def extend_name_mapping(transaction: Transaction) -> NameMapping:
+    """Return how columns are found in files without field ids; the table gets a mapping that has all of its names.
+
+    Names that columns had stay, since files are read by them that are there already.
+    """
+    metadata = transaction.metadata
+    known, columns = metadata.name_mapping, metadata.current_schema.struct
+    wanted = mapping_of(columns) if known is None else extended_mapping(known, columns)
+    transaction.change_metadata(*_mapping_changes(known, wanted))
+    require_names(transaction, wanted)
+    return wanted
+
+
+def _mapping_changes(known: NameMapping | None, wanted: NameMapping) -> list[Update]:
+    if known is not None and wanted.fields == known.fields:
+        return []
+    return [SetProperties({NAME_MAPPING: encode_name_mapping(wanted)})]
+
+
+def _check_sources(metadata: TableMetadata, columns: Struct) -> None:
+    spec = metadata.specs[metadata.default_spec_id]
+    order = metadata.sort_orders.get(metadata.default_sort_order_id)
+    needed = [
+        (f"the partition field {part.name!r}", part.source_ids) for part in spec.fields if part.transform != "void"
+    ]
+    needed += [("the sort order", part.source_ids) for part in (order.fields if order else ())]
+    for what, sources in needed:
+        for number in sources:
+            if not path_to_id(columns, number):
+                path = path_to_id(metadata.current_schema.struct, number)
+                name = ".".join(part.name for part in path)
+                raise SchemaError(
+                    f"the column {name} cannot be removed: {what} is made from it",
+                    hint="change the partitioning or the sort order first",
+                    column=name,
+                )
+
+
+def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:
+    """Refuse a new type of a column that old files cannot be read with.
+
+    Raises
+    ------
+    SchemaError
+        If the specification does not allow it ("Schema Evolution"), or partition values were made from the old type.
+    """
+    if not is_promotion(old.type, new, metadata.format_version):
+        raise SchemaError(
+            f"a column of the type {old.type} cannot become {new}",
+            hint="integers become longs, floats become doubles, and decimals gain digits",
+            column=old.name,
+        )
+    parts = (part for spec in metadata.specs.values() for part in spec.fields if old.id in part.source_ids)
+    if old.type == Primitive("date"):
+        for part in parts:
+            if part.transform not in _SAME_OF_DATES:
+                raise SchemaError(
+                    f"the partition field {part.name!r} would have other values if the type {old.type} became {new}",
+                    hint="only the transforms year, month and day make the same values of dates and timestamps",
+                    column=old.name,
+                )
+
+
+def merge_columns(transaction: Transaction, found: Any) -> None:
+    """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
+
+    New columns come last and may be null. A column whose type is narrower than that of the rows is widened, where the
+    specification allows it. Other columns stay as they are.
+    """
+    metadata = transaction.metadata
+    merge = _Merge(metadata.last_column_id or 0, metadata.format_version)
+    wanted = given_columns(found, metadata.format_version)
+    set_columns(transaction, merge.struct(metadata.current_schema.struct, wanted))
+
+
+class _Merge:
+    """Puts columns together by their names. ``last`` is the highest id that is in use."""
+
+    def __init__(self, last: int, version: int) -> None:
+        self._last = last
+        self._version = version
+
+    def struct(self, known: Struct, found: Struct) -> Struct:
+        """Return columns with those that are new."""
+        children = {child.name: child for child in known}
+        find = field_finder(known)
+        added = []
+        for field in found:
+            own = find(field.name)
+            if own is None:
+                added.append(nullable_field(field))
+            else:
+                child = children[own.name]
+                children[own.name] = replace(child, type=self._type(child.type, field.type))
+        fresh, _ = with_fresh_ids(Struct(tuple(added)), self._last)
+        self._last = max(self._last, highest_field_id(fresh))
+        return Struct((*children.values(), *fresh))
+
+    def _type(self, known: DataType, found: DataType) -> DataType:
+        if isinstance(known, Struct) and isinstance(found, Struct):
+            return self.struct(known, found)
+        if isinstance(known, List) and isinstance(found, List):
+            return List(replace(known.element, type=self._type(known.element.type, found.element.type)))
+        if isinstance(known, Map) and isinstance(found, Map):
+            # The keys of a map do not change.
+            return Map(known.key, replace(known.value, type=self._type(known.value.type, found.value.type)))
+        # A date that becomes a timestamp looks different to whoever reads it.
+        is_wider = known != Primitive("date") and is_promotion(known, found, self._version)
+        return found if is_wider else known
+
+
+def nullable_field(field: Field) -> Field:
+    """Return a field that may be null at every depth, since rows that are there already lack it."""
+    return replace(field, nullable=True, type=_nullable_type(field.type))
+
+
+def _nullable_type(found: DataType) -> DataType:
+    if isinstance(found, Struct):
+        return Struct(tuple(nullable_field(child) for child in found))
+    if isinstance(found, List):
+        return List(nullable_field(found.element))
+    if isinstance(found, Map):
+        return Map(replace(found.key, type=_nullable_type(found.key.type)), nullable_field(found.value))
+    return found
+
+
+def replace_columns(transaction: Transaction, found: Any) -> None:
+    """Replace the columns of the table by those of rows.
+
+    Columns keep their ids if they have the same names, and types that the values that are there can be read as.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Rows of other branches stay, and could not be read with the new columns.
+    """
+    metadata = transaction.metadata
+    wanted = given_columns(found, metadata.format_version)
+    if not len(wanted):
+        raise InvalidArgumentError("the rows have no columns")
+    before = metadata.current_schema.struct
+    known = {child.name: child for child in before}
+    fresh, _ = with_fresh_ids(wanted, metadata.last_column_id or 0, before, metadata.format_version)
+    columns = []
+    for child in fresh:
+        old = known.get(child.name)
+        same = old is not None and is_same_type(old.type, child.type)
+        columns.append(replace(old, nullable=child.nullable) if old is not None and same else child)
+    identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]
+    check_replaced_columns(transaction, Struct(tuple(columns)))
+    set_columns(transaction, Struct(tuple(columns)), identifiers)
+
+
+def _is_kept(columns: Sequence[Field], number: int) -> bool:
+    path = path_to_id(Struct(tuple(columns)), number)
+    return bool(path) and not any(part.nullable for part in path)

@@ -1,0 +1,1 @@
+"""Creating Iceberg tables, and checking their properties."""

@@ -1,0 +1,1 @@
+"""Branches and tags (Iceberg spec, "Snapshot References")."""

@@ -1,0 +1,1 @@
+"""Schemas of Iceberg tables, and their JSON (Iceberg spec, "Schemas and Data Types")."""

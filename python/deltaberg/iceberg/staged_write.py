@@ -1,0 +1,107 @@
+"""A write whose rows are written by other processes, between its planning and its commit.
+
+What the first process finds travels to the others: the metadata file that the write is planned on, and what the table
+asks of data files. The commit makes the same changes of columns as the plan, since both begin with that file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltaberg.errors import CommitConflictError, ObjectNotFoundError
+from deltaberg.iceberg.create.create import metadata_of
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.operations import IcebergOperations
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.transaction.write_request import WriteRequest
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.staged import PlannedRows, WrittenRows
+
+__all__ = ["StagedWrite", "stage_write"]
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """A write that is planned. It pickles.
+
+    Parameters
+    ----------
+    pointer, location
+        Where the table is or will be found, and its location as its metadata records it.
+    request
+        The request.
+    columns
+        The columns of the rows.
+    file, root
+        The metadata file that the write is planned on, and the directory of the table; None if it creates the table.
+    spec, store, place
+        What the table asks of data files, and where they go.
+    """
+
+    pointer: TablePointer
+    location: str
+    request: WriteRequest
+    columns: pa.Schema
+    file: Location | None
+    root: Location | None
+    spec: WriteSpec
+    store: StoreSpec
+    place: Location
+
+    def commit(self, files: pa.Table, road: str) -> CommitResult:
+        """Commit files that were written as `spec` asks; see `StagedFiles`."""
+        planned = None
+        if self.file is not None and self.root is not None:
+            try:
+                planned = LoadedTable(load_file(self.file, self.store), self.file, self.root, self.store)
+            except ObjectNotFoundError:
+                raise CommitConflictError(
+                    "the metadata file that the write was planned on is gone: other commits came first",
+                    hint="repeat the write",
+                    table=str(self.root),
+                    file=str(self.file),
+                ) from None
+        with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
+            self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
+            return transaction.commit()
+
+
+def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
+    """Plan a write of rows with these columns.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns of the table.
+    InvalidArgumentError, UnsupportedFeatureError
+        The request is not valid, or the table cannot be written to.
+    """
+    found = pointer.committer().load()
+    transaction = _transaction(pointer, location, found, columns, request)
+    rows = PlannedRows(columns)
+    request.carry_out(IcebergOperations(transaction), rows)
+    transaction.abort()
+    if rows.spec is None or rows.place is None:
+        raise AssertionError("every write asks for files")
+    file, root = (None, None) if found is None else (found.file, found.root)
+    return StagedWrite(pointer, location, request, columns, file, root, rows.spec, transaction.store, rows.place)
+
+
+def _transaction(
+    pointer: TablePointer, location: str, planned: LoadedTable | None, columns: pa.Schema, request: WriteRequest
+) -> Transaction:
+    """Begin a transaction on metadata, or one that creates the table."""
+    committer = pointer.committer()
+    loaded = planned
+    if loaded is None:
+        loaded = committer.stage(metadata_of(NewTable(columns, request.partition_by), location))
+    transaction = Transaction(loaded, committer, request.commit, creates=planned is None, timezone=request.timezone)
+    transaction.write_properties = request.write_properties
+    return transaction

@@ -1,0 +1,1 @@
+"""Changes of table metadata, and what they require (Iceberg spec, "Table Metadata")."""

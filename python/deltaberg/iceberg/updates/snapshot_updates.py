@@ -1,0 +1,95 @@
+"""Changes of the snapshots of a table, and of the references to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, encode_ref
+from deltaberg.iceberg.metadata.snapshots import Snapshot, encode_snapshot
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.iceberg.updates.draft import Draft
+from deltaberg.iceberg.updates.update import Update, protocol_name
+
+__all__ = [
+    "AddSnapshot",
+    "RemoveSnapshotRef",
+    "RemoveSnapshots",
+    "SetSnapshotRef",
+]
+
+
+@dataclass(frozen=True)
+class AddSnapshot(Update):
+    """Add a snapshot, which no branch or tag names yet."""
+
+    snapshot: Snapshot
+
+    def apply(self, draft: Draft) -> None:
+        """Add the snapshot, and move on the sequence number and the next row id."""
+        new, raw = self.snapshot, draft.raw
+        if draft.find("snapshots", "snapshot-id", new.snapshot_id) is not None:
+            raise ConstraintViolationError(f"the table has a snapshot {new.snapshot_id} already")
+        if draft.version > 1:
+            last = raw["last-sequence-number"]
+            if new.sequence_number <= last and not (new.parent_snapshot_id is None and new.sequence_number == last):
+                raise ConstraintViolationError(
+                    f"the sequence number {new.sequence_number} of a new snapshot is not above {last}"
+                )
+            raw["last-sequence-number"] = new.sequence_number
+        if draft.version >= ROW_LINEAGE:
+            following = raw.get("next-row-id") or 0
+            if new.first_row_id is None or new.added_rows is None or new.first_row_id < following:
+                raise ConstraintViolationError(
+                    f"first-row-id of a new snapshot is {new.first_row_id} and added-rows {new.added_rows}, "
+                    f"but the next row id is {following}"
+                )
+            raw["next-row-id"] = new.first_row_id + new.added_rows
+        draft.append("snapshots", encode_snapshot(new))
+
+
+@dataclass(frozen=True)
+class SetSnapshotRef(Update):
+    """Create a branch or a tag, or move it. The branch ``main`` is the current state of the table."""
+
+    ref_name: str
+    ref: SnapshotRef
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the change, which is that of the reference with its name."""
+        return {"action": protocol_name(self), "ref-name": self.ref_name, **encode_ref(self.ref)}
+
+    def apply(self, draft: Draft) -> None:
+        """Set the reference."""
+        if draft.find("snapshots", "snapshot-id", self.ref.snapshot_id) is None:
+            raise InvalidArgumentError(f"the table has no snapshot {self.ref.snapshot_id}")
+        if self.ref_name == MAIN:
+            if self.ref.type != "branch":
+                raise InvalidArgumentError("main is a branch, and cannot become a tag")
+            draft.set_current(self.ref.snapshot_id)
+        draft.raw["refs"] = {**draft.refs, self.ref_name: encode_ref(self.ref)}
+
+
+@dataclass(frozen=True)
+class RemoveSnapshotRef(Update):
+    """Remove a branch or a tag. Without ``main`` the table has no current snapshot."""
+
+    ref_name: str
+
+    def apply(self, draft: Draft) -> None:
+        """Remove the reference, if it is there."""
+        draft.raw["refs"] = {name: ref for name, ref in draft.refs.items() if name != self.ref_name}
+        if self.ref_name == MAIN:
+            draft.set_current(None)
+
+
+@dataclass(frozen=True)
+class RemoveSnapshots(Update):
+    """Remove snapshots, with the references to them and their statistics."""
+
+    snapshot_ids: tuple[int, ...]
+
+    def apply(self, draft: Draft) -> None:
+        """Remove those of the snapshots that are there."""
+        draft.remove_snapshots(self.snapshot_ids)

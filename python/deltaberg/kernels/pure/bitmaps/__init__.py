@@ -1,0 +1,1 @@
+"""The kernels of deletion vectors in Python."""

@@ -1,0 +1,1 @@
+"""The kernels of the Delta log in Python: actions, replay, and statistics."""

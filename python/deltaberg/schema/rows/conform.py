@@ -1,0 +1,329 @@
+"""Conforming rows to the columns of a table before they are written.
+
+Columns are matched by name, exactly or else without regard to case, in any order. A value is converted only if it stays
+exactly the same: integers may change their width if they fit, decimals may gain digits, and floating point numbers may
+become doubles. Everything else is refused, and the message names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, SchemaError
+from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, copied
+from deltaberg.schema.columns import join_name, match_fields
+from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
+from deltaberg.schema.rows.exact import accepts, exact_leaf, plain, plain_text
+from deltaberg.schema.rows.map_keys import check_keys
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.variants.shredding import VariantLayout, unshred
+
+__all__ = ["ConformOptions", "Conformer"]
+
+_Convert = Callable[[pa.Array], pa.Array]
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConformOptions:
+    """The conversions that a caller allows when rows are conformed.
+
+    Parameters
+    ----------
+    timezone
+        The zone of timestamps without a zone that go into a column of the type ``timestamp``. Without it they are
+        refused, since nobody can tell which instants they mean.
+    allow_truncation
+        Whether digits below the unit of a column are cut off, as those of nanoseconds in a column of microseconds.
+    defaults
+        Returns the value of a field of a struct that the rows lack; None for null.
+    takes_repeated_keys
+        Whether a map may have a key twice, as maps of another writer have that are in the table already.
+    """
+
+    timezone: str | None = None
+    allow_truncation: bool = False
+    defaults: Callable[[Field], pa.Scalar | None] | None = None
+    takes_repeated_keys: bool = False
+
+
+class Conformer:
+    """Conforms batches of one Arrow schema to the columns of a table.
+
+    Parameters
+    ----------
+    found
+        The schema of the rows.
+    schema
+        The columns of the table.
+    options
+        What the caller allows.
+
+    Raises
+    ------
+    SchemaError
+        If the rows have columns or nested fields that the table lacks, lack some that must not be null, have two
+        columns for one of the table, or have a type that cannot be stored exactly in the column.
+
+    Examples
+    --------
+    >>> schema = Struct((Field("id", Primitive("long"), nullable=False), Field("name", Primitive("string"))))
+    >>> rows = pa.record_batch({"ID": pa.array([1, 2], pa.int16())})
+    >>> Conformer(rows.schema, schema).apply(rows).to_pylist()
+    [{'id': 1, 'name': None}, {'id': 2, 'name': None}]
+    """
+
+    def __init__(self, found: pa.Schema, schema: Struct, options: ConformOptions | None = None) -> None:
+        self._options = options or ConformOptions()
+        self._target = arrow_schema(schema)
+        sources = match_fields(schema, found.names, ())
+        self._sources = [
+            (source, child, None if source is None else self._plan(child, found.field(source).type, (child.name,)))
+            for source, child in zip(sources, schema, strict=True)
+        ]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of conformed batches."""
+        return self._target
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the table's columns that the rows have."""
+        return frozenset(child.name for source, child, _ in self._sources if source is not None)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch with the columns of the table.
+
+        Raises
+        ------
+        SchemaError
+            If a value does not fit its column.
+        ConstraintViolationError
+            If a column that must not be null has nulls.
+        """
+        arrays = []
+        for source, child, convert in self._sources:
+            if source is None or convert is None:
+                arrays.append(pa.nulls(batch.num_rows, arrow_type(child.type)))
+                continue
+            array = convert(batch.column(source))
+            _check_nulls(child, (child.name,), array.null_count, 0)
+            arrays.append(array)
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+    def _plan(self, field: Field, found: pa.DataType, path: _Path) -> _Convert:
+        want = field.type
+        storage = plain(found)
+        inner = self._plan_plain(want, storage, path)
+        if storage == found:
+            return inner
+        return lambda array: inner(_decoded(array))
+
+    def _plan_plain(self, want: DataType, found: pa.DataType, path: _Path) -> _Convert:
+        if pt.is_null(found):
+            target = arrow_type(want)
+            return lambda array: pa.nulls(len(array), target)
+        if want == Primitive("variant"):
+            return _variant(found, path)
+        if isinstance(want, Struct):
+            return self._struct(want, found, path)
+        if isinstance(want, List):
+            return self._list(want, found, path)
+        if isinstance(want, Map):
+            return self._map(want, found, path)
+        reason = accepts(found, want, self._options.timezone)
+        if reason is not None:
+            raise _refused(found, want, path, reason)
+
+        def convert(array: pa.Array) -> pa.Array:
+            try:
+                return exact_leaf(array, want, self._options.timezone, self._options.allow_truncation)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+                raise _unfit(want, path, error) from error
+
+        return convert
+
+    def _struct(self, want: Struct, found: pa.DataType, path: _Path) -> _Convert:
+        if not pt.is_struct(found):
+            raise _refused(found, want, path)
+        default = self._options.defaults
+        values = {} if default is None else {child.name: default(child) for child in want}
+        filled = {name: value for name, value in values.items() if value is not None}
+        needed = Struct(tuple(replace(child, nullable=child.nullable or child.name in filled) for child in want))
+        sources = match_fields(needed, [child.name for child in found], path)
+        plans = [
+            None if source is None else self._plan(child, found[source].type, (*path, child.name))
+            for source, child in zip(sources, want, strict=True)
+        ]
+        fields = [arrow_field(child) for child in want]
+
+        def convert(array: pa.StructArray) -> pa.StructArray:
+            # Flattening hides the values below null structs, which may be anything.
+            parts = array.flatten()
+            children = []
+            for source, child, plan in zip(sources, want, plans, strict=True):
+                if source is None or plan is None:
+                    children.append(_filled(array, child, filled.get(child.name)))
+                    continue
+                part = plan(parts[source])
+                _check_nulls(child, (*path, child.name), part.null_count, array.null_count)
+                children.append(part)
+            return struct_of(array, children, fields)
+
+        return convert
+
+    def _list(self, want: List, found: pa.DataType, path: _Path) -> _Convert:
+        is_view = getattr(pt, "is_list_view", _never)(found) or getattr(pt, "is_large_list_view", _never)(found)
+        if not (pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found) or is_view):
+            raise _refused(found, want, path)
+        place = (*path, "element")
+        inner = self._plan(want.element, found.value_type, place)
+        target = arrow_type(want)
+
+        def convert(array: pa.Array) -> pa.Array:
+            if is_view:
+                array = _list_of_view(array)
+            elif pt.is_fixed_size_list(array.type):
+                array = array.cast(pa.large_list(array.type.value_field))
+            array = _compact(array)
+            start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+            values = inner(array.values.slice(start, stop - start))
+            _check_nulls(want.element, place, values.null_count, 0)
+            return list_with_values(array, values, target, start)
+
+        return convert
+
+    def _map(self, want: Map, found: pa.DataType, path: _Path) -> _Convert:
+        entries = _entries_of(found)
+        if entries is None:
+            raise _refused(found, want, path)
+        key, value = entries
+        keys = self._plan(want.key, key, (*path, "key"))
+        values = self._plan(want.value, value, (*path, "value"))
+        target = arrow_type(want)
+        fields = [target.key_field, target.item_field]
+
+        def convert(array: pa.Array) -> pa.Array:
+            array = _compact(array)
+            start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+            found_entries = array.values.slice(start, stop - start)
+            if found_entries.null_count:
+                raise SchemaError("an entry of a map is null", column=join_name(path))
+            parts = found_entries.flatten()
+            made = [keys(parts[0]), values(parts[1])]
+            if not self._options.takes_repeated_keys:
+                check_keys(list_with_values(array, made[0], pa.list_(target.key_type), start), path)
+            _check_nulls(replace(want.key, nullable=False), (*path, "key"), made[0].null_count, 0)
+            _check_nulls(want.value, (*path, "value"), made[1].null_count, 0)
+            return list_with_values(array, pa.StructArray.from_arrays(made, fields=fields), target, start)
+
+        return convert
+
+
+def _never(_found: pa.DataType) -> bool:
+    """Stand in for a question about types that this pyarrow does not have."""
+    return False
+
+
+def _entries_of(found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
+    """Return the types of keys and values of a map, or of a list of structs (key, value)."""
+    if pt.is_map(found):
+        return found.key_type, found.item_type
+    if (pt.is_list(found) or pt.is_large_list(found)) and pt.is_struct(found.value_type):
+        children = list(found.value_type)
+        if [child.name for child in children] == ["key", "value"]:
+            return children[0].type, children[1].type
+    return None
+
+
+def _variant(found: pa.DataType, path: _Path) -> _Convert:
+    try:
+        layout = VariantLayout.of(found)
+    except SchemaError:
+        raise _refused(
+            found, Primitive("variant"), path, "a variant is a struct of the binary fields metadata and value"
+        ) from None
+    unknown = {child.name for child in found} - {"metadata", "value", "typed_value"}
+    if unknown:
+        raise _refused(found, Primitive("variant"), path, f"a variant has no field {min(unknown)!r}")
+
+    def convert(array: pa.StructArray) -> pa.StructArray:
+        hidden = array.is_null() if array.null_count else None
+        try:
+            made = unshred(array, layout)
+        except CorruptDataFileError as error:
+            raise SchemaError(f"a variant is damaged: {error.message}", column=join_name(path)) from error
+        for child in made.flatten():
+            if child.null_count != (0 if hidden is None else array.null_count):
+                raise SchemaError("a variant lacks its metadata or its value", column=join_name(path))
+        return made
+
+    return convert
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return the values of dictionaries, runs and extension types as they are."""
+    while True:
+        kind = array.type
+        if isinstance(kind, pa.BaseExtensionType):
+            array = array.storage
+        elif pt.is_dictionary(kind):
+            words = plain_text(array.dictionary)
+            array = pa.DictionaryArray.from_arrays(array.indices, words).dictionary_decode()
+        elif pt.is_run_end_encoded(kind):
+            array = pc.run_end_decode(array)
+        else:
+            return array
+
+
+def _compact(array: pa.Array) -> pa.Array:
+    """Return a list or map array in which null lists have no values."""
+    if not array.null_count:
+        return array
+    spans = pc.subtract(array.offsets.slice(1), array.offsets.slice(0, len(array)))
+    hidden = pc.sum(spans.filter(array.is_null())).as_py()
+    return copied(array) if hidden else array
+
+
+def _list_of_view(array: pa.Array) -> pa.LargeListArray:
+    """Return a list view as a list, whose values are in the order of the lists. Arrow's own cast loses values."""
+    target = pa.large_list(array.type.value_field)
+    try:
+        lengths = pc.list_value_length(array).fill_null(0).cast(pa.int64())
+    except pa.ArrowNotImplementedError:
+        # pyarrow 16 has no computations on views.
+        return pa.array(array.to_pylist(), target)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    buffers = [rows_valid(array), offsets.buffers()[1]]
+    return pa.Array.from_buffers(target, len(array), buffers, children=[array.flatten()])
+
+
+def _filled(within: pa.StructArray, field: Field, value: pa.Scalar | None) -> pa.Array:
+    """Return the values of a field that structs lack. Null structs have none."""
+    empty = pa.nulls(len(within), arrow_type(field.type))
+    return empty if value is None else pc.if_else(within.is_valid(), pa.repeat(value, len(within)), empty)
+
+
+def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:
+    if nulls > allowed and not field.nullable:
+        count = nulls - allowed
+        raise ConstraintViolationError(
+            f"a column that must not be null has {count} null{'' if count == 1 else 's'}", column=join_name(path)
+        )
+
+
+def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "") -> SchemaError:
+    hint = reason or "convert the column first"
+    return SchemaError(f"{found} cannot be written to a column of the type {want}", hint=hint, column=join_name(path))
+
+
+def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:
+    return SchemaError(f"a value does not fit the type {want}: {error}", column=join_name(path))

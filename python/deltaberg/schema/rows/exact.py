@@ -1,0 +1,189 @@
+"""Converting single values to the type of a column, provided that nothing is lost."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.convert import PER_SECOND, in_unit
+from deltaberg.schema.rows.uuids import uuids_of_text
+from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
+
+__all__ = ["accepts", "exact_leaf", "plain", "plain_text"]
+
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_ZONED = frozenset({"timestamp", "timestamp_ns"})
+_LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
+#: A decimal that holds any 64-bit integer.
+_WHOLE = pa.decimal128(20, 0)
+_MICROS_PER_DAY = 86_400_000_000
+_UUID = Primitive("uuid")
+
+
+def plain(found: pa.DataType) -> pa.DataType:
+    """Return the type of the values below dictionaries, runs and extension types."""
+    while True:
+        if isinstance(found, pa.BaseExtensionType):
+            found = found.storage_type
+        elif pt.is_dictionary(found) or pt.is_run_end_encoded(found):
+            found = found.value_type
+        else:
+            return found
+
+
+def plain_text(array: pa.Array) -> pa.Array:
+    """Return views of texts and bytes as texts and bytes, of which Arrow can compute everything."""
+    if array.type not in (pa.string_view(), pa.binary_view()):
+        return array
+    target = pa.large_string() if array.type == pa.string_view() else pa.large_binary()
+    try:
+        return array.cast(target)
+    except pa.ArrowNotImplementedError:
+        # pyarrow 16 has no computations on views.
+        return pa.array(array.to_pylist(), target)
+
+
+def accepts(found: pa.DataType, want: DataType, timezone: str | None) -> str | None:
+    """Return why no value of an Arrow type can be stored as a table type, or None if values can be.
+
+    Whether each single value fits is found by `exact_leaf`. The reason is worded as a hint.
+    """
+    fine = None
+    reason = "convert the column first"
+    if isinstance(want, Decimal):
+        return fine if pt.is_decimal(found) or pt.is_integer(found) else reason
+    if isinstance(want, Fixed):
+        return fine if _is_binary(found) else reason
+    name = want.name if isinstance(want, Primitive) else ""
+    if name in _INTEGERS:
+        return fine if pt.is_integer(found) else reason
+    if name in ("float", "double"):
+        return fine if pt.is_floating(found) or pt.is_integer(found) else reason
+    if name in _ZONED | _LOCAL:
+        return _accepts_instant(found, name, timezone)
+    kinds = {
+        "boolean": pt.is_boolean,
+        "string": _is_text,
+        "binary": _is_binary,
+        "uuid": lambda found: _is_binary(found) or _is_text(found),
+        "date": pt.is_date,
+        "time": pt.is_time,
+        "void": pt.is_null,
+    }
+    return fine if name in kinds and kinds[name](found) else reason
+
+
+def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str | None:
+    if not pt.is_timestamp(found):
+        return "convert the column first"
+    if name in _LOCAL:
+        return None if found.tz is None else "remove the zone, since the column holds what a wall clock shows"
+    if found.tz is None and timezone is None:
+        return "pass timezone= to say in which zone these timestamps are"
+    return None
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return bool(pt.is_string(found) or pt.is_large_string(found) or found == pa.string_view())
+
+
+def _is_binary(found: pa.DataType) -> bool:
+    known = pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found)
+    return bool(known or found == pa.binary_view())
+
+
+def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_truncation: bool) -> pa.Array:
+    """Convert values to the Arrow type of a table type.
+
+    Parameters
+    ----------
+    array
+        Values of a type that `accepts` does not refuse.
+    want
+        The type of the column.
+    timezone
+        The zone of timestamps without one.
+    allow_truncation
+        Whether digits below the unit of the column are cut off.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid, ValueError
+        If a value would change, or is not valid.
+
+    Examples
+    --------
+    >>> exact_leaf(pa.array([1, 2]), Primitive("byte"), None, False).type
+    DataType(int8)
+    """
+    array = plain_text(array)
+    target, found = arrow_type(want), array.type
+    if pt.is_timestamp(found):
+        return _instant(array, target, timezone, allow_truncation)
+    if pt.is_time(found):
+        return _time(_in_unit(_as_long(array), found.unit, target.unit, allow_truncation), target)
+    if want == _UUID and _is_text(found):
+        return _uuids(array)
+    if pt.is_floating(target):
+        return _number(array, target)
+    if pt.is_decimal(target) and pt.is_integer(found):
+        return array.cast(_WHOLE).cast(target)
+    made = array if found == target else array.cast(target)
+    if pt.is_string(target):
+        # Other libraries hand over text without a check, and files must hold valid UTF-8.
+        made.validate(full=True)
+    return made
+
+
+def _time(micros: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return times of the day. pyarrow checks none, and shows others as times of the next day."""
+    ends = pc.min_max(micros)
+    for end in (ends["min"].as_py(), ends["max"].as_py()):
+        if end is not None and not 0 <= end < _MICROS_PER_DAY:
+            raise ValueError(f"{end} microseconds from midnight are not within a day")
+    return micros.view(target)
+
+
+def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.type == target:
+        return array
+    made = array.cast(target)
+    if pt.is_floating(array.type) and array.type.bit_width > target.bit_width:
+        back = made.cast(array.type)
+        same = pc.or_(pc.equal(back, array), pc.and_(pc.is_nan(array), pc.is_nan(back)))
+        if not pc.all(same, min_count=0).as_py():
+            changed = array.filter(pc.invert(same))[0].as_py()
+            raise ValueError(f"{changed!r} needs more digits")
+    return made
+
+
+def _uuids(texts: pa.Array) -> pa.Array:
+    made = uuids_of_text(texts)
+    if made.null_count > texts.null_count:
+        wrong = texts.filter(pc.and_(made.is_null(), texts.is_valid()))[0].as_py()
+        raise ValueError(f"{wrong!r:.80} is not written like f79c3e09-677c-4bbd-a479-3f349cb785e7")
+    return made
+
+
+def _as_long(array: pa.Array) -> pa.Array:
+    return array.view(pa.int32()).cast(pa.int64()) if array.type.bit_width == 32 else array.view(pa.int64())
+
+
+def _instant(array: pa.Array, target: pa.DataType, timezone: str | None, allow_truncation: bool) -> pa.Array:
+    if array.type.tz is None and target.tz is not None:
+        array = pc.assume_timezone(array, timezone)
+    if array.type.unit == target.unit:
+        return array if array.type == target else array.view(target)
+    return _in_unit(array.view(pa.int64()), array.type.unit, target.unit, allow_truncation).view(target)
+
+
+def _in_unit(values: pa.Array, found: str, wanted: str, allow_truncation: bool) -> pa.Array:
+    made = in_unit(values, found, wanted)
+    divisor = PER_SECOND[found] // PER_SECOND[wanted]
+    if divisor > 1 and not allow_truncation:
+        whole = pc.equal(pc.multiply(made, pa.scalar(divisor, pa.int64())), values)
+        if not pc.all(whole, min_count=0).as_py():
+            raise ValueError(f"it has digits below the {wanted}; pass allow_truncation=True to cut them off")
+    return made

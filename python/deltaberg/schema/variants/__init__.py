@@ -1,0 +1,1 @@
+"""Variants (Parquet format, "Variant Binary Encoding" and "Variant Shredding")."""

@@ -1,0 +1,1 @@
+"""Options of stores, in the spellings of other libraries."""

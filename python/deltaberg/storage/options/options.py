@@ -1,0 +1,157 @@
+"""Options of stores, in the spellings of deltalake (``AWS_*``) and of pyiceberg (``s3.*``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from deltaberg.storage.options.names import (
+    AZURE,
+    CLIENT,
+    GCS,
+    PATH_STYLE,
+    PROFILE,
+    RETRY,
+    S3,
+    TIMEOUTS,
+    check_foreign,
+)
+from deltaberg.storage.options.values import checked_value
+
+__all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
+
+#: Names and values. Most values are strings.
+StoreOptions = Mapping[str, Any]
+
+_BY_SCHEME = {"s3": (S3, "aws_"), "gs": (GCS, "google_"), "az": (AZURE, "azure_"), "abfs": (AZURE, "azure_")}
+#: The variables of the environment from which obstore takes an endpoint.
+_ENDPOINTS = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
+_ENDPOINTS |= dict.fromkeys(("az", "abfs"), ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"))
+#: Options that identify the caller, as `option_name` spells them.
+_CREDENTIALS = frozenset(
+    {
+        "access_key",
+        "access_key_id",
+        "account_key",
+        "application_credentials",
+        "authority_id",
+        "bearer_token",
+        "client_id",
+        "client_secret",
+        "profile",
+        "role_arn",
+        "role_session_name",
+        "sas_key",
+        "sas_token",
+        "secret_access_key",
+        "service_account",
+        "service_account_key",
+        "session_token",
+        "skip_signature",
+        "tenant_id",
+        "token",
+    }
+)
+#: The prefixes of pyiceberg's options, by scheme. Options of other stores than the one that is opened are ignored.
+_PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
+_PYICEBERG = ("adls.", "client.", "gcs.", "s3.")
+_FAMILIES = (*_PYICEBERG, "aws_", "azure_", "delta_dynamo_", "google_", "mount_", "object_store_")
+
+
+class StoreConfig(NamedTuple):
+    """Arguments of obstore: the configuration of the store, of its HTTP client, and of retries; and an AWS profile."""
+
+    config: dict[str, Any]
+    client: dict[str, Any]
+    retry: dict[str, Any]
+    profile: str | None
+    #: How the caller spells each option, by the name of it here.
+    spelled: dict[str, str]
+
+    def __repr__(self) -> str:
+        """Name the options; their values are secrets."""
+        return f"StoreConfig({sorted(self.spelled.values())})"
+
+    def without(self, name: str) -> StoreConfig:
+        """Return the arguments without an option of the store or its client."""
+        config, client = ({key: value for key, value in of.items() if key != name} for of in self[:2])
+        return self._replace(config=config, client=client)
+
+
+def is_store_option(name: str) -> bool:
+    """Return whether the name of an option is one that some store has."""
+    spelled = name.lower()
+    return spelled.startswith(_FAMILIES) or any(spelled in known for known in (S3, CLIENT, RETRY, PATH_STYLE, PROFILE))
+
+
+def option_name(scheme: str, name: str) -> str:
+    """Return obstore's name of an option for the stores of a scheme, however the caller spells it.
+
+    Two options are ours: ``profile``, and ``path_style``, which is the opposite of obstore's.
+    """
+    spelled = name.lower()
+    if spelled in PROFILE:
+        return "profile"
+    if spelled in PATH_STYLE:
+        return "path_style"
+    names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    return names.get(spelled, spelled.removeprefix(prefix))
+
+
+def without_credentials(options: StoreOptions) -> dict[str, Any]:
+    """Return the options without those that identify the caller to any store."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not any(option_name(scheme, name) in _CREDENTIALS for scheme in _BY_SCHEME)
+    }
+
+
+def _is_foreign(scheme: str, name: str) -> bool:
+    """Return whether an option is for another kind of store: a catalog is configured for several at once."""
+    others = (prefix for known, prefixes in _PREFIXES.items() for prefix in prefixes if known != scheme)
+    return name.startswith(tuple(others)) and not name.startswith(_PREFIXES.get(scheme, ()))
+
+
+def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
+    """Sort options into the arguments of obstore.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an option does not take its value.
+    """
+    found = StoreConfig({}, {}, {}, None, {})
+    for original, value in options.items():
+        if value is None or _is_foreign(scheme, original.lower()):
+            continue
+        if check_foreign(original, value):
+            continue
+        name = option_name(scheme, original)
+        taken = checked_value(original, name, value)
+        if name == "path_style":
+            name, taken = "virtual_hosted_style_request", not taken
+        found.spelled[name] = original
+        if name == "profile":
+            found = found._replace(profile=taken)
+        elif name in CLIENT or name in TIMEOUTS:
+            found.client[name] = taken
+        elif name in RETRY:
+            found.retry[name] = taken
+        else:
+            found.config[name] = taken
+    endpoint = found.config.get("endpoint") or found.config.get("base_url") or _endpoint_of_environment(scheme)
+    if isinstance(endpoint, str) and endpoint.startswith("http://"):
+        # Whoever wrote http:// did so on purpose.
+        found.client.setdefault("allow_http", True)
+    return found
+
+
+def _endpoint_of_environment(scheme: str) -> str | None:
+    """Return the endpoint that the environment names, if it does not say itself whether plain HTTP is allowed."""
+    _, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    if f"{prefix}allow_http".upper() in os.environ:
+        return None
+    named = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name)), None)
+    return None if named is None else str(checked_value(named, "endpoint", os.environ[named]))

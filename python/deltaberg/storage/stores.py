@@ -1,0 +1,56 @@
+"""Stores: local files, and buckets through obstore. What travels is the description of a store, never a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from deltaberg.storage.base import (
+    Storage,
+)
+from deltaberg.storage.bounded import BoundedCache, fingerprint
+from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import Location
+from deltaberg.storage.options.options import StoreOptions
+from deltaberg.storage.remote import RemoteStorage
+from deltaberg.storage.vending import Vendor
+
+__all__ = ["StoreSpec", "open_store"]
+
+_LOCAL = LocalStorage()
+#: Clients of this process. An evicted one goes on for those who hold it.
+_clients: BoundedCache[Storage] = BoundedCache(128)
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """The options that stores are opened with: those of the caller, or of a vendor. It is small and pickles."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    vendor: Vendor | None = None
+
+    def __repr__(self) -> str:
+        """Name the options; their values are secrets."""
+        return f"StoreSpec(options={sorted(self.options)}{', vended' if self.vendor else ''})"
+
+    def open(self, location: Location) -> Storage:
+        """Return the store that holds a location; clients are kept for the process."""
+        if self.vendor is None or location.scheme == "file":
+            return open_store(location, self.options)
+        vendor = self.vendor
+        scope = vendor.scope(location)
+        renewed = partial(vendor.options, scope)
+        key = fingerprint(location.scheme, location.authority, vendor.key.hex(), scope)
+        return _clients.get(key, lambda: RemoteStorage(location, renewed(), renewed))
+
+
+def open_store(location: Location, options: StoreOptions | None = None) -> Storage:
+    """Return the store that holds a location."""
+    if location.scheme == "file":
+        return _LOCAL
+    chosen = options or {}
+    named = sorted((str(name), repr(value)) for name, value in chosen.items())
+    key = fingerprint(location.scheme, location.authority, named)
+    return _clients.get(key, lambda: RemoteStorage(location, chosen))

@@ -1,0 +1,1 @@
+"""Commits of every format, and what callers say of them."""

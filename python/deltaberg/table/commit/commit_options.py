@@ -1,0 +1,111 @@
+"""What callers say of a commit, whichever verb makes it, on tables of both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import (
+    checked_flag,
+    checked_note,
+    checked_properties,
+    checked_text,
+    fields_given,
+)
+from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
+
+if TYPE_CHECKING:
+    from deltaberg.table.rows.progress import Progress
+
+__all__ = ["CommitOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitOptions:
+    """How a commit is made, and what it records beside its changes.
+
+    The fields are those of `deltaberg.table.verbs.shared_arguments.RecordedArguments`. What ``commit_properties`` says becomes
+    that of the others.
+
+    Parameters
+    ----------
+    app_transactions
+        Applications and the versions of their progress. They are recorded whatever was recorded before.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
+    """
+
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    properties: Mapping[str, Any] | None = None
+    branch: str | None = None
+    isolation: str | None = None
+    policy: CommitPolicy | None = None
+    progress: Progress | None = None
+    unsafe_single_writer: bool = False
+    commit_properties: Any = None
+    post_commithook_properties: Any = None
+    app_transactions: tuple[tuple[str, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        checked_flag("unsafe_single_writer", self.unsafe_single_writer)
+        checked_policy(self.policy)
+        checked_properties(self.properties)
+        checked_note("user_metadata", self.user_metadata, "pass a text, such as what json.dumps returns")
+        for name, hint in (("branch", "write to the branch that is open"), ("isolation", "have the table decide")):
+            if getattr(self, name) is not None:
+                checked_text(name, getattr(self, name), f"leave it out to {hint}")
+        given: object = self.txn
+        if given is not None and not (isinstance(given, (tuple, list)) and len(given) == 2):
+            raise InvalidArgumentError(
+                f"txn must be the name of an application and a version, not {given!r:.200}",
+                hint='pass ⟪txn=("nightly load", 7)⟫',
+            )
+        if self.commit_properties is not None:
+            self._take(self.commit_properties)
+
+    def _take(self, given: Any) -> None:
+        """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""
+        names = ("custom_metadata", "max_commit_retries", "app_transactions")
+        found = given
+        if not isinstance(given, Mapping):
+            if not all(hasattr(given, name) for name in names):
+                raise InvalidArgumentError(
+                    f"commit_properties is of the type {type(given).__name__}",
+                    hint="pass a dict of names and values, or CommitProperties of deltalake",
+                )
+            found = given.custom_metadata
+            progress = tuple((one.app_id, one.version) for one in given.app_transactions or ()) or None
+            object.__setattr__(self, "app_transactions", progress)
+            if self.policy is None and given.max_commit_retries is not None:
+                object.__setattr__(self, "policy", CommitPolicy(retries=given.max_commit_retries))
+        if self.properties is not None and found is not None:
+            raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
+        object.__setattr__(self, "properties", self.properties if found is None else checked_properties(found))
+        object.__setattr__(self, "commit_properties", None)
+
+    @property
+    def clocked(self) -> ClockedPolicy | None:
+        """The policy, with the clocks of this machine unless it has others."""
+        return checked_policy(self.policy)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> CommitOptions:
+        """Return those of some arguments that are about a commit."""
+        return cls(**fields_given(cls, arguments))
+
+    @classmethod
+    def refuse_in_transaction(cls, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments about a commit of an operation whose transaction commits it."""
+        for one in fields(cls):
+            given = arguments.get(one.name)
+            if given is not None and given is not False:
+                raise InvalidArgumentError(
+                    f"⟪{one.name}⟫ is about the commit, which is that of the whole transaction",
+                    hint=f"pass ⟪{one.name}=⟫ to ⟪transaction()⟫ of the table",
+                )

@@ -1,0 +1,65 @@
+"""What callers say of a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import checked_number, checked_text, fields_given
+from deltaberg.table.rows.row_options import RowOptions
+
+__all__ = ["MergeOptions"]
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How a merge is carried out.
+
+    Parameters
+    ----------
+    rows
+        How rows are written.
+    source_alias, target_alias
+        What the source and the table are called in conditions and values.
+    strategy
+        ``merge-on-read`` or ``copy-on-write``; None for what the table says.
+    memory
+        Bytes of rows and keys that are held in memory, approximately; None for the default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not valid.
+    """
+
+    rows: RowOptions = field(default_factory=RowOptions)
+    source_alias: str = "source"
+    target_alias: str = "target"
+    strategy: str | None = None
+    memory: int | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> MergeOptions:
+        """Return those of some arguments that are about a merge."""
+        return cls(RowOptions.of(arguments), **fields_given(cls, arguments))
+
+    def __post_init__(self) -> None:
+        for name in ("source_alias", "target_alias"):
+            checked_text(name, getattr(self, name), "pass a name")
+        if self.source_alias.lower() == self.target_alias.lower():
+            raise InvalidArgumentError("the table and the source have one alias", hint="pass another ⟪source_alias⟫")
+        if self.rows.schema_mode == "overwrite":
+            raise InvalidArgumentError(
+                'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+                hint='⟪pass schema_mode="merge"⟫ to add columns',
+            )
+        if self.memory is not None:
+            number = checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")
+            object.__setattr__(self, "memory", number)
+
+    @property
+    def evolves(self) -> bool:
+        """Whether columns of the source that the table lacks are added."""
+        return self.rows.schema_mode == "merge"

@@ -1,5 +1,0 @@
-"""Changing rows of a table of any format: which rows, and what the files hold without them or with others."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

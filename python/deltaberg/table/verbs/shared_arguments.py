@@ -1,0 +1,209 @@
+"""The arguments that public functions share, each declared once.
+
+Words of other libraries stand behind the verbs that take them; `deltaberg.words` says what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from deltaberg.table.read.scan_options import ScanExecution
+
+if TYPE_CHECKING:
+    from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
+    from deltaberg.expressions.given.given import Filter
+    from deltaberg.schema.columns import ColumnName
+    from deltaberg.storage.location import LocationMap
+    from deltaberg.storage.options.options import StoreOptions
+    from deltaberg.table.arguments import Instant
+    from deltaberg.table.commit.commit import CommitPolicy
+    from deltaberg.table.rows.progress import Progress
+
+__all__ = [
+    "AppendArguments",
+    "CommitArguments",
+    "CompactArguments",
+    "CreateArguments",
+    "DeleteArguments",
+    "DeltaStateArguments",
+    "FileArguments",
+    "IcebergStateArguments",
+    "MergeArguments",
+    "NewTableArguments",
+    "RecordedArguments",
+    "RowArguments",
+    "ScanArguments",
+    "SingleCommitArguments",
+    "SnapshotArguments",
+    "StateArguments",
+    "StoreArguments",
+    "UpdateArguments",
+    "UpsertArguments",
+    "arguments_of",
+]
+
+
+class StoreArguments(TypedDict, total=False):
+    """How the store of a table is opened."""
+
+    storage_options: StoreOptions | None
+
+
+class _StateArguments(TypedDict, total=False):
+    timestamp: Instant | None
+    location_map: LocationMap | str | None
+    validate: bool
+    timezone: str
+
+
+class DeltaStateArguments(_StateArguments, StoreArguments, total=False):
+    """Which state of a Delta table is opened, and how."""
+
+    version: int | None
+
+
+class SnapshotArguments(_StateArguments, total=False):
+    """Which snapshot of an Iceberg table of a catalog is opened, and how."""
+
+    snapshot_id: int | None
+    ref: str | None
+
+
+class IcebergStateArguments(SnapshotArguments, StoreArguments, total=False):
+    """Which state of an Iceberg table is opened, and how."""
+
+
+class StateArguments(DeltaStateArguments, IcebergStateArguments, total=False):
+    """Which state of a table is opened, and how."""
+
+
+class ScanArguments(ScanExecution, total=False):
+    """The arguments of `scan`."""
+
+    row_filter: Filter | None
+    selected_fields: Sequence[ColumnName] | None
+
+
+class FileArguments(TypedDict, total=False):
+    """How data files are written."""
+
+    target_file_size: int | None
+    compression: Compression | None
+    writer_properties: Any
+
+
+class RowArguments(FileArguments, total=False):
+    """How rows come into data files."""
+
+    schema_mode: SchemaMode | None
+    timezone: str | None
+    allow_truncation: bool
+
+
+class CommitArguments(TypedDict, total=False):
+    """How one commit or several are made."""
+
+    user_metadata: str | None
+    branch: str | None
+    isolation: Isolation | None
+    policy: CommitPolicy | None
+    progress: Progress | None
+    unsafe_single_writer: bool
+    commit_properties: Any
+    post_commithook_properties: Any
+
+
+class SingleCommitArguments(CommitArguments, total=False):
+    """How one commit is made."""
+
+    txn: tuple[str, int] | None
+
+
+class _DescribedArguments(CommitArguments, total=False):
+    properties: Mapping[str, Any] | None
+    snapshot_properties: Mapping[str, Any] | None
+
+
+class RecordedArguments(_DescribedArguments, SingleCommitArguments, total=False):
+    """How one commit is made, and what it records beside its changes."""
+
+
+class NewTableArguments(StoreArguments, SingleCommitArguments, total=False):
+    """What metadata says of a new table, and how it is made. The properties are those of the table."""
+
+    properties: Mapping[str, Any] | None
+    configuration: Mapping[str, Any] | None
+    name: str | None
+    description: str | None
+
+
+class CreateArguments(NewTableArguments, total=False):
+    """The arguments of `create_table`."""
+
+    partition_by: ColumnName | Sequence[ColumnName] | None
+    sort_by: ColumnName | Sequence[ColumnName] | None
+    cluster_by: ColumnName | Sequence[ColumnName] | None
+
+
+class AppendArguments(RowArguments, RecordedArguments, total=False):
+    """The arguments of `append` and `overwrite`."""
+
+    df: Any
+
+
+class _RewriteArguments(FileArguments, RecordedArguments, total=False):
+    strategy: Strategy | None
+    predicate: Filter | None
+    condition: Filter | None
+
+
+class DeleteArguments(_RewriteArguments, total=False):
+    """The arguments of `delete`."""
+
+    delete_filter: Filter | None
+
+
+class UpdateArguments(_RewriteArguments, total=False):
+    """The arguments of `update`."""
+
+    updates: Mapping[ColumnName, Any]
+
+
+class _JoinArguments(RowArguments, RecordedArguments, total=False):
+    strategy: Strategy | None
+    memory: int | None
+
+
+class MergeArguments(_JoinArguments, total=False):
+    """The arguments of `merge`."""
+
+    source_alias: str
+    target_alias: str
+    predicate: Any
+    condition: Any
+
+
+class UpsertArguments(_JoinArguments, total=False):
+    """The arguments of `upsert`."""
+
+    df: Any
+    join_cols: ColumnName | Sequence[ColumnName] | None
+
+
+class CompactArguments(_DescribedArguments, total=False):
+    """The arguments of `compact`."""
+
+    compression: Compression | None
+    max_concurrent_tasks: int | None
+
+
+def arguments_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a typed dictionary declares.
+
+    Examples
+    --------
+    >>> arguments_of(FileArguments, {"compression": "zstd", "branch": "b"})
+    {'compression': 'zstd'}
+    """
+    return {name: value for name, value in given.items() if name in kind.__annotations__}
