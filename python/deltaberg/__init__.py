@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from deltaberg._version import __version__
+from deltaberg.engines import register_engine
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ _HOMES = {
 _MODULES = frozenset({"errors", "kernels", "spark"})
 
 _load = lazy_names("deltaberg", _HOMES)
+register_engine("spark", "deltaberg.spark")
 
 
 def __getattr__(name: str) -> Any:

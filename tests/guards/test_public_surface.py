@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 import deltaberg
+import deltaberg.catalogs
 import deltaberg.choices
 import deltaberg.delta
 import deltaberg.iceberg
@@ -26,7 +27,9 @@ def test_the_surface_is_the_recorded_one() -> None:
     assert surface() == RECORDED.read_text("utf-8"), renew
 
 
-@pytest.mark.parametrize("module", [deltaberg, deltaberg.choices, deltaberg.delta, deltaberg.iceberg])
+@pytest.mark.parametrize(
+    "module", [deltaberg, deltaberg.choices, deltaberg.delta, deltaberg.iceberg, deltaberg.catalogs]
+)
 def test_the_page_lists_every_public_name(module: object) -> None:
     prefix = f"{module.__name__}."  # type: ignore[attr-defined]
     for name in module.__all__:  # type: ignore[attr-defined]
@@ -59,4 +62,4 @@ def test_the_page_lists_the_members_of_a_class(entry: Entry) -> None:
 
 @pytest.mark.parametrize("kind", [FilesystemCatalog, SqlCatalog, RestCatalog])
 def test_catalogs_have_the_members_of_every_catalog(kind: type) -> None:
-    assert set(members(kind)) <= set(members(deltaberg.iceberg.Catalog))
+    assert set(members(kind)) <= set(members(deltaberg.catalogs.Catalog))

@@ -49,6 +49,7 @@ from deltaberg import (
     open_table,
     write_table,
 )
+from deltaberg.catalogs import Catalog, SeveralTables
 from deltaberg.choices import Format, IfExists, Mode, SchemaMode, Strategy
 from deltaberg.delta import (
     Alteration,
@@ -64,12 +65,10 @@ from deltaberg.delta import (
 from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.iceberg import Alteration as IcebergAlteration
 from deltaberg.iceberg import (
-    Catalog,
     IcebergTransaction,
     PartitionField,
     PartitionSpec,
     Schema,
-    SeveralTables,
     Snapshot,
     SnapshotRef,
     SortField,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_backend
 
 _FOLDER = Path(__file__).parent
 _CODE = sorted(_FOLDER.glob("*_calls.py"))
-_PUBLIC = re.compile(r"deltaberg(\.(choices|delta|iceberg|spark|errors))?")
+_PUBLIC = re.compile(r"deltaberg(\.(catalogs|choices|delta|iceberg|spark|errors))?")
 
 
 def test_pyright_finds_the_wrong_calls_and_no_others() -> None:

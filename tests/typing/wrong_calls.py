@@ -21,7 +21,7 @@ from deltaberg import (
     open_table,
     write_table,
 )
-from deltaberg.iceberg import Catalog
+from deltaberg.catalogs import Catalog
 
 _ROWS = pa.table({"id": [1]})
 _SCHEMA = {"id": pa.int64()}

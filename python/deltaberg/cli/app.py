@@ -15,29 +15,29 @@ __all__ = ["COMMANDS", "cli"]
 
 #: The module that defines each command under the command's name. It is imported when the command is needed.
 COMMANDS = {
-    "inspect": "tables",
-    "schema": "tables",
-    "history": "tables",
-    "files": "scans",
-    "plan": "scans",
-    "count": "scans",
-    "head": "scans",
-    "changes": "scans",
-    "metadata": "scans",
-    "create": "creations",
-    "append": "writes",
-    "overwrite": "writes",
-    "delete": "writes",
-    "update": "writes",
-    "upsert": "writes",
-    "merge": "writes",
-    "convert": "creations",
-    "alter": "alterations",
-    "publish": "references",
-    "cherry-pick": "references",
-    "checkpoint": "maintenance",
-    "compact": "maintenance",
-    "compact-log": "maintenance",
+    "inspect": "inspect",
+    "schema": "inspect",
+    "history": "inspect",
+    "files": "scan",
+    "plan": "scan",
+    "count": "scan",
+    "head": "scan",
+    "changes": "scan",
+    "metadata": "scan",
+    "create": "create",
+    "append": "change_rows",
+    "overwrite": "change_rows",
+    "delete": "change_rows",
+    "update": "change_rows",
+    "upsert": "change_rows",
+    "merge": "change_rows",
+    "convert": "create",
+    "alter": "alter",
+    "publish": "refs",
+    "cherry-pick": "refs",
+    "checkpoint": "maintain",
+    "compact": "maintain",
+    "compact-log": "maintain",
 }
 
 
@@ -53,7 +53,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(
-            import_module(f"deltaberg.cli.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
+            import_module(f"deltaberg.cli.commands.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
         )
         return command
 

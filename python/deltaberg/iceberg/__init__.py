@@ -1,4 +1,4 @@
-"""Iceberg tables: metadata, manifests, deletes, scans and catalogs (Iceberg table spec, versions 1, 2 and 3)."""
+"""Iceberg tables: metadata, manifests, deletes and scans (Iceberg table spec, versions 1, 2 and 3)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from deltaberg.catalogs.base import Catalog
-    from deltaberg.catalogs.rest.rest_transaction import SeveralTables
     from deltaberg.iceberg.alter.alter import Alteration
     from deltaberg.iceberg.metadata.metadata import TableMetadata
     from deltaberg.iceberg.metadata.refs import SnapshotRef
@@ -21,13 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alteration",
-    "Catalog",
     "IcebergTable",
     "IcebergTransaction",
     "PartitionField",
     "PartitionSpec",
     "Schema",
-    "SeveralTables",
     "Snapshot",
     "SnapshotRef",
     "SortField",
@@ -37,12 +33,10 @@ __all__ = [
 
 _HOMES = {
     "Alteration": "alter.alter",
-    "Catalog": ".base",
     "IcebergTable": "table",
     "PartitionField": "metadata.specs",
     "PartitionSpec": "metadata.specs",
     "Schema": "schema.schema",
-    "SeveralTables": ".rest.rest_transaction",
     "Snapshot": "metadata.snapshots",
     "SnapshotRef": "metadata.refs",
     "SortField": "metadata.sort_orders",

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from functools import cached_property
 
+from deltaberg.delta.alter.columns_of_rows import merge_columns
 from deltaberg.delta.change.row_changes import RowChanges, scan_to_change
 from deltaberg.delta.properties.writer_properties import parquet_options
 from deltaberg.delta.rows.row_rules import empty_as_null, record_marks, rules_of
@@ -13,7 +14,6 @@ from deltaberg.delta.rows.row_spec import RowOptions
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
-from deltaberg.delta.write.write_rows import merge_columns
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location

@@ -10,26 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns, clustering_text
-from deltaberg.delta.alter.alter_columns import WIDENING, widen_field
-from deltaberg.delta.alter.alter_rules import refuse_referenced
+from deltaberg.delta.alter.columns_of_rows import merge_columns, replace_schema
 from deltaberg.delta.change.replace import replace_rows, total_rows
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
-from deltaberg.delta.properties.protocols import features_of_schema, raised_protocol
 from deltaberg.delta.rows.row_rules import record_marks, rules_of
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
-from deltaberg.delta.schema.enforce import columns_of
-from deltaberg.delta.schema.evolve import merged_schema, wider_columns
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
-from deltaberg.delta.schema.schema_json import SchemaDocument, schema_to_json
-from deltaberg.delta.schema.writer_rules import check_constraints
+from deltaberg.delta.schema.new_columns import partition_names
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
-    SchemaError,
     UnsupportedFeatureError,
 )
 from deltaberg.expressions.compute.bound import Bound, bound_paths
@@ -38,15 +30,15 @@ from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.given.given import all_of, any_of, col
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import as_array
-from deltaberg.schema.columns import ColumnName, find_column
+from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.schema.types import Field, Struct
+from deltaberg.schema.types import Field
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write.sources import Rows, open_rows
 
-__all__ = ["append_rows", "check_partitioning", "merge_columns", "overwrite_rows", "write_parameters"]
+__all__ = ["append_rows", "check_partitioning", "overwrite_rows", "write_parameters"]
 
 #: The most partitions that a commit names one by one as what it has read.
 _NAMED_PARTITIONS = 200
@@ -111,7 +103,7 @@ def overwrite_rows(
     if options.schema_mode == "merge":
         merge_columns(transaction, table_schema(rows.schema))
     elif options.schema_mode == "overwrite":
-        _replace_schema(transaction, rows.schema, which.partition_by)
+        replace_schema(transaction, rows.schema, which.partition_by)
     made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition, dynamic=dynamic))
     if not dynamic:
         transaction.read(condition)
@@ -178,97 +170,6 @@ def write_parameters(
     if dynamic:
         parameters["isDynamicPartitionOverwrite"] = "true"
     return parameters
-
-
-def merge_columns(transaction: Transaction, found: Struct) -> None:
-    """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
-
-    If type widening is enabled, columns become as wide as those of the rows, unless a rule of the table names them.
-    """
-    table = transaction.snapshot
-    numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
-    old = table.metadata.schema_string or ""
-    text = merged_schema(old, table.schema, found, numbers)
-    if WIDENING & table.active_features:
-        text = _widened(table, text, found)
-    if text != old:
-        _set_schema(transaction, {"schemaString": text}, found, numbers)
-
-
-def _widened(table: Snapshot, text: str, found: Struct) -> str:
-    document = SchemaDocument(text)
-    for path, wanted in wider_columns(table.schema, found):
-        try:
-            refuse_referenced(table, find_column(table.schema, path[:1]), "widened")
-        except SchemaError:
-            # Values that fit are still taken, and others refused by name.
-            continue
-        widen_field(document, table.schema, path, wanted)
-    return document.to_json()
-
-
-def _replace_schema(transaction: Transaction, found: pa.Schema, partition_by: _Names) -> None:
-    """Replace the columns of the table by those of rows."""
-    table = transaction.snapshot
-    numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
-    schema = table_schema(found)
-    if numbers is not None:
-        schema = Struct(tuple(numbers.assign(child) for child in schema))
-    check_columns(schema, mapped=numbers is not None)
-    _check_constraints(table, schema)
-    names = table.metadata.partition_columns if partition_by is None else partition_by
-    members = {"schemaString": schema_to_json(schema), "partitionColumns": partition_names(schema, names)}
-    if CLUSTERING_DOMAIN in table.domains:
-        _replace_clustering(transaction, table, schema)
-    _set_schema(transaction, members, schema, numbers)
-
-
-def _check_constraints(table: Snapshot, schema: Struct) -> None:
-    """Refuse new columns that lack one of a CHECK constraint, which stays."""
-    kept = {child.name.lower() for child in schema}
-    for rule, path in columns_of(table.schema, check_constraints(table.metadata.configuration)):
-        if path[0].lower() not in kept:
-            raise SchemaError(
-                f"the rows lack the column {path[0]}, which the CHECK constraint {rule} names",
-                hint=f"drop it first: ⟪alter().drop_constraint({rule!r}).commit()⟫",
-                table=str(table.log.root),
-                column=path[0],
-            )
-
-
-def _replace_clustering(transaction: Transaction, table: Snapshot, schema: Struct) -> None:
-    """Let a clustered table be clustered by the columns of the same names."""
-    paths = [_renamed(table.schema, schema, path) for path in clustering_columns(table.domains)]
-    text = clustering_text(paths)
-    if text != table.domains[CLUSTERING_DOMAIN]:
-        transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
-
-
-def _renamed(old: Struct, new: Struct, path: Sequence[str]) -> list[str]:
-    """Return a path of physical names in other columns of the same names."""
-    found = []
-    for physical in path:
-        name = next((field.name for field in old if field.physical_name == physical), physical)
-        before, after = old.get(name), new.get(name)
-        if after is None:
-            raise SchemaError(f"the rows lack the column {name}, by which the table is clustered", column=name)
-        found.append(after.physical_name)
-        old = before.type if before is not None and isinstance(before.type, Struct) else Struct()
-        new = after.type if isinstance(after.type, Struct) else Struct()
-    return found
-
-
-def _set_schema(
-    transaction: Transaction, members: dict[str, Any], added: Struct, numbers: ColumnNumbers | None
-) -> None:
-    table = transaction.snapshot
-    protocol = raised_protocol(features_of_schema(added), table.protocol)
-    metadata = table.metadata.with_members(members)
-    if numbers is not None:
-        metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
-    if protocol is not table.protocol:
-        transaction.set_protocol(protocol)
-    transaction.set_metadata(metadata)
 
 
 def _is_on_partitions(table: Snapshot, bound: Bound) -> bool:

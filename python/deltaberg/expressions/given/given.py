@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.tree.scalars import arrow_scalar, python_value
-from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, ColumnValue, Literal, Value
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, ColumnPath, ColumnValue, Literal, Value
 from deltaberg.expressions.tree.types import INTEGER, NTZ_NANOS, TIMESTAMP_NANOS
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.columns import ColumnName, split_name
@@ -51,7 +51,7 @@ _GREATEST = 10**38
 
 @public
 @dataclass(frozen=True, eq=False)
-class Column:
+class Column(ColumnPath):
     """A column in a condition, to be compared with literals or with another column.
 
     Examples
@@ -59,8 +59,6 @@ class Column:
     >>> print((col("x") > 5) & col("s.name").is_in(["a", "b"]))
     (x > 5 AND s.name IN ('a', 'b'))
     """
-
-    path: tuple[str, ...]
 
     def __str__(self) -> str:
         return str(ColumnValue(self.path))

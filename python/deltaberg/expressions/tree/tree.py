@@ -24,6 +24,7 @@ __all__ = [
     "TRUE",
     "Call",
     "Cast",
+    "ColumnPath",
     "ColumnValue",
     "GetField",
     "Interval",
@@ -97,12 +98,16 @@ class Value:
 def _condition(other: object) -> Value:
     if isinstance(other, Value):
         return other
-    # Columns of `col` are made of values, so that their module is loaded after this one.
-    from deltaberg.expressions.given.given import Column
-
-    if isinstance(other, Column):
+    if isinstance(other, ColumnPath):
         return ColumnValue(other.path)
     raise ExpressionError(f"a condition was expected, not {other!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnPath:
+    """A column as callers name it; `col` gives it the operators of comparisons."""
+
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,11 +27,11 @@ from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.fields import DELETES, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
-from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.iceberg.rows.file_options import delete_file_options
+from deltaberg.iceberg.rows.strategies import has_deletes_by_file
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
@@ -291,17 +291,6 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
 
 
 # Position delete files
-
-
-def has_deletes_by_file(properties: Mapping[str, str]) -> bool:
-    """Return whether each position delete file is about one data file, and not about a partition.
-
-    Raises
-    ------
-    InvalidArgumentError
-        The property says neither.
-    """
-    return choice_of(properties, "write.delete.granularity", ("file", "partition")) == "file"
 
 
 def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:

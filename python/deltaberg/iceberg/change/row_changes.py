@@ -12,17 +12,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.iceberg.alter.columns import merge_columns
 from deltaberg.iceberg.change.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.manifests.metrics import manifests_of
-from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.rows.columns_meanwhile import require_columns
 from deltaberg.iceberg.rows.file_options import file_options, form_of
 from deltaberg.iceberg.rows.row_spec import rules_of
+from deltaberg.iceberg.rows.strategies import rewrite_strategy
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import SERIALIZABLE, isolation_level
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -33,7 +31,7 @@ from deltaberg.table.change.changed_rows import RowCounts, RowTasks
 from deltaberg.table.change.match import MatchedRows, scan_of_rows
 from deltaberg.table.change.new_rows import NewRows
 from deltaberg.table.change.rows import Change
-from deltaberg.table.change.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
+from deltaberg.table.change.strategies import MERGE_ON_READ
 from deltaberg.table.change.target import Rows
 from deltaberg.table.change.whole_files import with_whole_files
 from deltaberg.table.merge.merge import MergePlan
@@ -43,45 +41,7 @@ from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.table_rules import TableRules
 from deltaberg.table.transaction.operation import Operation
 
-__all__ = ["RowChanges", "rewrite_strategy", "strategy_of"]
-
-
-def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None) -> str:
-    """Return how deleted and replaced rows leave the files of a table: by delete files, or with the old files.
-
-    Parameters
-    ----------
-    operation
-        ``delete``, ``update`` or ``merge``, for the property ``write.delete.mode`` and so on.
-    wanted
-        What the caller asks for; None for what the property says. Tables of format version 1 have no delete files.
-
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such strategy, or delete files are asked for that the format version does not have.
-    """
-    checked_strategy(wanted)
-    if metadata.format_version == 1:
-        if wanted == MERGE_ON_READ:
-            raise InvalidArgumentError(
-                f"strategy is {MERGE_ON_READ!r}, but format version 1 has no delete files",
-                hint='upgrade the table by ⟪alter().set({"format-version": "2"}).commit()⟫',
-                table=metadata.location,
-            )
-        return COPY_ON_WRITE
-    return strategy_of(metadata.properties, operation) if wanted is None else wanted
-
-
-def strategy_of(properties: Mapping[str, str], operation: str) -> str:
-    """Return the strategy that the property of an operation names.
-
-    Raises
-    ------
-    InvalidArgumentError
-        The property names no strategy.
-    """
-    return choice_of(properties, f"write.{operation}.mode", (COPY_ON_WRITE, MERGE_ON_READ))
+__all__ = ["RowChanges"]
 
 
 class RowChanges:

@@ -9,13 +9,12 @@ from functools import partial
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError
 from deltaberg.files.write.forms import FORMS
-from deltaberg.iceberg.change.hidden_rows import has_deletes_by_file
-from deltaberg.iceberg.change.row_changes import strategy_of
 from deltaberg.iceberg.location.new_files import data_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.write_metadata import metadata_codec
 from deltaberg.iceberg.rows.file_options import delete_file_options, file_options, form_of
 from deltaberg.iceberg.rows.row_spec import check_types, distribution, target_size
+from deltaberg.iceberg.rows.strategies import has_deletes_by_file, strategy_of
 from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
 from deltaberg.iceberg.transaction.conflict import isolation_level

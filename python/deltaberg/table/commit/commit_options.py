@@ -26,8 +26,8 @@ __all__ = ["CommitOptions"]
 class CommitOptions:
     """How a commit is made, and what it records beside its changes.
 
-    The fields are those of `deltaberg.table.verbs.shared_arguments.RecordedArguments`. What ``commit_properties`` says becomes
-    that of the others.
+    The fields are those of `deltaberg.table.verbs.shared_arguments.RecordedArguments`. What ``commit_properties`` says
+    becomes that of the others.
 
     Parameters
     ----------

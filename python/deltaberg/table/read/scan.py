@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.choices import Road
+from deltaberg.engines import spark_engine
 from deltaberg.errors import ArgumentNameError, DeltabergError, MissingDependencyError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.reader import ReadCounters
@@ -153,9 +154,7 @@ class Scan:
         found = explain_plan(bound.plan, bound.output, bound.constants, bound.limit, split_size)
         if spark is None:
             return found
-        from deltaberg.spark.read.roads import explain_roads
-
-        return replace(found, road=explain_roads(self, spark))
+        return replace(found, road=spark_engine().explain_roads(self, spark))
 
     def explain(self, spark: SparkSession | None = None) -> str:
         """Return what the scan reads and why: the files that each step keeps, the columns, the remaining filter.
@@ -271,9 +270,7 @@ class Scan:
         InvalidArgumentError
             If the native road is asked for but is not exact for every file; the message says why.
         """
-        from deltaberg.spark.read.roads import scan_to_spark
-
-        return scan_to_spark(self, spark, road)
+        return spark_engine().scan_to_spark(self, spark, road)
 
     def map_in_arrow(
         self, spark: SparkSession, fn: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any
@@ -290,9 +287,7 @@ class Scan:
         schema
             What ``fn`` yields: DDL text, a Spark StructType or a pyarrow schema.
         """
-        from deltaberg.spark.read.roads import scan_map_in_arrow
-
-        return scan_map_in_arrow(self, spark, fn, schema)
+        return spark_engine().scan_map_in_arrow(self, spark, fn, schema)
 
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
         bound = self._bound

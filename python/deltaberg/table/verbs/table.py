@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from deltaberg.engines import spark_engine
 from deltaberg.expressions.given.given import Filter
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
@@ -347,10 +348,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             events.delete("day < DATE '2020-01-01'")
             events.merge(updates, "target.id = source.id").when_matched_update_all().execute()
         """
-        from deltaberg.spark.write.row_tasks import row_tasks
-
         found = copy.copy(self)
-        found._row_tasks = row_tasks(spark)  # noqa: SLF001 - another object of this class
+        found._row_tasks = spark_engine().row_tasks(spark)  # noqa: SLF001 - another object of this class
         return found
 
 

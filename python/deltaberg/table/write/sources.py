@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
@@ -160,9 +161,8 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
     """
     # A DataFrame comes first: over Spark Connect any name is an attribute of it, a column.
     if _is_spark_frame(data):
-        from deltaberg.spark.write.frame_rows import FrameRows
-
-        return FrameRows(data)
+        rows: Rows = spark_engine().FrameRows(data)
+        return rows
     if isinstance(data, Rows):
         return data
     scan = getattr(data, "scan", None)
