@@ -94,3 +94,31 @@ def test_the_help_of_the_command_loads_no_pyarrow() -> None:
     found = _loaded(code)
     assert "click" in found
     assert not found & {"pyarrow", "pandas", "pyspark", "sqlglot"}
+
+
+def test_a_worker_of_spark_that_reads_loads_nothing_that_plans_or_writes(place: Path, tmp_path: Path) -> None:
+    """What a Data Source sends to an executor is unpickled there, in a process that has imported nothing of ours."""
+    name = "delta" if (place / "_delta_log").is_dir() else "iceberg"
+    sent = tmp_path / "sent"
+    code = (
+        "import pickle, sys\n"
+        "from pyspark.sql.datasource import GreaterThan\n"
+        "from deltaberg.spark.source.datasource import PUSHDOWN_DATA_SOURCES\n"
+        f"(kind,) = (kind for kind in PUSHDOWN_DATA_SOURCES if kind.name() == {name!r})\n"
+        f"source = kind({{'path': {str(place)!r}}})\n"
+        "reader = source.reader(source.schema())\n"
+        "assert not list(reader.pushFilters([GreaterThan(('id',), 0)]))\n"
+        "reader = pickle.loads(pickle.dumps(reader))\n"
+        f"open({str(sent)!r}, 'wb').write(pickle.dumps((reader, reader.partitions())))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    found = _loaded(
+        "import pickle\n"
+        f"reader, partitions = pickle.load(open({str(sent)!r}, 'rb'))\n"
+        "rows = sum(batch.num_rows for partition in partitions for batch in reader.read(partition))\n"
+        "assert rows == 2, rows"
+    )
+    ours = {module for module in found if module.startswith("deltaberg.")}
+    rooms = ("api", "delta", "iceberg", "catalogs", "files.write", "table.write", "table.change", "table.transaction")
+    assert not {module for module in ours if module.startswith(tuple(f"deltaberg.{room}" for room in rooms))}
+    assert len(ours) < 125

@@ -7,44 +7,24 @@ query needs, so that all of them are read unless the option ``columns`` names so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.expressions.given.given import all_of
-from deltaberg.expressions.tree.tree import Value
-from deltaberg.files.read.task import pack_tasks
-from deltaberg.spark.read.read_tasks import batch_for_spark, read_packed
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
-from deltaberg.spark.source.from_spark_filters import from_spark
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
 from deltaberg.spark.source.options import ReadOptions, WriteOptions
-from deltaberg.spark.source.raised import briefly, briefly_yielded
+from deltaberg.spark.source.raised import briefly
+from deltaberg.spark.source.reader import PushdownReader, TableReader
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
 from deltaberg.table.read.scan import bound_scan
-from deltaberg.table.read.sharing import grouped_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter as SparkFilter
 
 __all__ = ["DATA_SOURCES", "PUSHDOWN_DATA_SOURCES"]
-
-#: Spark does not tell a Data Source how many tasks it can run.
-_PARALLELISM = 8
-
-
-class _Partition(InputPartition):
-    """The packed file tasks of one Spark task."""
-
-    def __init__(self, packed: bytes) -> None:
-        super().__init__(packed)
 
 
 class _TableSource(DataSource):
@@ -72,7 +52,7 @@ class _TableSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader; a schema that the caller gives must be that of the table."""
         _check_schema(schema, self.schema())
-        return _Reader(self._settings)
+        return TableReader(self._settings)
 
     @briefly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -202,7 +182,7 @@ class _Pushdown(_TableSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters."""
         super().reader(schema)
-        return _PushdownReader(self._settings)
+        return PushdownReader(self._settings)
 
 
 class PushdownDeltaDataSource(_Pushdown, DeltaDataSource):
@@ -220,54 +200,6 @@ def _check_schema(wanted: StructType, found: StructType) -> None:
             f"the schema {wanted.simpleString()} is not that of the table, which is {found.simpleString()}",
             hint="omit the schema, and select columns with the option 'columns'",
         )
-
-
-class _Reader(DataSourceReader):
-    """Plans on the driver and reads on the executors; all that the executors need is found before it is pickled."""
-
-    def __init__(self, settings: ReadOptions) -> None:
-        self._settings = settings
-        self._pushed: Value | None = None
-        self._spec = bound_scan(settings.scan()).read_spec
-
-    @briefly
-    def partitions(self) -> Sequence[InputPartition]:
-        """Plan the scan, and return a partition for each group of splits."""
-        tasks = grouped_tasks(bound_scan(self._settings.scan(self._pushed)), _PARALLELISM)
-        return [_Partition(pack_tasks(group)) for group in tasks] or [_Partition(b"")]
-
-    @briefly_yielded
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of the splits of a partition."""
-        packed = partition.value
-        if packed:
-            for batch in read_packed(self._spec, packed, None):
-                yield batch_for_spark(batch, self._spec.output)
-
-
-class _PushdownReader(_Reader):
-    """A reader that takes filters from Spark. Spark refuses such a source where pushing filters is switched off."""
-
-    @briefly_yielded
-    def pushFilters(self, filters: list[SparkFilter]) -> Iterator[SparkFilter]:  # noqa: N802
-        """Take the filters that a scan can apply, and return the others."""
-        taken = []
-        for pushed in filters:
-            translated = from_spark(pushed)
-            if translated is not None and self._fits(translated):
-                taken.append(translated)
-            else:
-                yield pushed
-        if taken:
-            self._pushed = all_of(taken)
-            self._spec = bound_scan(self._settings.scan(self._pushed)).read_spec
-
-    def _fits(self, condition: Value) -> bool:
-        try:
-            self._settings.scan(condition)
-        except (ExpressionError, SchemaError):
-            return False
-        return True
 
 
 #: The sources that `deltaberg.spark.register` registers: without and with filters from Spark.
