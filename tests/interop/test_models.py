@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
+from deltaberg import IcebergTable
 from tests.model.iceberg_machine import IcebergMachine
 from tests.model.machine import TableMachine
 from tests.model.rules import ModelMachine
@@ -21,6 +22,8 @@ from tests.support.judge import Judge
 pytestmark = pytest.mark.judges
 
 _TABLES, _STEPS = 20, 20
+#: The content of a file of equality deletes (Iceberg spec, "Manifests").
+_BY_KEYS = 2
 
 
 class _Moment(NamedTuple):
@@ -94,4 +97,10 @@ def test_as_the_connectors_read_them(judge: Judge, source: str, kept: list[_Mome
 @pytest.mark.parametrize("kept", [IcebergMachine], indirect=True, ids=["iceberg"])
 def test_as_pyiceberg_reads_them(kept: list[_Moment]) -> None:
     for moment in kept:
-        moment.check(StaticTable.from_metadata(moment.location).scan(snapshot_id=moment.version).to_arrow())
+        scan = StaticTable.from_metadata(moment.location).scan(snapshot_id=moment.version)
+        deletes = IcebergTable(moment.location, snapshot_id=moment.version).inspect("delete_files")
+        if _BY_KEYS in deletes["content"].to_pylist():
+            with pytest.raises(ValueError, match="does not yet support equality deletes"):
+                scan.to_arrow()
+        else:
+            moment.check(scan.to_arrow())

@@ -22,8 +22,6 @@ _NAME = ("db", "t")
 class IcebergMachine(ModelMachine):
     """An Iceberg table. Each of its metadata files is a version."""
 
-    skips_nothing = True
-
     def __init__(self) -> None:
         super().__init__()
         self.catalog: Any = None

@@ -35,8 +35,6 @@ class ModelMachine(RuleBasedStateMachine):
 
     #: How many steps all machines have made, for who prints what was tried.
     steps: ClassVar[int] = 0
-    #: Whether an operation that has nothing to do makes no version.
-    skips_nothing = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +92,6 @@ class ModelMachine(RuleBasedStateMachine):
             return
         if not result.committed:
             # Nothing was to be done in the version that the writer knows, after which others may have written.
-            assert self.skips_nothing
             assert behind or (counted(rows), columns or self.columns) == (counted(self.rows), self.columns)
             return
         assert self.landed(result) == len(self.versions)
