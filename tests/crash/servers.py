@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.iceberg.catalogs.rest_server import Answer, Asked, running
-from tests.iceberg.catalogs.rest_writer import WritableServer, writing_version_3
-from tests.iceberg.catalogs.written import peer_sql
+from tests.catalogs.rest_server import Answer, Asked, running
+from tests.catalogs.rest_writer import WritableServer, writing_version_3
+from tests.catalogs.written import peer_sql
 from tests.support import postgres
 
 __all__ = ["serving"]

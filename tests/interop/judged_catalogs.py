@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 import deltaberg
 from deltaberg import IcebergTable
 from deltaberg.catalogs.base import Catalog
-from tests.iceberg.catalogs.written import peer_sql
+from tests.catalogs.written import peer_sql
 from tests.support import postgres, rest_reference, untried
 from tests.support.judge import Judge
 

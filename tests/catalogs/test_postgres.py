@@ -12,7 +12,7 @@ import pytest
 
 import deltaberg
 from deltaberg.errors import NamespaceNotFoundError, StorageError, TableNotFoundError
-from tests.iceberg.catalogs.written import ids, peer_sql, write_orders
+from tests.catalogs.written import ids, peer_sql, write_orders
 from tests.races.race import Race, race_on_disk
 from tests.support import postgres, untried
 

@@ -12,7 +12,7 @@ import pytest
 import deltaberg
 from deltaberg.catalogs.rest import session
 from deltaberg.errors import AuthenticationError, InvalidArgumentError, StorageError
-from tests.iceberg.catalogs.rest_server import RestServer, error_body, running
+from tests.catalogs.rest_server import RestServer, error_body, running
 
 pytestmark = pytest.mark.one_backend
 

@@ -19,8 +19,8 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.iceberg.catalogs.rest_server import running
-from tests.iceberg.catalogs.rest_writer import WritableServer
+from tests.catalogs.rest_server import running
+from tests.catalogs.rest_writer import WritableServer
 from tests.support.pages import run_blocks
 from tests.support.rows import ids, ids_of
 

@@ -26,9 +26,9 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
 from deltaberg.iceberg.updates import updates as changes
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.iceberg.catalogs.rest_server import error_body, running
-from tests.iceberg.catalogs.rest_writer import WritableServer
-from tests.iceberg.catalogs.written import FIRST
+from tests.catalogs.rest_server import error_body, running
+from tests.catalogs.rest_writer import WritableServer
+from tests.catalogs.written import FIRST
 from tests.support.iceberg_commits import commit_table
 from tests.support.rows import ids, ids_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.iceberg.catalogs.rest_server import RestServer, running
-from tests.iceberg.catalogs.written import peer_sql, publish, write_orders
+from tests.catalogs.rest_server import RestServer, running
+from tests.catalogs.written import peer_sql, publish, write_orders
 
 
 @pytest.fixture(autouse=True)

@@ -29,8 +29,8 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.iceberg.catalogs.memory_catalog import MemoryCatalog, Twist, as_http, reached
-from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
+from tests.catalogs.memory_catalog import MemoryCatalog, Twist, as_http, reached
+from tests.catalogs.rest_server import Answer, Asked, error_body
 from tests.support.below_verbs import engine_of
 from tests.support.rows import ids, ids_of
 

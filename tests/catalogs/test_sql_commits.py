@@ -35,7 +35,7 @@ from deltaberg.iceberg.updates.new_table import new_metadata
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql
+from tests.catalogs.written import FIRST, SECOND, ids, peer_sql
 from tests.support.iceberg_commits import commit_table
 
 pytestmark = pytest.mark.one_backend

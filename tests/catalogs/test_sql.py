@@ -20,7 +20,7 @@ from deltaberg.errors import (
     StorageError,
     TableNotFoundError,
 )
-from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql, write_orders
+from tests.catalogs.written import FIRST, SECOND, ids, peer_sql, write_orders
 from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.one_backend

@@ -12,7 +12,7 @@ import pytest
 
 import deltaberg
 from deltaberg.errors import CommitConflictError, NamespaceNotFoundError, TableNotFoundError
-from tests.iceberg.catalogs.written import ids, write_orders
+from tests.catalogs.written import ids, write_orders
 from tests.support import rest_reference, untried
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]

@@ -15,7 +15,7 @@ from deltaberg.catalogs.rest import transport
 from deltaberg.catalogs.rest.transport import Transport
 from deltaberg.errors import CommitUnknownError, StorageError
 from deltaberg.workers import map_in_order
-from tests.iceberg.catalogs.rest_server import RestServer
+from tests.catalogs.rest_server import RestServer
 from tests.support import faulty_proxy
 from tests.support.faulty_proxy import Fault, FaultyProxy
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.iceberg.catalogs.rest_server import Answer, Asked, RestServer, error_body
+from tests.catalogs.rest_server import Answer, Asked, RestServer, error_body
 
 __all__ = ["WritableServer", "writing_version_3"]
 

@@ -25,8 +25,8 @@ from deltaberg.storage.location import parse_location
 from deltaberg.storage.options.options import store_config
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.read.scan import bound_scan
-from tests.iceberg.catalogs.rest_server import RestServer
-from tests.iceberg.catalogs.written import ids, write_orders
+from tests.catalogs.rest_server import RestServer
+from tests.catalogs.written import ids, write_orders
 from tests.support import moto_s3
 
 pytestmark = pytest.mark.one_backend

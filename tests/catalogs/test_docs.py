@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deltaberg.catalogs.config import catalog_properties
-from tests.iceberg.catalogs.written import ids, peer_sql, write_orders
+from tests.catalogs.written import ids, peer_sql, write_orders
 from tests.support.pages import blocks, run_blocks
 
 pytestmark = pytest.mark.one_backend

@@ -15,7 +15,7 @@ import pytest
 import deltaberg
 from deltaberg.catalogs.rest import transport
 from deltaberg.errors import CorruptMetadataError, DeltabergError, StorageError, UnsafePathError
-from tests.iceberg.catalogs.rest_server import RestServer
+from tests.catalogs.rest_server import RestServer
 
 pytestmark = pytest.mark.one_backend
 

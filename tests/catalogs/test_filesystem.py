@@ -14,7 +14,7 @@ from deltaberg.catalogs.base import Catalog
 from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, TableNotFoundError
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import open_store
-from tests.iceberg.catalogs.written import FIRST, ids
+from tests.catalogs.written import FIRST, ids
 from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.one_backend

@@ -20,8 +20,8 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.lossless_json import write_json
-from tests.iceberg.catalogs.rest_server import RestServer, error_body
-from tests.iceberg.catalogs.written import ids, publish
+from tests.catalogs.rest_server import RestServer, error_body
+from tests.catalogs.written import ids, publish
 from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.one_backend

@@ -21,7 +21,7 @@ import pytest
 
 from deltaberg.catalogs import rest_catalog as rest
 from deltaberg.catalogs.rest import transport
-from tests.iceberg.catalogs.rest_server import Answer, Asked, error_body
+from tests.catalogs.rest_server import Answer, Asked, error_body
 
 __all__ = ["MemoryCatalog", "Twist", "reached"]
 
