@@ -42,7 +42,7 @@ def test_what_the_history_says(kind: str, tmp_path: Path) -> None:
             "iceberg",
             {"txnAppId": "app", "txnVersion": "1"},
             "the option txnAppId applies only to Delta tables",
-            "use snapshot-property.NAME, and look for them in the summaries",
+            "the option snapshot-property.NAME, and look for them in the summaries",
         ),
     ],
 )
