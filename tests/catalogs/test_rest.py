@@ -180,6 +180,25 @@ def test_existence_is_asked_by_head_where_the_catalog_knows_that(head: bool, ser
         catalog.table_exists("sales.orders")
 
 
+def test_dots_alone_are_a_name_behind_a_proxy(server: RestServer, orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As steps in the path, they would drop a namespace in the place of a table.
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("http_proxy", server.uri)
+    server.scripted["/v1/namespaces/%2E%2E"] = [(404, {}, error_body(404, "NoSuchNamespaceException", "no"))]
+    catalog = deltaberg.load_catalog("lake", type="rest", uri="http://catalog.invalid")
+    for levels in (("sales", ".."), ("sales", "."), ("..", "orders")):
+        with pytest.raises(TableNotFoundError):
+            catalog.drop_table(levels)
+    with pytest.raises(NamespaceNotFoundError):
+        catalog.drop_namespace(("..",))
+    assert [(one.method, one.path) for one in server.asked[1:]] == [
+        ("DELETE", "/v1/namespaces/sales/tables/%2E%2E"),
+        ("DELETE", "/v1/namespaces/sales/tables/%2E"),
+        ("DELETE", "/v1/namespaces/%2E%2E/tables/orders"),
+        ("DELETE", "/v1/namespaces/%2E%2E"),
+    ]
+
+
 def test_headers_of_the_caller_are_sent(server: RestServer, orders: Any) -> None:
     properties = {"header.X-Tenant": "me", "header.x-iceberg-access-delegation": "", "header.user-agent": "mine"}
     _load(server, **properties).table_exists("sales.orders")

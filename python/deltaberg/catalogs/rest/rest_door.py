@@ -103,11 +103,11 @@ class RestDoor:
 
     def namespace_path(self, levels: Levels) -> str:
         """Return the path of a namespace."""
-        return f"{self.config.root}namespaces/{quote(self.joined(levels), safe='')}"
+        return f"{self.config.root}namespaces/{_part(self.joined(levels))}"
 
     def table_path(self, levels: Levels) -> str:
         """Return the path of a table."""
-        return f"{self.namespace_path(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
+        return f"{self.namespace_path(levels[:-1])}/tables/{_part(levels[-1])}"
 
     def ask_for_table(self, levels: Levels, tag: str | None, query: Mapping[str, str] | None = None) -> Answer:
         """Request a table. With an entity tag, the answer may be that the table has not changed."""
@@ -133,3 +133,11 @@ class RestDoor:
 
 def _without_nulls(values: Any) -> Any:
     return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+def _part(name: str) -> str:
+    """Return a name as one part of a path.
+
+    Clients and proxies take dots alone for steps in the path: what drops a table named ``..`` would drop its namespace.
+    """
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

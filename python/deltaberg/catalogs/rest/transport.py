@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import random
 import re
@@ -352,8 +353,11 @@ class _Connection(HTTPConnection):
         return super().is_connected and _monotonic() - self._used_at < _MOST_IDLE
 
     def getresponse(self) -> Any:
-        self._used_at = _monotonic()
-        return super().getresponse()
+        response = super().getresponse()
+        # Some servers send a body where there is none, which would be taken for the beginning of the next answer.
+        has_body = response.length_remaining != 0
+        self._used_at = _monotonic() if has_body else -math.inf
+        return response
 
 
 class _TLSConnection(_Connection, HTTPSConnection):
