@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -120,6 +121,13 @@ def test_every_argument_and_call_is_marked() -> None:
             "deltaberg alter TABLE unset delta.enableTypeWidening first",
         ),
         ('⟪alter().rename("a b", new_name)⟫', "deltaberg alter TABLE rename 'a b' NEW_NAME"),
+        ('⟪alter().rename("a, b(c)", new_name)⟫', "deltaberg alter TABLE rename 'a, b(c)' NEW_NAME"),
+        (
+            '⟪alter().set({"a": "1, 2", "b": "(3)"}).commit()⟫',
+            "deltaberg alter TABLE set 'a=1, 2' 'b=(3)'",
+        ),
+        ('⟪alter().unset(["a", "b"])⟫', "deltaberg alter TABLE unset a b"),
+        ('⟪alter().rename("a" b", new_name)⟫', 'alter().rename("a" b", new_name) in Python'),
         (
             'leave #snapshots out of the location, and read it by ⟪inspect("snapshots")⟫',
             "leave #snapshots out of the location, and read it by deltaberg metadata TABLE snapshots",
@@ -163,3 +171,26 @@ def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:
     (tmp_path / "both" / "metadata").mkdir()
     (tmp_path / "both" / "metadata" / "v1.metadata.json").write_text("{}")
     assert "by its metadata file" in _hint("head", tmp_path / "both")
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_an_overwrite_with_other_rows_names_the_option(tmp_path: Path, format: Any) -> None:
+    table = write_table(tmp_path / "t", ids(1, 2), format=format)
+    assert table.committed
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id\n3\n")
+    hint = "write only rows that match it, or pass --no-check"
+    assert _hint("overwrite", tmp_path / "t", rows, "--where", "id = 1") == hint
+
+
+def test_a_command_for_tables_of_the_other_format(tmp_path: Path) -> None:
+    write_table(tmp_path / "d", ids(1, 2))
+    write_table(tmp_path / "i", ids(1, 2), format="iceberg")
+    hint = "the directory looks like that of a table of the other format: use a command for such tables"
+    assert _hint("publish", tmp_path / "d", "w") == hint
+    assert _hint("checkpoint", tmp_path / "i") == hint
+
+
+def test_properties_of_a_catalog_are_options() -> None:
+    assert _hint("head", "a.b", "--catalog", "c", "-o", "type=sql").startswith("pass -o uri=URI, or configure it")
+    assert _hint("head", "a.b", "--catalog", "http://c") == "pass --catalog NAME and -o uri=URI"

@@ -171,7 +171,7 @@ def test_an_error_without_a_hint_has_none() -> None:
             'upgrade the table by deltaberg.open_table(path).alter().set({"format-version": "2"}).commit()',
         ),
         (
-            "write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
+            "write only rows that match it⟪, or pass check=False⟫",
             "write only rows that match it",
         ),
         ("⟪txn⟫ applies only to Delta tables", "the option txnAppId applies only to Delta tables"),

@@ -71,7 +71,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if name is not None and "://" in name:
         # It is not shown: addresses can hold passwords.
         raise InvalidArgumentError(
-            "the name of a catalog is an address", hint="pass it by keyword: ⟪load_catalog('any name', uri=...)⟫"
+            "the name of a catalog is an address", hint="pass ⟪it by keyword: load_catalog('any name', uri=...)⟫"
         )
     name, found = catalog_properties(name, properties)
     kind = _kind(name, found)
@@ -149,7 +149,7 @@ def _required(name: str, properties: Mapping[str, str], key: str) -> str:
     if not found:
         raise InvalidArgumentError(
             f"the catalog has no property {key}",
-            hint=f"pass {key}, or configure it in .pyiceberg.yaml or the environment",
+            hint=f"pass ⟪{key}⟫, or configure it in .pyiceberg.yaml or the environment",
             catalog=name,
         )
     return found

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,16 +14,19 @@ from deltaberg.errors import DeltabergError, in_words
 
 __all__ = ["as_typed", "in_command_line"]
 
-#: What commands have in the place of arguments and calls, besides the options of the same names. An alternative, which
-#: begins with a comma, is left out.
+#: What commands have in the place of arguments and calls, besides the options of the same names. Another alternative,
+#: which begins with a comma, is left out.
 _WORDS = {
     'pass except_cols or schema_mode="merge"': "pass --merge-schema",
     'pass if_exists="ignore" or if_exists="replace"': "pass --if-exists ignore or --if-exists replace",
     'pass format="delta" or format="iceberg"': "open the Iceberg table by its metadata file, the Delta table in Python",
     " with open_table": ", without --catalog",
     "load_catalog": "--catalog NAME",
-    "load_catalog('any name', uri": "--catalog NAME and -o uri=URI",
+    "it by keyword: load_catalog('any name', uri": "--catalog NAME and -o uri=URI",
+    "open it with format": "use a command for such tables",
+    ", or pass check=False": ", or pass --no-check",
     "type": "-o type=",
+    "warehouse": "-o warehouse=",
     "out of partition_by": "out of --partition-by",
     "uri": "-o uri=URI",
     "storage_options": "--storage-option",
@@ -37,7 +39,6 @@ _WORDS = {
 }
 #: The commands that do what methods do, besides those of the same names.
 _COMMANDS = {"inspect": "metadata", "scan().files": "files", "cherrypick_snapshot": "cherry-pick", "history": "history"}
-_CALL = re.compile(r"(?:alter\(\)\.)?([\w.()]*\w)\(([^()]*)\)(?:\.commit\(\))?")
 
 
 def in_command_line(error: DeltabergError, ctx: click.Context | None) -> None:
@@ -72,23 +73,32 @@ def as_typed(mark: str, options: Mapping[str, click.Option]) -> str:
     '--version 3'
     """
     name, equals, value = mark.partition("=")
-    word = "" if mark.startswith(",") else _WORDS.get(mark, _WORDS.get(name))
+    word = _WORDS.get(mark, "" if mark.startswith(",") else _WORDS.get(name))
     if word is not None:
         return word + _typed(value or name) if word.endswith("=") else word
     if mark.startswith("pass "):
         return f"pass {as_typed(mark[5:], options)}"
-    option, call = options.get(name), _CALL.fullmatch(mark)
+    option, call = options.get(name), _called(mark)
     if option is not None:
         shown = _typed(value) if value else option.metavar
         return f"{option.opts[0]} {shown}" if equals and not option.is_flag else option.opts[0]
-    return (call and _command(*call.groups())) or f"{mark} in Python"
+    return (call and _command(*call)) or f"{mark} in Python"
 
 
-def _command(method: str, given: str) -> str | None:
+def _called(mark: str) -> tuple[str, list[str]] | None:
+    """Return the method that is called, and its arguments as they are written in Python; None for another text."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        call = ast.parse(mark.replace("…", "").removesuffix(".commit()"), mode="eval").body
+        if isinstance(call, ast.Call):
+            return ast.unparse(call.func).removeprefix("alter()."), [ast.unparse(one) for one in call.args]
+    return None
+
+
+def _command(method: str, given: Sequence[str]) -> str | None:
     """Return the command that does what a call does, if there is one."""
     from deltaberg.cli.commands.alter import CHANGES
 
-    words = [_typed(one) for one in given.split(", ") if one not in ("", "…")]
+    words = [_typed(one) for one in given]
     if method in _COMMANDS:
         return " ".join(("deltaberg", _COMMANDS[method], "TABLE", *words))
     if method == "alter":
@@ -104,5 +114,6 @@ def _typed(given: str) -> str:
     value: Any = given.upper()
     with suppress(SyntaxError, ValueError):
         value = ast.literal_eval(given)
-    pairs = value.items() if isinstance(value, dict) else [value] if isinstance(value, tuple) else None
-    return shlex.quote(str(value)) if pairs is None else " ".join(shlex.quote(f"{key}={one}") for key, one in pairs)
+    pairs = value.items() if isinstance(value, dict) else [value] if isinstance(value, tuple) else ()
+    words = value if isinstance(value, list) else [f"{key}={one}" for key, one in pairs] or [value]
+    return " ".join(shlex.quote(str(word)) for word in words)

@@ -34,6 +34,7 @@ _OPTIONS = {
 #: What else the Data Sources have in the place of an argument or a call.
 _OF_SOURCES = {
     "load_catalog": "scan.to_spark(spark)",
+    "open it with format=": "use format({})",
     "location_map=": "deltaberg.open_table(path, location_map={}).scan().to_spark(spark)",
     'pass format="delta" or format="iceberg"': 'use format("delta") or format("iceberg")',
     "format=": "format({})",
@@ -50,6 +51,7 @@ _OF_DELTA_SPARK = {
     "cluster_by": "clusterBy",
     'pass except_cols or schema_mode="merge"': "call withSchemaEvolution()",
     "format=": "deltaberg.open_table(path, {}).on_spark(spark)",
+    "open it with format=": "open it with deltaberg.open_table(path, {}).on_spark(spark)",
     'pass if_exists="ignore" or if_exists="replace"': "use createIfNotExists or createOrReplace",
     "out of partition_by": "out of partitionSchema",
     "partition_by": "partitionedBy",

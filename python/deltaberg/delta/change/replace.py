@@ -16,6 +16,7 @@ from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.change.match import find_rows
 from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 
 __all__ = ["replace_rows", "total_rows"]
@@ -85,6 +86,6 @@ def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -
     if wrong:
         raise ConstraintViolationError(
             f"{wrong} of {rows} new rows do not match {condition}",
-            hint="write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
+            hint=ONLY_MATCHING,
             table=str(transaction.snapshot.log.root),
         )

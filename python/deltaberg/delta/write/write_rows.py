@@ -34,6 +34,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Field
 from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write.sources import Rows, open_rows
@@ -196,7 +197,7 @@ def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapsho
         place = f" is in the partition {values}, which" if values else ""
         raise ConstraintViolationError(
             f"a new row{place} does not match {condition}",
-            hint="write only rows that match it⟪, or call overwrite() of the table with check=False⟫",
+            hint=ONLY_MATCHING,
             table=str(table.log.root),
         )
 

@@ -32,7 +32,7 @@ from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import DataType, Field, Struct, nested_fields
 from deltaberg.table.rows.row_options import RowOptions
-from deltaberg.table.rows.row_rules import ColumnFill, RowCheck, RowRules
+from deltaberg.table.rows.row_rules import ONLY_MATCHING, ColumnFill, RowCheck, RowRules
 from deltaberg.table.rows.table_rules import TableRules
 from deltaberg.table.write.sources import Rows
 from deltaberg.table.write.spec import WriteSpec
@@ -287,4 +287,4 @@ class _Matches:
 
 def _check(where: Bound, condition: str, schema: Struct) -> RowCheck:
     names = tuple(child.name for child in schema if not isinstance(child.type, Struct))
-    return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names)
+    return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names, hint=ONLY_MATCHING)

@@ -18,8 +18,10 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema.rows.text_lengths import fit_texts
 from deltaberg.schema.types import Struct
 
-__all__ = ["ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
+__all__ = ["ONLY_MATCHING", "ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
 
+#: What helps if new rows do not match the condition of those that they replace.
+ONLY_MATCHING = "write only rows that match it⟪, or pass check=False⟫"
 #: Characters of a value that a message shows at most.
 _SHOWN = 80
 
@@ -56,6 +58,8 @@ class RowCheck:
         The top-level columns that the condition is about, whose values a message shows.
     follows
         The column that fulfils the condition wherever it is filled; None if the condition is about given values.
+    hint
+        What helps who wrote a row that does not fulfil it.
     """
 
     name: str
@@ -63,6 +67,7 @@ class RowCheck:
     holds: Callable[[pa.RecordBatch], pa.Array]
     columns: tuple[str, ...]
     follows: str | None = None
+    hint: str = "leave the row out, or change the rule of the table"
 
     def apply(self, batch: pa.RecordBatch) -> None:
         """Refuse a batch with a row that does not fulfil the condition.
@@ -79,7 +84,7 @@ class RowCheck:
         row = ", ".join(f"{name}={_shown(batch.column(name)[bad])}" for name in self.columns)
         raise ConstraintViolationError(
             f"a row violates {self.name}{f': {row}' if row else ''}",
-            hint="leave the row out, or change the rule of the table",
+            hint=self.hint,
             expression=self.sql,
         )
 
