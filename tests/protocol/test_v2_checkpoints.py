@@ -14,7 +14,7 @@ from deltaberg import open_table
 from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.errors import CorruptCheckpointError, SpecViolationError, UnsafePathError
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.delta_checkpoints import Action, rewrite, write_actions
+from tests.support.delta_checkpoints import Action, rewrite, with_column, without_column, write_actions
 from tests.support.recorder import Recorder
 from tests.support.roads import by_every_road
 from tests.support.rows import CHECKPOINT_KINDS, ID, every_checkpoint, ids, ids_of, numbered_commits
@@ -189,6 +189,24 @@ def test_more_columns_of_a_sidecar_are_ignored(builder: DeltaBuilder) -> None:
     table = open_table(builder.root, "delta")
     assert table.version == 4
     assert ids_of(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("action", "member"), [("checkpointMetadata", "tags"), ("sidecar", "tags"), ("sidecar", "modificationTime")]
+)
+@pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array(["x"]), None], ids=["null", "text", "none"])
+def test_members_that_nothing_goes_by(builder: DeltaBuilder, action: str, member: str, values: pa.Array | None) -> None:
+    numbered_commits(builder, 2)
+    path, *_ = builder.checkpoint(2, kind="uuid-parquet", sidecars=1)
+
+    def change(table: pa.Table) -> pa.Table:
+        if values is None:
+            return without_column(table, action, member)
+        return with_column(table, action, member, values.take(pa.array([0] * len(table))))
+
+    rewrite(path, change)
+    _forget_commits(builder)
+    assert ids_of(open_table(builder.root, validate=True)) == [0, 1, 2]
 
 
 _SIDECAR = "016ae953-37a9-438e-8683-9a9a4a79a395.parquet"

@@ -51,6 +51,8 @@ _EXPANDED, _MOST_TIMES = 1 << 29, 64
 _TO_THE_END = (1 << 63) - 1
 #: The actions of which every member is read.
 _REWRITTEN = [action for action in TABLE_ACTIONS if action.name in ("protocol", "metaData")]
+#: Members that nothing here goes by, so that an engine may store them with another type.
+_UNREAD = ("tags", "modificationTime")
 
 
 class CheckpointPart:
@@ -207,7 +209,9 @@ class CheckpointPart:
 
 
 def _members(action: Field) -> tuple[Field, ...]:
-    return action.type.fields if isinstance(action.type, Struct) else ()
+    """Return the members of an action about the table, or about the checkpoint, that are read."""
+    known = action.type.fields if isinstance(action.type, Struct) else ()
+    return tuple(member for member in known if member.name not in _UNREAD)
 
 
 def _present(actions: pa.StructArray) -> pa.StructArray:
