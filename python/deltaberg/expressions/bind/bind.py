@@ -6,7 +6,9 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +40,7 @@ from deltaberg.expressions.tree.nodes import (
     too_large,
 )
 from deltaberg.expressions.tree.tree import (
+    TRUE,
     Call,
     Cast,
     ColumnValue,
@@ -93,8 +96,7 @@ _LISTED = frozenset({BOOLEAN, INTEGER, LONG, DOUBLE, STRING, BINARY, DATE, TIMES
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 
 
-@dataclass(frozen=True)
-class Relation:
+class Relation(NamedTuple):
     """One side of a scope: rows with columns, under an alias."""
 
     alias: str | None
@@ -111,8 +113,6 @@ class BoundValue:
         The type of the results.
     tree
         The value before it was bound.
-    paths
-        The columns from which it is computed, each with the number of its relation, without repetitions.
     is_deterministic
         Whether the same row always yields the same result. Only functions of the present time, such as
         ``current_date()``, do not; others are refused when they are bound.
@@ -120,10 +120,14 @@ class BoundValue:
 
     type: DataType
     tree: Value
-    paths: tuple[tuple[int, tuple[Field, ...]], ...]
     node: Node = field(repr=False, compare=False)
     column: str | None = None
     is_deterministic: bool = True
+
+    @cached_property
+    def paths(self) -> tuple[tuple[int, tuple[Field, ...]], ...]:
+        """The columns from which it is computed, each with the number of its relation, without repetitions."""
+        return tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(self.node)))
 
     @property
     def sql(self) -> str:
@@ -222,7 +226,7 @@ def bind_value(
     tree = as_value(value)
     context = Context(_zone(timezone), now or dt.datetime.now(dt.timezone.utc))
     try:
-        names = ColumnNames((one.alias, one.columns) for one in (*scope, *beside))
+        names = ColumnNames((*scope, *beside))
         binder = _Binder(scope, context, target, names)
         node = binder.bind(tree)
         if target is not None:
@@ -230,8 +234,7 @@ def bind_value(
             node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
-        paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(node)))
-        return BoundValue(node.type, tree, paths, node, column, not binder.is_of_the_present)
+        return BoundValue(node.type, tree, node, column, not binder.is_of_the_present)
     except RecursionError:
         raise ExpressionError("the expression is nested too deeply") from None
     except (pa.ArrowCapacityError, MemoryError):
@@ -290,22 +293,17 @@ class _Binder:
         self.is_of_the_present = False
 
     def bind(self, value: Value) -> Node:
-        return folded(self._bind(value))
-
-    def _bind(self, value: Value) -> Node:
         if isinstance(value, ColumnValue):
-            name = value.path[0].lower()
-            if value.path[1:] == () and name in _WITHOUT_PARENTHESES and not self._is_column(name):
-                return self._call(Call(name))
             return self._column(value)
         if isinstance(value, Literal):
             return self._literal(value)
-        if isinstance(value, Cast):
-            return self._context.cast(self.bind(value.value), self._cast_type(value), forgiving=value.forgiving)
-        if isinstance(value, GetField):
-            return self._call(Call("get_field", (value.value, Literal(value.name, STRING))))
         if isinstance(value, Call):
-            return (self._comparison if value.name in _COMPARED else self._call)(value)
+            return folded(self._comparison(value) if value.name in _COMPARED else self._call(value))
+        if isinstance(value, Cast):
+            cast = self._context.cast(self.bind(value.value), self._cast_type(value), forgiving=value.forgiving)
+            return folded(cast)
+        if isinstance(value, GetField):
+            return self.bind(Call("get_field", (value.value, Literal(value.name, STRING))))
         raise ExpressionError(f"{value!r} is not a value")
 
     def _literal(self, value: Literal) -> Node:
@@ -315,6 +313,8 @@ class _Binder:
             return LiteralNode(kind, pa.scalar(None), given)
         if kind in (TIME, UUID) and not self._has_type(kind):
             raise no_value(given)
+        if kind in _ALIKE:
+            return LiteralNode(kind, given, is_written=True)
         stored = given.bytes if kind == UUID else given
         scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pa.scalar(stored, arrow_type(kind))
         return LiteralNode(kind, scalar, is_written=True)
@@ -344,7 +344,7 @@ class _Binder:
                 self._compared[key] = made
             return made
         subject, other = known.arguments
-        value = LiteralNode(other.type, pa.scalar(literal.value, arrow_type(other.type)), is_written=True)
+        value = LiteralNode(other.type, literal.value, is_written=True)
         return CallNode(BOOLEAN, known.name, (subject, value), known.kernel, eager=known.eager)
 
     def _call(self, call: Call) -> Node:
@@ -379,7 +379,7 @@ class _Binder:
             values = [item.value for item in run if isinstance(item, Literal)]
             for value in values if kind == STRING else ():
                 self._names.check(value)
-            found.append(ListNode(kind, pa.array(values, arrow_type(kind))))
+            found.append(ListNode(kind, values))
         return found
 
     def _is_column(self, name: str) -> bool:
@@ -388,6 +388,9 @@ class _Binder:
     def _column(self, value: ColumnValue) -> Node:
         known = self._found.get(value.path)
         if known is None:
+            name = value.path[0].lower()
+            if len(value.path) == 1 and name in _WITHOUT_PARENTHESES and not self._is_column(name):
+                return self.bind(Call(name))
             known = self._found[value.path] = self._find(value)
         return known
 
@@ -405,8 +408,8 @@ class _Binder:
 
     def _qualified(self, path: tuple[str, ...]) -> tuple[int, tuple[Field, ...]] | None:
         """Return the column of the relation whose alias comes first, if there is one."""
-        for number, relation in enumerate(self._relations):
-            if len(path) > 1 and relation.alias is not None and relation.alias.lower() == path[0].lower():
+        for number, relation in enumerate(self._relations if len(path) > 1 else ()):
+            if relation.alias is not None and relation.alias.lower() == path[0].lower():
                 try:
                     return number, find_path(relation.columns, path[1:])
                 except ColumnNotFoundError:
@@ -416,6 +419,8 @@ class _Binder:
         return None
 
     def _unqualified(self, value: ColumnValue) -> tuple[int, tuple[Field, ...]]:
+        if len(self._relations) == 1:
+            return 0, find_path(self._relations[0].columns, value.path)
         holders = [number for number, relation in enumerate(self._relations) if _has(relation.columns, *value.path)]
         if len(holders) > 1:
             aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
@@ -439,28 +444,27 @@ def _with_sets(parts: Sequence[Value], operator: str) -> Iterator[Value]:
 
     The order stays, since a part decides whether the parts behind it are evaluated.
     """
-    for key, found in groupby(parts, lambda part: _subject(part, operator)):
+    pairs = [(part, _equality(part, operator)) for part in parts]
+    if all(equal is None for _, equal in pairs):
+        yield from parts
+        return
+    for key, found in groupby(pairs, lambda pair: pair[1] and (pair[1][0], pair[1][1].type)):
         run = list(found)
         if key is None or len(run) == 1:
-            yield from run
+            yield from (part for part, _ in run)
             continue
-        member = Call("in", (key[0], *(_equality(part, operator).arguments[1] for part in run)))
+        member = Call("in", (key[0], *(equal[1] for _, equal in run if equal is not None)))
         yield member if operator == "or" else Call("not", (member,))
 
 
-def _equality(part: Value, operator: str) -> Call:
-    """Return the equality in a part, which for AND is negated; a call of another function if there is none."""
-    inner = part.arguments[0] if operator == "and" and isinstance(part, Call) and part.name == "not" else part
-    is_plain = operator == "or" or inner is not part
-    return inner if is_plain and isinstance(inner, Call) else Call("")
-
-
-def _subject(part: Value, operator: str) -> tuple[Value, DataType] | None:
-    """Return what a part compares with a literal, and the type of the literal; None for other parts."""
-    equal = _equality(part, operator)
-    if equal.name != "=" or not isinstance(equal.arguments[1], Literal) or equal.arguments[1].value is None:
+def _equality(part: Value, operator: str) -> tuple[Value, Literal] | None:
+    """Return what a part says is equal to which literal; for AND, is not equal. None for other parts."""
+    if operator == "and":
+        part = part.arguments[0] if isinstance(part, Call) and part.name == "not" else TRUE
+    if not isinstance(part, Call) or part.name != "=":
         return None
-    return equal.arguments[0], equal.arguments[1].type
+    subject, literal = part.arguments
+    return (subject, literal) if isinstance(literal, Literal) and literal.value is not None else None
 
 
 def _has(columns: Struct, name: str, *inside: str) -> bool:

@@ -32,7 +32,7 @@ def moment_of_text(to: DataType, zone: dt.tzinfo) -> Kernel:
     def parse(values: pa.Array) -> Outcome:
         message = f"a text is not a value of the type {to}"
         found = each_distinct(lambda text: read(text, own), pa.int64(), message, values)
-        return Outcome(found.values.cast(arrow_type(to)), found.failures)
+        return Outcome(found.values.view(arrow_type(to)), found.failures)
 
     return parse
 

@@ -58,14 +58,15 @@ def of_text(to: DataType) -> Kernel | None:
     stored = pa.int32() if to == DATE else arrow_type(to)
 
     def parse(values: pa.Array) -> Outcome:
-        if plain and pc.all(pc.match_substring_regex(values, plain)).as_py() is not False:
+        # One text, as in a literal, is read sooner than a pattern is compiled.
+        if plain and len(values) > 1 and pc.all(pc.match_substring_regex(values, plain)).as_py() is not False:
             try:
                 return Outcome(values.cast(arrow_type(to)))
             except pa.ArrowInvalid:
                 # A number beyond the type, or a day that the month lacks.
                 pass
         found = each_distinct(read, stored, message, values)
-        return Outcome(found.values.cast(arrow_type(to)), found.failures)
+        return Outcome(found.values.view(arrow_type(to)), found.failures)
 
     return parse
 

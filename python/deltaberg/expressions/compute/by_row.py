@@ -62,7 +62,7 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
         results = [result if fits else None for result, fits in zip(results, fitting, strict=True)]
         failed = [wrong or not fits for wrong, fits in zip(failed, fitting, strict=True)]
         found = pa.array(results, kind)
-    return failed_where(found, pa.array(failed, pa.bool_()), message or TOO_LONG)
+    return failed_where(found, pa.array(failed, pa.bool_()), message or TOO_LONG) if any(failed) else Outcome(found)
 
 
 def _fits(result: Any, kind: pa.DataType) -> bool:
@@ -75,6 +75,8 @@ def _fits(result: Any, kind: pa.DataType) -> bool:
 
 def each_distinct(function: Callable[[Any], Any], kind: pa.DataType, message: str, values: pa.Array) -> Outcome:
     """Return the results of a function of one argument, which is called once for each distinct value."""
+    if len(values) == 1:
+        return each_row(function, kind, message, values)
     coded = values.dictionary_encode()
     found = each_row(function, kind, message, coded.dictionary)
     results = found.values.take(coded.indices)

@@ -99,11 +99,11 @@ def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome
 
 def decide_member(items: pa.Array, kind: DataType) -> Callable[[Sequence[Outcome], int], Outcome]:
     """Return what decides IN with literals, which are looked up."""
-    known = items.drop_null()
-    # Where the value is none of the items, an item that is null leaves the answer open.
-    otherwise = pa.scalar(None if items.null_count else False, pa.bool_())
 
     def decide(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+        known = items.drop_null()
+        # Where the value is none of the items, an item that is null leaves the answer open.
+        otherwise = pa.scalar(None if items.null_count else False, pa.bool_())
         values = spread(outcomes[0].values, rows)
         found = among_doubles(values, known) if is_floating(kind) else pc.is_in(values, value_set=known)
         found = pc.if_else(found, pa.scalar(True), otherwise)

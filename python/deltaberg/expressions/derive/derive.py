@@ -179,6 +179,10 @@ def _python(scalar: pa.Scalar) -> Any:
 
 
 def _form(node: Node, relation: int, negated: bool) -> _Form:
+    if isinstance(node, CallNode):
+        if node.name == "not":
+            return _form(node.arguments[0], relation, not negated)
+        return (_comparison if node.name in _FLIPPED else _test)(node, relation, negated)
     if isinstance(node, LiteralNode):
         return TRUE if node.scalar.as_py() is (not negated) else FALSE, True
     if isinstance(node, ColumnNode) and node.type == BOOLEAN and node.relation == relation:
@@ -193,11 +197,7 @@ def _form(node: Node, relation: int, negated: bool) -> _Form:
         side = side_of(node.arguments[0], relation)
         if side is not None:
             _refuse_literals(side, node.arguments[1:])
-    if not isinstance(node, CallNode):
-        return _UNKNOWN
-    if node.name == "not":
-        return _form(node.arguments[0], relation, not negated)
-    return (_comparison if node.name in _FLIPPED else _test)(node, relation, negated)
+    return _UNKNOWN
 
 
 def _test(node: CallNode, relation: int, negated: bool) -> _Form:
@@ -238,11 +238,12 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
     _refuse_literals(side, (right,))
     if not isinstance(right, LiteralNode):
         return _columns(operator, side, side_of(right, relation))
-    if not right.scalar.is_valid:
+    literal = right.scalar
+    if not literal.is_valid:
         if name != "<=>":
             return FALSE, True
         return BoundPredicate("is not null" if negated else "is null", side.path), True
-    return _literal(operator, side, right.scalar)
+    return _literal(operator, side, literal)
 
 
 def _refuse_literals(side: Side, items: Sequence[Node]) -> None:
@@ -315,10 +316,10 @@ def _shown_at(side: Side, instant: pa.Scalar) -> pa.Array | None:
     if not low <= around[0] <= around[-1] <= high:
         return None
     readings = of_ordinals(around, kind)
-    instants, failed = side.converted(readings)
-    if pc.any(failed).as_py():
+    instants = side.converted(readings)
+    if any(pc.any(failure.rows).as_py() for failure in instants.failures):
         return None
-    offsets = pc.min_max(pc.subtract(readings.cast(pa.int64()), instants.cast(pa.int64())))
+    offsets = pc.min_max(pc.subtract(readings.cast(pa.int64()), instants.values.cast(pa.int64())))
     return of_ordinals([instant.value + offsets[end].as_py() for end in ("min", "max")], kind)
 
 
@@ -392,7 +393,7 @@ def _fitting(side: Side, values: pa.Array) -> pa.Array | None:
         if not is_short and not (is_integral(given) and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()):
             return None
     found = side.back(values)
-    again, _ = side.converted(found)
+    again = side.converted(found).values
     return found.filter(pc.is_in(again, value_set=values))
 
 
@@ -400,9 +401,11 @@ def _membership(node: MemberNode, relation: int, negated: bool) -> _Form:
     side = side_of(node.arguments[0], relation)
     if side is None:
         return _UNKNOWN
-    items = node.items.drop_null()
-    if negated and len(items) < len(node.items):
-        return FALSE, True
+    items = node.items
+    if items.null_count:
+        if negated:
+            return FALSE, True
+        items = items.drop_null()
     operator = "not in" if negated else "in"
     if side.is_plain:
         return member(operator, side.path, items.cast(pa.float64()) if is_floating(side.column.type) else items), True

@@ -92,5 +92,4 @@ def _relations(node: Node) -> set[int]:
 
 
 def _bound(node: Node, whole: BoundValue) -> BoundValue:
-    paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in columns_of(node)))
-    return BoundValue(node.type, whole.tree, paths, node)
+    return BoundValue(node.type, whole.tree, node)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass
+from decimal import Decimal as PyDecimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.compute.evaluate import compare_values
-from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, Frame, Node, Outcome, spread
+from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, Frame, Node, Outcome, spread, then
 from deltaberg.expressions.tree.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
     FLOAT,
-    INTEGER_BITS,
     MICROS_OF,
     NTZ,
     STRING,
     TIMESTAMP,
     decimal_of,
     is_floating,
-    is_integral,
     is_moment,
+    keeps_numbers,
 )
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.types import DataType, Decimal, Field
+from deltaberg.schema.types import DataType, Field
 
 __all__ = ["Side", "exact_column", "side_of"]
 
@@ -54,7 +55,7 @@ class Side:
     @property
     def is_exact(self) -> bool:
         """Whether the casts keep every value, and are between whole numbers and decimals."""
-        return all(map(_is_exact, self._kinds, self._kinds[1:]))
+        return all(map(keeps_numbers, self._kinds, self._kinds[1:]))
 
     @property
     def keeps_order(self) -> bool:
@@ -66,15 +67,12 @@ class Side:
     def _kinds(self) -> list[DataType]:
         return [self.column.type, *(cast.type for cast in self.casts)]
 
-    def converted(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def converted(self, values: pa.Array) -> Outcome:
         """Return values of the column as they are compared, and which of them fail."""
-        failed = pa.repeat(pa.scalar(False), len(values))
+        found = Outcome(values)
         for cast in self.casts:
-            found = cast.kernel(values)
-            values = spread(found.values if isinstance(found, Outcome) else found, len(values))
-            for failure in found.failures if isinstance(found, Outcome) else ():
-                failed = pc.or_(failed, failure.rows)
-        return values, failed
+            found = then(Outcome(spread(found.values, len(values)), found.failures), cast.kernel)
+        return Outcome(spread(found.values, len(values)), found.failures)
 
     def back(self, values: pa.Array) -> pa.Array:
         """Return values of the type that is compared as those of the column, without those that it does not have."""
@@ -85,24 +83,35 @@ class Side:
         back = forgiving_cast(cast_node(column, self.column.type, dt.timezone.utc), column, "try_cast")
         return back.evaluate(Frame(pa.RecordBatch.from_arrays([values], ["value"]))).values.drop_null()
 
+    def _near(self, literal: pa.Scalar) -> list[int]:
+        """Return the number of a value of the column near a literal, if there is one."""
+        from deltaberg.schema.rows.ordinals import ordinals_of
+
+        number = decimal_of(self.column.type)
+        if number is None or not isinstance(literal, pa.DoubleScalar):
+            return ordinals_of(self.back(pa.array([literal], literal.type)))
+        double = literal.as_py()
+        return [round(PyDecimal(repr(double)).scaleb(number.scale))] if math.isfinite(double) else []
+
     def first(self, operator: str, literal: pa.Scalar) -> int:
         """Return the number of the first value for which it is not true that it is less, or at most, a literal."""
-        from deltaberg.schema.rows.ordinals import limits, of_ordinals, ordinals_of
+        from deltaberg.schema.rows.ordinals import limits, of_ordinals
 
         kind, target = arrow_type(self.column.type), self.casts[-1].type
         low, high = limits(kind)
-        end, near = high + 1, ordinals_of(self.back(pa.array([literal], literal.type)))
+        end, near = high + 1, self._near(literal)
         while low < end:
             step = max((end - low) // _TOGETHER, 1)
             points = range(low, end, step)[:_TOGETHER]
             for number in near:
                 points = range(max(low, number - 1), min(end, number + 2)) or points
             near = []
-            values, failed = self.converted(of_ordinals(points, kind))
-            less = compare_values(operator, values, literal, is_floating(target))
-            # Only the ends of types are beyond what they are converted to.
-            known = pc.if_else(failed, pa.array([number < 0 for number in points]), less)
-            count = pc.sum(known).as_py() or 0
+            found = self.converted(of_ordinals(points, kind))
+            less = compare_values(operator, found.values, literal, is_floating(target))
+            for failure in found.failures:
+                # Only the ends of types are beyond what they are converted to.
+                less = pc.if_else(failure.rows, pa.array([number < 0 for number in points]), less)
+            count = pc.sum(less).as_py() or 0
             end = points[count] if count < len(points) else end
             low = points[count - 1] + 1 if count else low
         return low
@@ -111,22 +120,12 @@ class Side:
 def _keeps_order(given: DataType, to: DataType, is_steady: bool) -> bool:
     narrow = decimal_of(given)
     if narrow is not None:
-        return to in (FLOAT, DOUBLE) or _is_exact(given, to)
+        return to in (FLOAT, DOUBLE) or keeps_numbers(given, to)
     if MICROS_OF.get(to) == given:
         return True
     # Digits below the microsecond are lost, or fail.
     is_lossless = to != DATE and (given not in MICROS_OF or to in MICROS_OF)
     return (given == DATE or (is_steady and is_lossless)) and is_moment(to)
-
-
-def _is_exact(given: DataType, to: DataType) -> bool:
-    """Return whether a cast between whole numbers and decimals keeps every value."""
-    if is_integral(given) and is_integral(to):
-        return INTEGER_BITS[given] <= INTEGER_BITS[to]
-    narrow = decimal_of(given)
-    if narrow is None or not isinstance(to, Decimal):
-        return False
-    return narrow.scale <= to.scale and narrow.precision - narrow.scale <= to.precision - to.scale
 
 
 def side_of(node: Node, relation: int) -> Side | None:

@@ -27,6 +27,8 @@ from deltaberg.schema.types import DataType, List, Map, Primitive, Struct, TextL
 
 __all__ = ["CONDITIONS", "comparable", "condition", "is_not_null"]
 
+_VARIANT = Primitive("variant")
+
 
 def comparable(nodes: Sequence[Node]) -> DataType:
     """Return the one type of nodes that are compared.
@@ -37,7 +39,7 @@ def comparable(nodes: Sequence[Node]) -> DataType:
         If values of the type are not compared here.
     """
     kind = nodes[0].type
-    if isinstance(kind, (List, Map, Struct, IntervalType)) or kind == Primitive("variant"):
+    if isinstance(kind, (List, Map, Struct, IntervalType)) or kind is _VARIANT:
         raise UnsupportedExpressionError(f"values of the type {type_text(kind)} cannot be compared")
     return kind
 
@@ -46,8 +48,10 @@ def _padded_alike(nodes: Sequence[Node]) -> Sequence[Node]:
     """Return what is compared with texts of the same length, if one is a CHAR column and all are such, or literals."""
     lengths = [_length(node) for node in nodes]
     known = [length for length in lengths if length is not None]
+    if not known:
+        return nodes
     others = [node for node, length in zip(nodes, lengths, strict=True) if length is None]
-    if not known or not all(isinstance(node, (LiteralNode, ListNode)) and node.type == STRING for node in others):
+    if not all(isinstance(node, (LiteralNode, ListNode)) and node.type == STRING for node in others):
         return nodes
     longest = max(known, key=lambda length: length.characters)
     return [
@@ -132,7 +136,7 @@ def _in(context: Context, nodes: Sequence[Node]) -> Node:
         kind = BOOLEAN
     arrays = [found for item in items if (found := _values(item)) is not None]
     if len(arrays) == len(items):
-        known = pa.concat_arrays([pa.array([], arrow_type(kind)), *arrays])
+        known = arrays[0] if len(arrays) == 1 else pa.concat_arrays([pa.array([], arrow_type(kind)), *arrays])
         return MemberNode(BOOLEAN, "in", (subject,), decide_member(known, kind), known)
     each = [part for item in items for part in (item.parts if isinstance(item, ListNode) else (item,))]
     return LazyNode(BOOLEAN, "in", (subject, *each), lambda outcomes, rows: decide_in(outcomes, rows, kind))

@@ -23,6 +23,7 @@ from deltaberg.expressions.tree.types import (
     VOID,
     common_type,
     is_numeric,
+    keeps_numbers,
 )
 from deltaberg.schema.types import DataType
 
@@ -78,10 +79,9 @@ class Context:
 
 def _is_wider(kind: DataType, than: DataType) -> bool:
     """Return whether a type has all numbers of another one, as Arrow casts them."""
-    bits = INTEGER_BITS.get(than)
-    if bits is None:
-        return (kind, than) == (DOUBLE, FLOAT)
-    return bits <= INTEGER_BITS.get(kind, 32 if kind == DOUBLE else 0)
+    if kind is DOUBLE:
+        return than is FLOAT or INTEGER_BITS.get(than, 64) <= 32
+    return keeps_numbers(than, kind)
 
 
 #: Functions that compare their arguments.

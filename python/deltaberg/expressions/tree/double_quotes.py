@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from deltaberg.errors import ExpressionError
@@ -48,8 +48,8 @@ class ColumnNames:
     (None, None)
     """
 
-    def __init__(self, relations: Iterable[tuple[str | None, Struct]]) -> None:
-        self._relations = tuple(relations)
+    def __init__(self, relations: Sequence[tuple[str | None, Struct]]) -> None:
+        self._relations = relations
 
     def check(self, literal: object) -> None:
         """Refuse a literal in double quotes that is the name of a column.

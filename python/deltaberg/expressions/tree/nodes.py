@@ -7,9 +7,9 @@ being split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -191,16 +191,21 @@ class ColumnNode(Node):
 
 @dataclass(frozen=True)
 class LiteralNode(Node):
-    """The same value for all rows. Intervals are kept as they are, without a scalar."""
+    """The same value for all rows: a scalar, or what makes one. Intervals are kept as they are, without a scalar."""
 
-    scalar: pa.Scalar
+    given: Any
     value: object = field(default=None, compare=False)
     #: Whether the literal stands in the text, and is not the result of a function of literals.
     is_written: bool = False
 
     def widened(self, to: DataType) -> LiteralNode:
         """Return the same number in another type, which has it."""
-        return LiteralNode(to, pa.scalar(self.scalar.as_py(), arrow_type(to)))
+        return LiteralNode(to, self.given.as_py() if isinstance(self.given, pa.Scalar) else self.given)
+
+    @property
+    def scalar(self) -> pa.Scalar:
+        """The value. A number that is widened is made of the wider type alone."""
+        return self.given if isinstance(self.given, pa.Scalar) else pa.scalar(self.given, arrow_type(self.type))
 
     def evaluate(self, _: Frame) -> Outcome:
         """Return the scalar."""
@@ -276,17 +281,23 @@ class LazyNode(Node):
 class ListNode(Node):
     """Several literals of one type, as items of IN."""
 
-    values: pa.Array = field(compare=False)
+    given: Sequence[Any] | pa.Array = field(compare=False)
+
+    @property
+    def values(self) -> pa.Array:
+        """The literals. Numbers that are widened are made of the wider type alone."""
+        return self.given if isinstance(self.given, pa.Array) else pa.array(self.given, arrow_type(self.type))
 
     def cast_by(self, convert: Callable[[Node], Node]) -> ListNode | None:
         """Return the literals, converted as a column is; None if that fails for one of them."""
         found = convert(ColumnNode(self.type, 0, (), (0,)))
-        outcome = found.evaluate(Frame(pa.RecordBatch.from_arrays([self.values], ["value"])))
-        return None if outcome.failures else ListNode(found.type, spread(outcome.values, len(self.values)))
+        values = self.values
+        outcome = found.evaluate(Frame(pa.RecordBatch.from_arrays([values], ["value"])))
+        return None if outcome.failures else ListNode(found.type, spread(outcome.values, len(values)))
 
     def widened(self, to: DataType) -> ListNode:
         """Return the same numbers in another type, which has them."""
-        return ListNode(to, self.values.cast(arrow_type(to)))
+        return ListNode(to, self.given.to_pylist() if isinstance(self.given, pa.Array) else self.given)
 
     @property
     def parts(self) -> list[Node]:
@@ -301,19 +312,28 @@ class MemberNode(LazyNode):
     items: pa.Array = field(compare=False)
 
 
-def columns_of(node: Node) -> Iterator[ColumnNode]:
+def columns_of(node: Node) -> list[ColumnNode]:
     """Return the columns from which a value is computed, perhaps with repetitions."""
-    if isinstance(node, ColumnNode):
-        yield node
-    for child in node.children:
-        yield from columns_of(child)
+    found: list[ColumnNode] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ColumnNode):
+            found.append(one)
+        else:
+            waiting += reversed(one.children)
+    return found
+
+
+#: What literals are computed on.
+_ONE_ROW = Frame(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"]))
 
 
 def folded(node: Node) -> Node:
     """Return the value of a node whose children are literals as a literal, unless it fails."""
     if not node.children or not all(isinstance(child, LiteralNode) for child in node.children):
         return node
-    outcome = node.evaluate(Frame(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])))
+    outcome = node.evaluate(_ONE_ROW)
     if any(pc.any(failure.rows).as_py() for failure in outcome.failures):
         return node
     return LiteralNode(node.type, spread(outcome.values, 1)[0])

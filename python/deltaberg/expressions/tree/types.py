@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
@@ -34,6 +35,7 @@ __all__ = [
     "is_moment",
     "is_numeric",
     "is_same",
+    "keeps_numbers",
     "nanos_of",
     "result_decimal",
 ]
@@ -97,6 +99,17 @@ def is_same(left: DataType, right: DataType) -> bool:
     return left == right
 
 
+def keeps_numbers(given: DataType, to: DataType) -> bool:
+    """Return whether a type of whole numbers or decimals has all numbers of another one."""
+    bits = INTEGER_BITS.get(given)
+    if bits is not None and to in INTEGER_BITS:
+        return bits <= INTEGER_BITS[to]
+    narrow = decimal_of(given) if isinstance(to, Decimal) else None
+    if narrow is None or not isinstance(to, Decimal):
+        return False
+    return narrow.scale <= to.scale and narrow.precision - narrow.scale <= to.precision - to.scale
+
+
 def decimal_of(kind: DataType) -> Decimal | None:
     """Return the decimal that holds all values of an integral or decimal type."""
     if isinstance(kind, Decimal):
@@ -131,14 +144,11 @@ def result_decimal(operator: str, left: Decimal, right: Decimal) -> Decimal:
 
 def common_type(kinds: Iterable[DataType]) -> DataType | None:
     """Return the type to which Spark converts values that must have one type. None if there is none."""
-    found: DataType = VOID
+    found: DataType | None = VOID
     for kind in kinds:
-        if kind is found:
+        if kind is found or found is None:
             continue
-        wider = _wider(found, kind)
-        if wider is None:
-            return None
-        found = wider
+        found = kind if found is VOID else _wider(found, kind)
     return found
 
 
@@ -149,6 +159,11 @@ def _wider(left: DataType, right: DataType) -> DataType | None:
         return right
     if isinstance(left, (List, Map, Struct)) or isinstance(right, (List, Map, Struct)):
         return _wider_nested(left, right)
+    return _wider_leaf(left, right)
+
+
+@lru_cache(maxsize=256)
+def _wider_leaf(left: DataType, right: DataType) -> DataType | None:
     if STRING in (left, right):
         return _wider_than_text(right if left == STRING else left)
     if is_numeric(left) and is_numeric(right):
