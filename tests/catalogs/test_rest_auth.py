@@ -56,7 +56,13 @@ def test_a_refused_token_is_not_shown(server: RestServer, orders: Any) -> None:
     with pytest.raises(AuthenticationError, match=r"Not authorized: Bearer \*\*\*") as caught:
         catalog.list_namespaces()
     assert server.paths == ["/v1/config"]
-    shown = [str(caught.value), repr(caught.value), repr(catalog), repr(catalog._settings), repr(catalog.session)]
+    shown = [
+        str(caught.value),
+        repr(caught.value),
+        repr(catalog),
+        repr(catalog._door.settings),
+        repr(catalog._door.session),
+    ]
     assert "hush" not in "".join(shown)
     assert isinstance(caught.value, StorageError)
     assert isinstance(caught.value, PermissionError)
@@ -81,7 +87,7 @@ def test_client_credentials_get_a_token(credential: str, form: Any, server: Rest
     assert asked.headers["X-Tenant"] == "me"
     assert "Authorization" not in asked.headers
     assert parse_qs(asked.body) == {"grant_type": ["client_credentials"], "scope": ["catalog"], **form}
-    assert credential not in repr(catalog) + repr(catalog._settings)
+    assert credential not in repr(catalog) + repr(catalog._door.settings)
 
 
 def test_scope_audience_and_resource_are_sent(server: RestServer, orders: Any) -> None:
@@ -143,7 +149,7 @@ def test_catalogs_alike_share_their_token(server: RestServer, orders: Any) -> No
 
 def test_threads_ask_for_one_token(server: RestServer, orders: Any) -> None:
     server.grants = [_grant("first"), _grant("second")]
-    shared = _load(server, credential="a:b").session
+    shared = _load(server, credential="a:b")._door.session
     barrier = threading.Barrier(8)
     found: list[int] = []
 
@@ -243,7 +249,7 @@ def test_odd_lifetimes_count_as_none(lifetime: Any, server: RestServer, orders: 
 
 
 def test_settings_travel(server: RestServer) -> None:
-    settings = _load(server, credential="a:b", token="t")._settings
+    settings = _load(server, credential="a:b", token="t")._door.settings
     copied = pickle.loads(pickle.dumps(settings))
     assert copied == settings
     assert session.session_of(copied) is session.session_of(settings)

@@ -141,7 +141,7 @@ def test_each_command_has_help() -> None:
         text = printed(name, "--help")
         for option in ("--storage-option", "--json", "--traceback"):
             assert option in text
-        reads = app.COMMANDS[name] in ("tables", "scans")
+        reads = app.COMMANDS[name] in ("inspect", "scan")
         for option in ("--version", "--timestamp", "--location-map"):
             assert (option in text) == reads
 
