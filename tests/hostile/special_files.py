@@ -1,4 +1,4 @@
-"""Tables of which one file is a named pipe, a device, a directory, or a sparse file of 50 GiB.
+"""Tables of which one file is a named pipe, a device, a directory, a link to itself, or a sparse file of 50 GiB.
 
 Run as a module, it reads each of them, and prints what came of it: the outcome, whether the error names the file, and
 the most memory that the process took, in MiB.
@@ -41,6 +41,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "named pipe": os.mkfifo,
     "device": lambda path: path.symlink_to("/dev/zero"),
     "directory": Path.mkdir,
+    "link to itself": lambda path: path.symlink_to(path.name),
     "sparse file": _sparse,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -100,7 +101,10 @@ class LocalStorage:
                 is_whole = is_whole and os.path.islink(path)
                 continue
             except OSError as error:
-                raise _failure(error, path) from error
+                if error.errno != errno.ELOOP:
+                    raise _failure(error, path) from error
+                # The name is taken. Whoever reads it is told by what.
+                described = os.lstat(path)
             if directories or not stat.S_ISDIR(described.st_mode):
                 found.append(_meta(path, described))
         return found, is_whole
@@ -131,7 +135,11 @@ class LocalStorage:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
-                        elif entry.is_file() or (special and not entry.is_dir() and os.path.exists(entry.path)):
+                        elif (
+                            entry.is_file(follow_symlinks=False)
+                            or os.path.isfile(entry.path)
+                            or (special and not os.path.isdir(entry.path) and os.path.exists(entry.path))
+                        ):
                             yield entry.path
             except ObjectNotFoundError:
                 continue
@@ -327,6 +335,8 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
 def _failure(error: OSError | ValueError, path: str, what: str = "used") -> StorageError:
     if what == "used" and isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return NotAFileError("there is no such file but a link that leads to itself of this name", path=path)
     # A name that no file can have, such as one with a NUL, is a ValueError.
     reason = error.strerror if isinstance(error, OSError) else None
     kind = AuthenticationError if isinstance(error, PermissionError) else StorageError
