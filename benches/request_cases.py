@@ -70,11 +70,7 @@ class _Bucket(NamedTuple):
 
 @contextmanager
 def _bucket() -> Iterator[_Bucket]:
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
     counter = _Counter(DomainDispatcherApplication(create_backend_app))

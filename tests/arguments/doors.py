@@ -14,16 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deltaberg
-from deltaberg import (
-    CheckpointLayout,
-    CommitPolicy,
-    DeltaTable,
-    IcebergTable,
-    ParquetOptions,
-    Scan,
-    ScanOptions,
-    col,
-)
+from deltaberg import CheckpointLayout, CommitPolicy, DeltaTable, IcebergTable, ParquetOptions, Scan, ScanOptions, col
 from deltaberg.catalogs.filesystem import FilesystemCatalog
 from deltaberg.catalogs.sql_catalog import SqlCatalog
 from deltaberg.delta.alter.alter import Alteration as DeltaAlteration

@@ -12,12 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidArgumentError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import CommitConflictError, CommitUnknownError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.commit.commit import ClockedPolicy
 from tests.catalogs.rest_server import running
 from tests.catalogs.rest_writer import WritableServer

@@ -13,13 +13,7 @@ import deltaberg
 from deltaberg.catalogs.rest import vended
 from deltaberg.catalogs.rest.session import SessionSettings
 from deltaberg.catalogs.rest.vended import RestVendor, merged_options, read_vended, server_config
-from deltaberg.errors import (
-    AuthenticationError,
-    DeltabergError,
-    StorageError,
-    UnsafePathError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import AuthenticationError, DeltabergError, StorageError, UnsafePathError, UnsupportedFeatureError
 from deltaberg.storage import clients, range_file, remote
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.options.options import store_config

@@ -10,13 +10,7 @@ import random
 from dataclasses import replace
 from functools import partial
 
-from deltaberg.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    StorageError,
-    TableExistsError,
-    TableNotFoundError,
-)
+from deltaberg.errors import CommitConflictError, CommitUnknownError, StorageError, TableExistsError, TableNotFoundError
 from tests.crash.aftermath import look_after
 from tests.crash.formats import State
 from tests.crash.operations import Operation

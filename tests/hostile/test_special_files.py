@@ -64,7 +64,9 @@ def test_the_next_version(tmp_path: Path, format: Any, put: str) -> None:
         lambda: write_table(tmp_path, rows),
     ]
     for verb in verbs:
-        with pytest.raises((CorruptLogError, StorageError), match=r"a (directory|named pipe|link that leads to itself) of this name") as caught:
+        with pytest.raises(
+            (CorruptLogError, StorageError), match=r"a (directory|named pipe|link that leads to itself) of this name"
+        ) as caught:
             verb()
         assert Path(next_one).name in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == before

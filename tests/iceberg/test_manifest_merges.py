@@ -10,13 +10,7 @@ import pytest
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.manifests.fields import DELETED, MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
-from deltaberg.iceberg.manifests.merge import (
-    MergePolicy,
-    merge_rows,
-    merged_entries,
-    parts_of_size,
-    plan_merges,
-)
+from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size, plan_merges
 from deltaberg.iceberg.manifests.write_list import complete_rows
 from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.metadata.specs import PartitionSpec

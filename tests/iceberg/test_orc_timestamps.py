@@ -15,13 +15,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import open_table
-from deltaberg.errors import (
-    CorruptDataFileError,
-    DeltabergError,
-    SchemaError,
-    TooLargeError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import CorruptDataFileError, DeltabergError, SchemaError, TooLargeError, UnsupportedFeatureError
 from deltaberg.files.formats import orc_layout
 from deltaberg.files.formats.orc import OrcSource
 from deltaberg.files.formats.orc_layout import OrcLayout

@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.partition.transforms import (
-    Bucket,
-    DatePart,
-    Transform,
-    Truncate,
-    Unknown,
-    parse_transform,
-)
+from deltaberg.iceberg.partition.transforms import Bucket, DatePart, Transform, Truncate, Unknown, parse_transform
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Primitive, Struct
 from tests.support.effort import examples

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from deltaberg import DeltaTable, kernels, open_table
-from deltaberg.errors import (
-    CorruptLogError,
-    InvalidArgumentError,
-    UnsupportedFeatureError,
-    VersionNotFoundError,
-)
+from deltaberg.errors import CorruptLogError, InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, every_checkpoint, ids, ids_of, live_files, tombstones

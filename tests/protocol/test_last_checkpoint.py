@@ -8,12 +8,7 @@ import json
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.log.last_checkpoint import (
-    LastCheckpoint,
-    canonical_json,
-    json_checksum,
-    read_last_checkpoint,
-)
+from deltaberg.delta.log.last_checkpoint import LastCheckpoint, canonical_json, json_checksum, read_last_checkpoint
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.roads import by_every_road

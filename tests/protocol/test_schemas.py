@@ -15,13 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import (
-    ColumnNotFoundError,
-    CorruptDataFileError,
-    DeltabergError,
-    SchemaError,
-    SpecViolationError,
-)
+from deltaberg.errors import ColumnNotFoundError, CorruptDataFileError, DeltabergError, SchemaError, SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_opened import opened
 from tests.support.delta_schemas import field, struct_type

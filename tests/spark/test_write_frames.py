@@ -14,12 +14,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table, open_table, write_table
-from deltaberg.errors import (
-    ConstraintViolationError,
-    InvalidArgumentError,
-    SchemaError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark import FrameRows
 from deltaberg.spark.types import spark_schema

@@ -12,13 +12,7 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table, write_table
 from deltaberg.choices import Format
-from deltaberg.errors import (
-    ColumnNotFoundError,
-    DeltabergError,
-    ExpressionError,
-    InvalidArgumentError,
-    SchemaError,
-)
+from deltaberg.errors import ColumnNotFoundError, DeltabergError, ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
 from tests.write.small_iceberg import ids_of, new_table, rows_of
 

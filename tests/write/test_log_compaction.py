@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import (
-    CorruptLogError,
-    InvalidArgumentError,
-    UnsupportedFeatureError,
-    VersionNotFoundError,
-)
+from deltaberg.errors import CorruptLogError, InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of, numbered_commits

@@ -25,15 +25,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedExpressionError,
 )
-from tests.support.merge_model import (
-    ON,
-    Clause,
-    SeveralMatchesError,
-    drawn_clauses,
-    drawn_rows,
-    merged,
-    with_clause,
-)
+from tests.support.merge_model import ON, Clause, SeveralMatchesError, drawn_clauses, drawn_rows, merged, with_clause
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.int64())])
 _VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -14,12 +14,7 @@ from deltalake import ColumnProperties, CommitProperties, PostCommitHookProperti
 
 from deltaberg import DeltaTable, ParquetOptions, create_table, write_table
 from deltaberg import write_table as write_deltalake
-from deltaberg.errors import (
-    ColumnNotFoundError,
-    DeltabergError,
-    InvalidArgumentError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import ColumnNotFoundError, DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from tests.support.log_entries import named_actions
 
 _ROWS = pa.table(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.catalogs.given import given_order, given_schema, given_spec
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
-from deltaberg.catalogs.places import full_location, loaded_table, place_of
+from deltaberg.catalogs.places import check_at_its_place, full_location, loaded_table, place_of
 from deltaberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.errors import (
     DeltabergError,
@@ -17,6 +17,7 @@ from deltaberg.errors import (
     StorageError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    in_context,
 )
 from deltaberg.iceberg.create.create import checked_metadata
 from deltaberg.iceberg.location.committer import Committer
@@ -80,11 +81,9 @@ class Catalog(ABC):
             If the catalog has no such table.
         """
         levels = identifier_levels(identifier)
-        try:
+        with in_context(table=".".join(levels), catalog=self.name):
             options = OpenOptions.of(state)
             return open_iceberg_table(self._pointer(levels, options.location_map), options)
-        except DeltabergError as error:
-            raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
     @abstractmethod
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
@@ -150,11 +149,9 @@ class Catalog(ABC):
             If the table is not valid.
         """
         levels = identifier_levels(identifier)
-        with self.create_table_transaction(levels, schema, location, partition_spec, sort_order, properties) as staged:
-            try:
-                staged.commit()
-            except DeltabergError as error:
-                raise error.with_context(table=".".join(levels), catalog=self.name) from None
+        staged = self.create_table_transaction(levels, schema, location, partition_spec, sort_order, properties)
+        with staged, in_context(table=".".join(levels), catalog=self.name):
+            staged.commit()
         return self._opened(levels, "the table was created")
 
     def _opened(self, levels: Levels, done: str) -> IcebergTable:
@@ -183,14 +180,12 @@ class Catalog(ABC):
         manager the transaction commits at the end; after an exception there is no table.
         """
         levels = identifier_levels(identifier)
-        try:
+        with in_context(table=".".join(levels), catalog=self.name):
             version, kept = given_properties(properties)
             layout = (given_schema(schema, version), given_spec(partition_spec), given_order(sort_order))
             raw = checked_metadata(*layout, self._location(levels, location), version, kept)
             committer = self._pointer(levels, None).committer()
             return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))
-        except DeltabergError as error:
-            raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
     def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
         """Begin a transaction of several tables, whose changes become visible together, or not at all.
@@ -391,11 +386,7 @@ class LocatedPointer:
         InvalidArgumentError
             If the table is read by a location map, which no other reader has.
         """
-        if self.location_map is not None:
-            raise InvalidArgumentError(
-                "a table that is opened with location_map cannot be written to",
-                hint="load the table without ⟪location_map⟫",
-            )
+        check_at_its_place(self.location_map)
         return SwapCommitter(self._find, self.swap, self.store)
 
     def _find(self) -> str | None:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.storage.location import Location, LocationMap, PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["full_location", "loaded_table", "place_of"]
+__all__ = ["check_at_its_place", "full_location", "loaded_table", "place_of"]
+
+
+def check_at_its_place(location_map: LocationMap | str | None) -> None:
+    """Refuse to write to a table that is read by a location map, which no other reader has.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is a map.
+    """
+    if location_map is not None:
+        raise InvalidArgumentError(
+            "a table that is opened with location_map cannot be written to",
+            hint="load the table without ⟪location_map⟫",
+        )
 
 
 def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:

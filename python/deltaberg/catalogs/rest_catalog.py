@@ -10,7 +10,7 @@ from typing import Any
 from deltaberg.catalogs.base import Catalog, checked_changes
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.outcome import carried_out, unsettled
-from deltaberg.catalogs.places import loaded_table, place_of
+from deltaberg.catalogs.places import check_at_its_place, loaded_table, place_of
 from deltaberg.catalogs.rest.rest_commit import RestCommitter, table_document
 from deltaberg.catalogs.rest.rest_door import RestDoor
 from deltaberg.catalogs.rest.rest_transaction import SeveralTables
@@ -366,11 +366,7 @@ class RestPointer:
         InvalidArgumentError
             If the table is read by a location map, which no other reader has.
         """
-        if self._map is not None:
-            raise InvalidArgumentError(
-                "a table that is opened with location_map cannot be written to",
-                hint="load the table without ⟪location_map⟫",
-            )
+        check_at_its_place(self._map)
         return RestCommitter(self._door, self._levels)
 
 

@@ -392,7 +392,7 @@ class SqlCatalog(Catalog):
                 hint="check the property uri; catalogs are not created here",
                 catalog=self.name,
             ) from None
-        names = [name for name in TABLES.c.keys() if name in columns or name != "iceberg_type"]  # noqa: SIM118
+        names = [known.name for known in TABLES.c if known.name in columns or known.name != "iceberg_type"]
         tables = sa.table(TABLES.name, *map(sa.column, names))
         condition: sa.ColumnElement[bool] = tables.c.catalog_name == self.name
         if "iceberg_type" in columns:

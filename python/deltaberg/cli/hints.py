@@ -14,8 +14,8 @@ from deltaberg.errors import DeltabergError, in_words
 
 __all__ = ["as_typed", "in_command_line"]
 
-#: What commands have in the place of arguments and calls, besides the options of the same names. Another alternative,
-#: which begins with a comma, is left out.
+#: What commands have in the place of arguments and calls, besides the options of the same names. A mark that begins
+#: with a comma is an alternative that only Python has, and is left out unless it stands here.
 _WORDS = {
     'pass except_cols or schema_mode="merge"': "pass --merge-schema",
     'pass if_exists="ignore" or if_exists="replace"': "pass --if-exists ignore or --if-exists replace",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
-from deltaberg.errors import CorruptMetadataError, DeltabergError
+from deltaberg.errors import CorruptMetadataError, in_context
 from deltaberg.expressions.given.given import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
@@ -117,10 +117,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         metadata = loaded.metadata
-        try:
+        with in_context(table=str(loaded.root)):
             snapshot, schema = state_of(metadata, snapshot_id, self._options.ref, millis)
-        except DeltabergError as error:
-            raise error.with_context(table=str(loaded.root)) from None
         self._loaded = loaded
         chosen = self._options.location_map
         is_moved = isinstance(chosen, str)
@@ -396,18 +394,17 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         >>> result.operation, sorted(table.scan().to_arrow()["id"].to_pylist())
         ('append', [1, 2, 3])
         """
-        try:
+        with in_context(table=self.location):
             picked = self.metadata.snapshot_by_id(snapshot_id)
-        except DeltabergError as error:
-            raise error.with_context(table=self.location) from None
         return self._pick(picked, commit)
 
     def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
         from deltaberg.iceberg.refs.cherry_pick import about_pick, pick_snapshot
 
         said: Any = {**commit, "properties": about_pick(picked)}
-        begin = lambda: operations_of(self.transaction(**said)).transaction  # noqa: E731
-        return pick_snapshot(begin, lambda: self.refresh().metadata, picked)
+        return pick_snapshot(
+            lambda: operations_of(self.transaction(**said)).transaction, lambda: self.refresh().metadata, picked
+        )
 
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
         from deltaberg.iceberg.operations import IcebergOperations
@@ -430,13 +427,11 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""
-        try:
+        with in_context(table=self.location):
             start = checked_integer("start", start, "pass the number of a snapshot, or None")
             end = checked_integer("end", end, "pass the number of a snapshot, or None")
             last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
             return last, snapshots_between(self.metadata, start, last)
-        except DeltabergError as error:
-            raise error.with_context(table=self.location) from None
 
 
 def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> IcebergTable:

@@ -9,12 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import (
-    CorruptTableError,
-    DataFileNotFoundError,
-    SpecViolationError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import CorruptTableError, DataFileNotFoundError, SpecViolationError, UnsupportedFeatureError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.deletes import count_nameless
 from deltaberg.files.read.task import DeleteFile

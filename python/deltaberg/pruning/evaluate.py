@@ -15,14 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import EvaluationError
-from deltaberg.expressions.compute.bound import (
-    Bound,
-    BoundAnd,
-    BoundComputed,
-    BoundOr,
-    BoundPredicate,
-    bound_paths,
-)
+from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.tree.tree import Literal
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key

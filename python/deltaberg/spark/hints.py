@@ -13,7 +13,7 @@ __all__ = ["in_data_source", "in_delta_spark", "in_delta_words"]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: What is left out here and there is what begins with a comma: an alternative that only Python has.
+# A mark that begins with a comma is an alternative that only Python has. Spark's faces leave it out.
 #: The options of the Data Sources, by the arguments that they stand for.
 _OPTIONS = {
     "branch": "branch",

@@ -13,17 +13,7 @@ from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema.arrow import arrow_schema, arrow_type
-from deltaberg.schema.types import (
-    DataType,
-    Decimal,
-    Field,
-    Fixed,
-    List,
-    Map,
-    Primitive,
-    Struct,
-    nested_fields,
-)
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
 
 __all__ = [
     "arrow_types",

@@ -13,23 +13,8 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from deltaberg.errors import AuthenticationError, NotAFileError, ObjectNotFoundError, StorageError
-from deltaberg.storage.atomic import (
-    is_temporary,
-    link_if_absent,
-    open_temporary,
-    publish,
-    remove_quietly,
-    sync_file,
-)
-from deltaberg.storage.base import (
-    MOST_WHOLE,
-    Counters,
-    ObjectMeta,
-    OutputFile,
-    PutOutcome,
-    PutResult,
-    check_whole,
-)
+from deltaberg.storage.atomic import is_temporary, link_if_absent, open_temporary, publish, remove_quietly, sync_file
+from deltaberg.storage.base import MOST_WHOLE, Counters, ObjectMeta, OutputFile, PutOutcome, PutResult, check_whole
 from deltaberg.storage.probe import conditional_put_works
 
 __all__ = ["LocalStorage"]
@@ -56,18 +41,18 @@ class LocalStorage:
 
     def get(self, path: str, most: int = MOST_WHOLE) -> bytes:
         """Read a whole file."""
-        with _telling(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+        with _OurErrors(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
             check_whole(os.fstat(file.fileno()).st_size, most, path)
             return file.read()
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read some ranges (start, length) of a file."""
-        with _telling(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+        with _OurErrors(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
             return [_read_at(file.fileno(), start, length) for start, length in ranges]
 
     def head(self, path: str) -> ObjectMeta:
         """Describe a file."""
-        with _telling(path):
+        with _OurErrors(path):
             return _meta(path, _regular(os.stat(path), path))
 
     def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
@@ -85,7 +70,7 @@ class LocalStorage:
         Where some were not, newer files may have taken their place, which only reading the directory again shows.
         """
         try:
-            with _telling(prefix), os.scandir(prefix) as entries:
+            with _OurErrors(prefix), os.scandir(prefix) as entries:
                 names = sorted(entry.name for entry in entries if entry.name >= offset)
         except ObjectNotFoundError:
             return [], True
@@ -111,7 +96,7 @@ class LocalStorage:
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
-        with _telling(prefix), os.scandir(prefix) as entries:
+        with _OurErrors(prefix), os.scandir(prefix) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
@@ -131,7 +116,7 @@ class LocalStorage:
         while waiting:
             directory = waiting.pop()
             try:
-                with _telling(directory), os.scandir(directory) as entries:
+                with _OurErrors(directory), os.scandir(directory) as entries:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
@@ -151,7 +136,7 @@ class LocalStorage:
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
-        with _telling(path):
+        with _OurErrors(path):
             # Arrow opens by name alone, and would wait for whoever writes to a named pipe.
             _regular(os.stat(path), path)
             file = pa.OSFile(path, "rb")
@@ -163,7 +148,7 @@ class LocalStorage:
         """Write a file in one step: it is on disk, with its name, before this returns."""
         temporary = None
         try:
-            with _telling(path, "written"):
+            with _OurErrors(path, "written"):
                 with open_temporary(os.path.dirname(path)) as file:
                     temporary = file.name
                     file.write(data)
@@ -183,7 +168,7 @@ class LocalStorage:
         above = directory
         while not os.path.isdir(above) and above != os.path.dirname(above):
             above = os.path.dirname(above)
-        with _telling(directory):
+        with _OurErrors(directory):
             device = os.stat(above).st_dev
         with self._lock:
             if device not in self._probed:
@@ -192,7 +177,7 @@ class LocalStorage:
 
     def open_output(self, path: str) -> LocalOutput:
         """Open a file that gets its name when it is closed."""
-        with _telling(path, "written"):
+        with _OurErrors(path, "written"):
             return LocalOutput(open_temporary(os.path.dirname(path)), path)
 
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
@@ -215,7 +200,7 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """Delete a file. If there is none, or a directory, nothing happens."""
-        with _telling(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        with _OurErrors(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             os.unlink(path)
 
     def delete_many(self, paths: Iterable[str]) -> None:
@@ -236,7 +221,7 @@ class LocalOutput(OutputFile):
     def write(self, data: bytes) -> int:
         """Append bytes."""
         size = memoryview(data).nbytes
-        with _telling(self._path, "written"):
+        with _OurErrors(self._path, "written"):
             self._file.write(data)
         self._size += size
         return size
@@ -251,7 +236,7 @@ class LocalOutput(OutputFile):
             return
         try:
             self.closed = True
-            with _telling(self._path, "written"):
+            with _OurErrors(self._path, "written"):
                 with self._file:
                     sync_file(self._file)
                 publish(self._file.name, self._path)
@@ -277,7 +262,7 @@ def _meta(path: str, found: os.stat_result) -> ObjectMeta:
     return ObjectMeta(path, size, found.st_mtime_ns // 1_000_000, str(found.st_ino))
 
 
-class _telling:  # noqa: N801 - it is called as a function is
+class _OurErrors:
     """Turns the errors of using or writing a file into ours.
 
     Every access to a file goes through it, and a class takes half the time of a generator.

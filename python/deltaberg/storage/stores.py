@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from deltaberg.storage.base import (
-    Storage,
-)
+from deltaberg.storage.base import Storage
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location

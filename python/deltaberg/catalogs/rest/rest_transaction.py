@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels
 from deltaberg.catalogs.rest.rest_commit import RestAttempt, key_of_request, send_changes
 from deltaberg.catalogs.rest.rest_door import RestDoor
-from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError
+from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, in_context
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
@@ -59,11 +59,9 @@ class _Changes:
         """Make the changes for the newest metadata of the tables, unless an earlier attempt has landed."""
         self._sent = []
         for levels, part in self.parts.items():
-            try:
+            with in_context(table=".".join(levels)):
                 if part.prepare():
                     self._sent.append(part)
-            except DeltabergError as error:
-                raise error.with_context(table=".".join(levels)) from None
         try:
             is_there = self._is_there()
         except CommitUnknownError:

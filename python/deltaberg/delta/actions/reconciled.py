@@ -9,13 +9,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from deltaberg import kernels
-from deltaberg.delta.actions.table_actions import (
-    Metadata,
-    Protocol,
-    Transaction,
-    read_metadata,
-    read_protocol,
-)
+from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction, read_metadata, read_protocol
 from deltaberg.errors import in_context
 
 __all__ = ["TableActions"]

@@ -22,13 +22,7 @@ from deltaberg.delta.log.names import SIDECAR_DIRECTORY, STAGED_DIRECTORY
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
 from deltaberg.delta.snapshot.retention import log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import (
-    CorruptCheckpointError,
-    CorruptLogError,
-    UnsafePathError,
-    VersionNotFoundError,
-    in_context,
-)
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, VersionNotFoundError, in_context
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.removal import FileKind, delete_files
 from deltaberg.whole_numbers import whole_number

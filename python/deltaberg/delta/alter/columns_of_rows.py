@@ -18,9 +18,7 @@ from deltaberg.delta.schema.schema_json import SchemaDocument, schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import (
-    SchemaError,
-)
+from deltaberg.errors import SchemaError
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Struct

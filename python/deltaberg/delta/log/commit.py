@@ -11,12 +11,7 @@ from typing import NamedTuple
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import commit_name
 from deltaberg.delta.log.segment import build_segment, check_log_reaches
-from deltaberg.errors import (
-    CommitConflictError,
-    CorruptLogError,
-    ObjectNotFoundError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, UnsupportedFeatureError
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Fate
 

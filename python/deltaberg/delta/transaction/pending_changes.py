@@ -17,13 +17,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.iceberg_compat import with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
-from deltaberg.delta.transaction.file_changes import (
-    AddedFile,
-    encode_path,
-    new_adds,
-    recorded_add,
-    removes_of,
-)
+from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array

@@ -19,11 +19,7 @@ from deltaberg.delta.schema.new_columns import partition_names
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
-from deltaberg.errors import (
-    ConstraintViolationError,
-    InvalidArgumentError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind

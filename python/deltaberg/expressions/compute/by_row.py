@@ -11,15 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.tree.nodes import (
-    MOST_BYTES,
-    MOST_OF_ONE,
-    TOO_LONG,
-    Datum,
-    Outcome,
-    failed_where,
-    too_large,
-)
+from deltaberg.expressions.tree.nodes import MOST_BYTES, MOST_OF_ONE, TOO_LONG, Datum, Outcome, failed_where, too_large
 
 __all__ = ["each_distinct", "each_row"]
 

@@ -8,14 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import EvaluationError, first_line
-from deltaberg.expressions.compute.bound import (
-    Bound,
-    BoundAnd,
-    BoundComputed,
-    BoundOr,
-    BoundPredicate,
-    next_numbers,
-)
+from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
 from deltaberg.expressions.tree.tree import Literal
 from deltaberg.schema.types import Field
 

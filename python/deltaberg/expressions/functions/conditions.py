@@ -10,15 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.compute.logic import compare, decide_and, decide_in, decide_member, decide_or
 from deltaberg.expressions.functions.function import Context, Function, same_type, wrong_types
-from deltaberg.expressions.tree.nodes import (
-    CallNode,
-    ColumnNode,
-    LazyNode,
-    ListNode,
-    LiteralNode,
-    MemberNode,
-    Node,
-)
+from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, LazyNode, ListNode, LiteralNode, MemberNode, Node
 from deltaberg.expressions.tree.tree import IntervalType, type_text
 from deltaberg.expressions.tree.types import BOOLEAN, DOUBLE, STRING, VOID, is_floating
 from deltaberg.schema.arrow import arrow_type

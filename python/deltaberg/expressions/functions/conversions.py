@@ -7,17 +7,7 @@ from collections.abc import Sequence
 from deltaberg.expressions.functions.function import Context, Function
 from deltaberg.expressions.tree.nodes import Node
 from deltaberg.expressions.tree.tree import type_text
-from deltaberg.expressions.tree.types import (
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    STRING,
-    TIMESTAMP,
-)
+from deltaberg.expressions.tree.types import BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP
 from deltaberg.schema.types import DataType, Decimal, Primitive
 
 __all__ = ["CONVERSIONS"]

@@ -21,15 +21,7 @@ from deltaberg.expressions.time.moment_patterns import moment_reader, pattern_pa
 from deltaberg.expressions.time.moment_text import is_written, moment_text
 from deltaberg.expressions.time.moments import days_of
 from deltaberg.expressions.time.zones import Clock, instants_of, to_clock
-from deltaberg.expressions.tree.nodes import (
-    CallNode,
-    Datum,
-    LiteralNode,
-    Node,
-    Outcome,
-    null_where_failed,
-    then,
-)
+from deltaberg.expressions.tree.nodes import CallNode, Datum, LiteralNode, Node, Outcome, null_where_failed, then
 from deltaberg.expressions.tree.types import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
 from deltaberg.schema.convert import floor_divide
 from deltaberg.schema.types import DataType, Decimal

@@ -22,16 +22,7 @@ from deltaberg.expressions.compute.lists import (
 from deltaberg.expressions.functions.conditions import comparable
 from deltaberg.expressions.functions.function import Context, Function, same_type, wrong_types
 from deltaberg.expressions.tree.nodes import CallNode, Datum, LiteralNode, Node, Outcome, failed_where, spread
-from deltaberg.expressions.tree.types import (
-    BOOLEAN,
-    INTEGER,
-    LONG,
-    STRING,
-    VOID,
-    common_type,
-    is_floating,
-    is_integral,
-)
+from deltaberg.expressions.tree.types import BOOLEAN, INTEGER, LONG, STRING, VOID, common_type, is_floating, is_integral
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import find_path
 from deltaberg.schema.types import Field, List, Map, Struct

@@ -26,18 +26,7 @@ from deltaberg.expressions.tree.nodes import (
     spread,
 )
 from deltaberg.expressions.tree.tree import Cast, ColumnValue, type_text
-from deltaberg.expressions.tree.types import (
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    LONG,
-    NTZ,
-    STRING,
-    TIMESTAMP,
-    VOID,
-)
+from deltaberg.expressions.tree.types import BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, LONG, NTZ, STRING, TIMESTAMP, VOID
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Primitive
 from deltaberg.schema.variants.values import variant_at, variant_scalar

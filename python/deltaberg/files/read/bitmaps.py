@@ -8,12 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import (
-    CorruptDeletionVectorError,
-    DataFileNotFoundError,
-    DeltabergError,
-    ObjectNotFoundError,
-)
+from deltaberg.errors import CorruptDeletionVectorError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
 from deltaberg.files.formats.encryption import encrypted_file, is_encrypted
 from deltaberg.files.read.deletes import position_deletes
 from deltaberg.files.read.task import BitmapRef, DeleteFile, FileTask

@@ -7,12 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from deltaberg.iceberg.alter.columns import set_columns
-from deltaberg.iceberg.metadata.versions import (
-    check_fields,
-    check_identifiers,
-    check_new_names,
-    highest_field_id,
-)
+from deltaberg.iceberg.metadata.versions import check_fields, check_identifiers, check_new_names, highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.schema.schema import Schema, encode_schema, read_schema
 from deltaberg.iceberg.transaction.transaction import Transaction

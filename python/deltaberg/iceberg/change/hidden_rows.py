@@ -17,11 +17,7 @@ from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.bitmaps import deletion_bitmaps
 from deltaberg.files.read.task import tasks_of
 from deltaberg.iceberg.deletes.new_entries import position_delete_entries, vector_entries
-from deltaberg.iceberg.deletes.write_positions import (
-    POSITION_DELETES_SCHEMA,
-    DeletedRows,
-    write_position_deletes,
-)
+from deltaberg.iceberg.deletes.write_positions import POSITION_DELETES_SCHEMA, DeletedRows, write_position_deletes
 from deltaberg.iceberg.deletes.write_puffin import write_vectors
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.fields import DELETES, POSITION_DELETES, ManifestPart

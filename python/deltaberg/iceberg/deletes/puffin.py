@@ -15,6 +15,7 @@ from deltaberg.errors import (
     DeltabergError,
     ObjectNotFoundError,
     UnsupportedFeatureError,
+    in_context,
 )
 from deltaberg.iceberg.schema.json_members import integer, integers, members, objects, optional, strings, text
 from deltaberg.storage.location import Location
@@ -141,11 +142,9 @@ class PuffinFile:
             raise CorruptMetadataError("the Puffin file ends inside a blob", file=str(self.location), blob=blob.type)
         if blob.compression_codec is None:
             return data
-        try:
+        with in_context(file=str(self.location), blob=blob.type):
             most = min(max(_EXPANDED_BLOB, _MOST_TIMES * blob.length), _LARGEST_BLOB)
             return _decompress(data, blob.compression_codec, most)
-        except DeltabergError as error:
-            raise error.with_context(file=str(self.location), blob=blob.type) from None
 
     def _footer(self, size: int) -> Mapping[str, object]:
         """Return the JSON of the footer, and note where the blobs end."""

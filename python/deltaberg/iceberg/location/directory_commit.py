@@ -25,12 +25,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
-from deltaberg.iceberg.location.find_metadata import (
-    METADATA_DIRECTORY,
-    METADATA_FILE,
-    VERSION_HINT,
-    is_metadata_file,
-)
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json

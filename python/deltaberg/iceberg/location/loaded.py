@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from deltaberg.errors import DeltabergError, ObjectNotFoundError
+from deltaberg.errors import ObjectNotFoundError, in_context
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, read_metadata
 from deltaberg.storage.base import ObjectMeta
@@ -37,10 +37,8 @@ class LoadedTable:
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:
     """Read a metadata file."""
     data = store.open(file).get(file.path, MOST_BYTES)
-    try:
+    with in_context(file=str(file)):
         return read_metadata(data)
-    except DeltabergError as error:
-        raise error.with_context(file=str(file)) from None
 
 
 def load_newest(find: Callable[[], _Place], load: Callable[[_Place], _Loaded]) -> _Loaded:

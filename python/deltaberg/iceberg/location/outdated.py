@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from deltaberg.errors import (
-    DeltabergError,
-    InvalidArgumentError,
-    ObjectNotFoundError,
-    StorageError,
-    UnsafePathError,
-)
+from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError, UnsafePathError
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.new_files import metadata_location

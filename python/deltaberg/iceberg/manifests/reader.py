@@ -10,7 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import (
+    CorruptMetadataError,
+    DataFileNotFoundError,
+    ObjectNotFoundError,
+    in_context,
+)
 from deltaberg.expressions.compute.bound import Bound
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.encryption import encrypted
@@ -149,10 +154,8 @@ class ManifestReader:
         def choose(partitions: pa.StructArray) -> pa.BooleanArray:
             return may_match(ready.may, _partition_stats(partitions, ready.partition))
 
-        try:
+        with in_context(table=self.table, file=path):
             table = read_manifest(data, row, ready.partition, part, threads, None if ready.may == TRUE else choose)
-        except DeltabergError as error:
-            raise error.with_context(table=self.table, file=path) from None
         table = table.append_column("manifest", pa.repeat(pa.scalar(row["number"], pa.int32()), len(table)))
         if ready.must == TRUE:
             return table, pa.repeat(ready.may == TRUE, len(table))

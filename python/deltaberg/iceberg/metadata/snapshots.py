@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.schema.json_members import (
-    check_text,
-    edited,
-    integer,
-    members_of,
-    optional,
-    strings,
-    text,
-)
+from deltaberg.iceberg.schema.json_members import check_text, edited, integer, members_of, optional, strings, text
 
 __all__ = [
     "LogEntry",

@@ -20,15 +20,7 @@ from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, 
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Literal
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.partition.structs import path_to_id
-from deltaberg.iceberg.partition.transforms import (
-    Bucket,
-    Identity,
-    Transform,
-    Truncate,
-    Unknown,
-    Void,
-    parse_transform,
-)
+from deltaberg.iceberg.partition.transforms import Bucket, Identity, Transform, Truncate, Unknown, Void, parse_transform
 from deltaberg.schema.rows.ordinals import limits, of_ordinals, ordinals_of
 from deltaberg.schema.types import DataType, Field, Primitive, Struct
 

@@ -24,12 +24,7 @@ from deltaberg.iceberg.manifests.fields import ADDED, DELETED, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.scan.compare import (
-    deleted_only_in_other,
-    files_of_both,
-    have_same_deletes,
-    located_files,
-)
+from deltaberg.iceberg.scan.compare import deleted_only_in_other, files_of_both, have_same_deletes, located_files
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.pruning.stats import FileStats

@@ -26,12 +26,7 @@ from deltaberg.iceberg.updates.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from deltaberg.iceberg.updates.snapshot_updates import (
-    AddSnapshot,
-    RemoveSnapshotRef,
-    RemoveSnapshots,
-    SetSnapshotRef,
-)
+from deltaberg.iceberg.updates.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 from deltaberg.iceberg.updates.update import Update
 
 __all__ = [

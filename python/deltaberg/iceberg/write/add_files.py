@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import (
-    DeltabergError,
     InvalidArgumentError,
     InvalidPartitionValueError,
     ObjectNotFoundError,
     SchemaError,
+    in_context,
 )
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.formats.footers import Footer, read_footers
@@ -181,7 +181,7 @@ class _Contents:
         return None if pt.is_time(found) and found.unit != "us" else own_types(self.metadata.format_version)(found)
 
     def _file(self, one: _Found, footer: Footer | None) -> WrittenFile:
-        try:
+        with in_context(file=one.path):
             shown = self._shown_values(one)
             rows, held, known = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
             # What a file holds itself is what readers read.
@@ -192,8 +192,6 @@ class _Contents:
                 part.name: self._partition_value(part, rows, known, shown).cast(arrow_type(target.type))
                 for part, target in zip(self.spec.fields, self.partition, strict=True)
             }
-        except DeltabergError as error:
-            raise error.with_context(file=one.path) from None
         facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
         return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *known, facts, one.format)
 

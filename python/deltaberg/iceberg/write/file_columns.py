@@ -12,17 +12,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.schema.evolution import is_promotion
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.name_mapping import MappedField, NameMapping, field_id
-from deltaberg.schema.types import (
-    DataType,
-    Field,
-    Fixed,
-    List,
-    Map,
-    Primitive,
-    Struct,
-    field_paths,
-    nested_fields,
-)
+from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct, field_paths, nested_fields
 
 __all__ = ["columns_without_nulls", "named_by_ids"]
 

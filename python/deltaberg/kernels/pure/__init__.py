@@ -10,12 +10,7 @@ from deltaberg.kernels.pure.avro.blocks import find_blocks
 from deltaberg.kernels.pure.avro.chosen import decode_chosen
 from deltaberg.kernels.pure.avro.decode import decode_avro
 from deltaberg.kernels.pure.avro.encode import encode_avro
-from deltaberg.kernels.pure.bitmaps.positions import (
-    bitmap_positions,
-    encode_bitmap,
-    keep_mask,
-    unframe_bitmap,
-)
+from deltaberg.kernels.pure.bitmaps.positions import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bitmaps.z85 import z85_decode, z85_encode
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
 from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys

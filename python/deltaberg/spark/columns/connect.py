@@ -8,16 +8,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.expressions.tree.tree import Value
-from deltaberg.spark.columns.build import (
-    OfFrame,
-    SqlText,
-    TypedCast,
-    call,
-    column,
-    constant,
-    extracted,
-    refused,
-)
+from deltaberg.spark.columns.build import OfFrame, SqlText, TypedCast, call, column, constant, extracted, refused
 
 __all__ = ["connect_value"]
 

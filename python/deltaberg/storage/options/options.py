@@ -6,17 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from deltaberg.storage.options.names import (
-    AZURE,
-    CLIENT,
-    GCS,
-    PATH_STYLE,
-    PROFILE,
-    RETRY,
-    S3,
-    TIMEOUTS,
-    check_foreign,
-)
+from deltaberg.storage.options.names import AZURE, CLIENT, GCS, PATH_STYLE, PROFILE, RETRY, S3, TIMEOUTS, check_foreign
 from deltaberg.storage.options.values import checked_value
 
 __all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]

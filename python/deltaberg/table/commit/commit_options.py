@@ -7,13 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table.arguments import (
-    checked_flag,
-    checked_note,
-    checked_properties,
-    checked_text,
-    fields_given,
-)
+from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, fields_given
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, in_context
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.given.given import Filter, as_filter
@@ -97,11 +97,9 @@ class BoundScan:
             )
         kept, chosen = checked_limit(limit), options or ScanOptions()
         known = Struct((*source.schema, *source.hidden))
-        try:
+        with in_context(table=source.table):
             condition = bind(as_filter(filter), known, chosen.timezone)
             output = source.schema if columns is None else select_columns(known, columns)
-        except DeltabergError as error:
-            raise error.with_context(table=source.table) from None
         return cls(source, condition, output, kept, chosen)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg.choices import Road
 from deltaberg.engines import spark_engine
-from deltaberg.errors import ArgumentNameError, DeltabergError, MissingDependencyError
+from deltaberg.errors import ArgumentNameError, MissingDependencyError, in_context
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.reader import ReadCounters
 from deltaberg.schema.arrow import arrow_schema
@@ -291,10 +291,8 @@ class Scan:
 
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
         bound = self._bound
-        try:
+        with in_context(table=bound.source.table):
             found = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)
-        except DeltabergError as error:
-            raise error.with_context(table=bound.source.table) from None
         rest = bound.with_columns([column])
         if self.limit is None:
             rest = rest.of_files(pc.invert(found.take_known(bound.plan)))

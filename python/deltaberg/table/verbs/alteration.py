@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
-from typing_extensions import Self
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.columns import ColumnName, find_sibling, join_name, split_name
@@ -19,6 +18,9 @@ from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_flag, checked_note, checked_type
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.transaction.transaction import Transaction
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ColumnPlace", "TableAlteration", "one_step"]
 
@@ -133,11 +135,11 @@ class TableAlteration(ABC, Generic[_Engine_co]):
 
     @abstractmethod
     def _rename(self, name: ColumnName, to: str) -> object:
-        """Give a column another name."""
+        """Rename a column."""
 
     @abstractmethod
     def _widen(self, name: ColumnName, type: pa.DataType) -> object:
-        """Give a column a wider type."""
+        """Change the type of a column to a wider one."""
 
     @abstractmethod
     def _allow_nulls(self, name: ColumnName) -> object:
@@ -195,7 +197,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         self._move(name, place)
         return self
 
-    def comment(self: _Own, name: ColumnName, text: str | None) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+    def comment(self, name: ColumnName, text: str | None) -> Self:
         """Set the comment of a column, or of a field of a struct; None removes it.
 
         Raises
@@ -206,7 +208,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         self._comment(name, checked_note("comment", text, "pass None to remove it"))
         return self
 
-    def rename(self: _Own, name: ColumnName, to: str) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+    def rename(self, name: ColumnName, to: str) -> Self:
         """Rename a column, or a field of a struct. Files stay as they are, which needs column mapping on Delta tables.
 
         Raises
@@ -221,7 +223,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         self._rename(name, to)
         return self
 
-    def widen(self: _Own, name: ColumnName, type: pa.DataType) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+    def widen(self, name: ColumnName, type: pa.DataType) -> Self:
         """Change the type of a column to a wider one, which files with the old type are read as.
 
         Each format says which types are wider: the Delta protocol in "Type Widening", which the property
@@ -246,7 +248,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         self._widen(name, checked_type(join_name(split_name(name)), type))
         return self
 
-    def drop_not_null(self: _Own, name: ColumnName) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+    def drop_not_null(self, name: ColumnName) -> Self:
         """Let a column, or a field of a struct, be null.
 
         Raises

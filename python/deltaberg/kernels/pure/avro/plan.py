@@ -11,14 +11,7 @@ import pyarrow.types as pt
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.kernels.pure.avro.columns import (
-    Column,
-    LeafColumn,
-    ListColumn,
-    OptionalColumn,
-    RecordColumn,
-    Step,
-)
+from deltaberg.kernels.pure.avro.columns import Column, LeafColumn, ListColumn, OptionalColumn, RecordColumn, Step
 from deltaberg.kernels.pure.avro.cursor import Cursor
 from deltaberg.kernels.pure.avro.skip import check_depth, least_of_items, skip_node
 from deltaberg.kernels.results import AvroNode
