@@ -129,7 +129,8 @@ _DOORS = {"", "catalogs", "cli", "delta", "expressions", "iceberg", "kernels", "
 _MOST_MODULES = 14
 
 # Packages that are imported in some layers only.
-_OWNERS = {
+_OWNERS: dict[str, set[str]] = {
+    "typing_extensions": set(),  # only type checkers need it
     "pyspark": {"spark"},
     "obstore": {"storage"},
     "urllib3": {"catalogs"},
