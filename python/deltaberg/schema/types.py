@@ -7,7 +7,7 @@ give them ids. ``timestamp`` is an instant, stored in UTC; ``timestamp_ntz`` is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "fields_inside",
     "inner_types",
     "nested_fields",
+    "nullable_field",
 ]
 
 
@@ -209,3 +210,18 @@ def inner_types(within: DataType) -> Iterator[DataType]:
     yield within
     for child in nested_fields(within):
         yield from inner_types(child.type)
+
+
+def nullable_field(field: Field) -> Field:
+    """Return a field that may be null at every depth, since rows that are there already lack it."""
+    return replace(field, nullable=True, type=_nullable_type(field.type))
+
+
+def _nullable_type(found: DataType) -> DataType:
+    if isinstance(found, Struct):
+        return Struct(tuple(nullable_field(child) for child in found))
+    if isinstance(found, List):
+        return List(nullable_field(found.element))
+    if isinstance(found, Map):
+        return Map(replace(found.key, type=_nullable_type(found.key.type)), nullable_field(found.value))
+    return found

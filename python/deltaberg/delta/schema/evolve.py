@@ -6,13 +6,12 @@ Delta protocol, "Schema Serialization Format" and "Column Mapping".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
 from deltaberg.delta.schema.type_changes import is_widening
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, List, Map, Primitive, Struct, nullable_field
 
 __all__ = ["merged_schema", "wider_columns"]
 
@@ -87,7 +86,7 @@ def _merge_struct(
         if old is not None:
             _merge_type(document, (*path, old.name), old.type, field.type, numbers)
             continue
-        new = _nullable(field)
+        new = nullable_field(field)
         check_columns(Struct((new,)), mapped=numbers is not None)
         added.append(field_to_json(new if numbers is None else numbers.assign(new)))
     if added:
@@ -104,18 +103,3 @@ def _merge_type(
     elif isinstance(known, Map) and isinstance(found, Map):
         _merge_type(document, (*path, "key"), known.key.type, found.key.type, numbers)
         _merge_type(document, (*path, "value"), known.value.type, found.value.type, numbers)
-
-
-def _nullable(field: Field) -> Field:
-    """Return a field that may be null at every depth, since rows that are there already lack it."""
-    return replace(field, nullable=True, type=_nullable_type(field.type))
-
-
-def _nullable_type(found: DataType) -> DataType:
-    if isinstance(found, Struct):
-        return Struct(tuple(_nullable(child) for child in found))
-    if isinstance(found, List):
-        return List(_nullable(found.element))
-    if isinstance(found, Map):
-        return Map(replace(found.key, type=_nullable_type(found.key.type)), _nullable(found.value))
-    return found

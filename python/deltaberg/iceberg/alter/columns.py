@@ -21,13 +21,12 @@ from deltaberg.iceberg.updates.new_table import with_fresh_ids
 from deltaberg.iceberg.updates.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from deltaberg.schema.columns import field_finder
 from deltaberg.schema.name_mapping import NameMapping, extended_mapping, mapping_of
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nullable_field
 
 __all__ = [
     "check_promotion",
     "extend_name_mapping",
     "merge_columns",
-    "nullable_field",
     "replace_columns",
     "set_columns",
 ]
@@ -175,21 +174,6 @@ class _Merge:
         # A date that becomes a timestamp looks different to whoever reads it.
         is_wider = known != Primitive("date") and is_promotion(known, found, self._version)
         return found if is_wider else known
-
-
-def nullable_field(field: Field) -> Field:
-    """Return a field that may be null at every depth, since rows that are there already lack it."""
-    return replace(field, nullable=True, type=_nullable_type(field.type))
-
-
-def _nullable_type(found: DataType) -> DataType:
-    if isinstance(found, Struct):
-        return Struct(tuple(nullable_field(child) for child in found))
-    if isinstance(found, List):
-        return List(nullable_field(found.element))
-    if isinstance(found, Map):
-        return Map(replace(found.key, type=_nullable_type(found.key.type)), nullable_field(found.value))
-    return found
 
 
 def replace_columns(transaction: Transaction, found: Any) -> None:

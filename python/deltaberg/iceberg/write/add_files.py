@@ -26,7 +26,7 @@ from deltaberg.files.read.task import FileTask
 from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
 from deltaberg.files.write.written_footers import FooterFacts
-from deltaberg.iceberg.alter.columns import extend_name_mapping, nullable_field
+from deltaberg.iceberg.alter.columns import extend_name_mapping
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.specs import PartitionField
@@ -39,7 +39,7 @@ from deltaberg.iceberg.write.file_columns import columns_without_nulls, named_by
 from deltaberg.schema.arrow import arrow_type, with_columns
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.name_mapping import NameMapping, field_id, has_field_ids
-from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct, nullable_field
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
