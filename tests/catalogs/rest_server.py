@@ -145,6 +145,8 @@ def running(state: _Server) -> Iterator[_Server]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(data)
+                # An answer that says another length than it has is one that breaks off with its connection.
+                self.close_connection |= headers.get("Content-Length", str(len(data))) != str(len(data))
 
         do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server wants
 
