@@ -1,4 +1,4 @@
-"""The compiled kernels. `deltaberg.kernels.pure` has the same functions in Python, with docstrings."""
+"""The compiled kernels. `deltaberg.kernels.pure` has the same functions and classes in Python, with docstrings."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,6 +11,11 @@ ERROR_KINDS: list[tuple[str, str]]
 
 def bitmap_positions(bitmap: bytes, most: int) -> pa.UInt64Array: ...
 def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array: ...
+
+class PathSet:
+    def __init__(self, arrays: Iterable[pa.Array | pa.ChunkedArray]) -> None: ...
+    def __len__(self) -> int: ...
+    def contains(self, paths: pa.Array) -> pa.BooleanArray: ...
 
 class KeyIndex:
     """What `index_keys` returns; `contains_keys` and `find_keys` take it. It is not exported, and cannot be pickled."""

@@ -1,4 +1,4 @@
-"""The stub, the compiled kernels, their Python twins and the architecture page name the same functions and errors."""
+"""The stub, the compiled kernels, their Python twins and the architecture page name the same kernels and errors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,21 @@ def _stub() -> dict[str, list[tuple[str, str | None]]]:
     found = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            missing: list[ast.expr | None] = [None] * (len(node.args.args) - len(node.args.defaults))
-            defaults = [*missing, *node.args.defaults]
-            found[node.name] = [
-                (argument.arg, None if default is None else ast.unparse(default))
-                for argument, default in zip(node.args.args, defaults, strict=True)
-            ]
+            found[node.name] = _declared(node)
+        elif isinstance(node, ast.ClassDef):
+            # A class that callers make objects of is a kernel; others are what a kernel returns.
+            for one in node.body:
+                if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+                    found[node.name] = _declared(one)[1:]
     return found
+
+
+def _declared(function: ast.FunctionDef) -> list[tuple[str, str | None]]:
+    missing: list[ast.expr | None] = [None] * (len(function.args.args) - len(function.args.defaults))
+    return [
+        (argument.arg, None if default is None else ast.unparse(default))
+        for argument, default in zip(function.args.args, [*missing, *function.args.defaults], strict=True)
+    ]
 
 
 def _parameters(function: Any) -> list[tuple[str, str | None]]:

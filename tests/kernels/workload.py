@@ -79,6 +79,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
         "stats_texts": lambda kernels: kernels.stats_texts(log[0][1], places),
         "locate_paths": lambda kernels: kernels.locate_paths(recorded, "", "/table/", True),
+        "PathSet": lambda kernels: kernels.PathSet([names, names.slice(5)]).contains(names),
         "fingerprint": lambda kernels: kernels.fingerprint(log[0][1]),
         "format_stats": lambda kernels: kernels.format_stats(bounded, [["n"], ["s"]], True),
         "index_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs), pairs),

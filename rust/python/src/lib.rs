@@ -1,6 +1,6 @@
 //! `deltaberg._native`: the kernels of `deltaberg-core` for Python.
 //!
-//! It has one thin function per kernel, with the name, parameters and results of its twin in
+//! It has one thin function or class per kernel, with the name, parameters and results of its twin in
 //! `deltaberg.kernels.pure`. Nothing is decided here.
 
 #![allow(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
@@ -16,6 +16,7 @@ mod keys;
 mod locations;
 mod murmur;
 mod partition;
+mod paths;
 mod replay;
 mod stats;
 mod z85;
@@ -50,6 +51,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keys::contains_keys, module)?)?;
     module.add_function(wrap_pyfunction!(keys::find_keys, module)?)?;
     module.add_function(wrap_pyfunction!(locations::locate_paths, module)?)?;
+    module.add_class::<paths::PathSet>()?;
     module.add_function(wrap_pyfunction!(fingerprint::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;

@@ -22,8 +22,10 @@ from deltaberg.kernels.pure.log.replay import replay
 from deltaberg.kernels.pure.log.stats import parse_log_stats, parse_stats, stats_texts
 from deltaberg.kernels.pure.log.stats_json import format_stats
 from deltaberg.kernels.pure.murmur import bucket, hash32
+from deltaberg.kernels.pure.paths import PathSet
 
 __all__ = [
+    "PathSet",
     "bitmap_positions",
     "bucket",
     "contains_keys",

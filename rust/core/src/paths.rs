@@ -1,0 +1,159 @@
+//! The paths of the live files of a table, among which each file is looked up that a store lists.
+
+use std::hash::{BuildHasher, RandomState};
+
+use arrow_array::{Array, BooleanArray, LargeStringArray, StringArray};
+use arrow_buffer::BooleanBufferBuilder;
+use hashbrown::HashTable;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Distinct paths, which are compared byte by byte.
+///
+/// Besides its bytes, a path takes an offset of 4 bytes, and 5 bytes in a table that is filled to between 7/16 and 7/8:
+/// at most 16 in all. Hashes have a random key, since whoever names files could choose names whose hashes are equal.
+#[derive(Default)]
+pub struct PathSet {
+    /// One, unless the paths have more bytes than an offset counts.
+    parts: Vec<Part>,
+    state: RandomState,
+}
+
+/// So many paths that offsets of 4 bytes suffice.
+struct Part {
+    bytes: Vec<u8>,
+    /// Where each path begins and the one before it ends, and then the end of the last one.
+    bounds: Vec<u32>,
+    /// The numbers of the paths.
+    places: HashTable<u32>,
+    /// How many bytes it may have.
+    most: u32,
+}
+
+impl PathSet {
+    /// Adds the paths of an array of strings.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not an array of strings, or if one of them is null, and `TooLarge` if one has more
+    /// than 4 GiB.
+    pub fn add(&mut self, paths: &dyn Array) -> Result<()> {
+        each(paths, |path| self.insert(path, u32::MAX))
+    }
+
+    /// Gives back memory that no path needs. It is of use once all of them have been added.
+    pub fn shrink(&mut self) {
+        for part in &mut self.parts {
+            part.bytes.shrink_to_fit();
+            part.bounds.shrink_to_fit();
+        }
+    }
+
+    /// How many distinct paths there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.places.len()).fold(0, usize::saturating_add)
+    }
+
+    /// Whether there are no paths.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Returns which paths of an array of strings are in the set.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not an array of strings, or if one of them is null.
+    pub fn contains(&self, paths: &dyn Array) -> Result<BooleanArray> {
+        let mut found = BooleanBufferBuilder::new(paths.len());
+        each(paths, |path| {
+            found.append(self.has(self.state.hash_one(path), path));
+            Ok(())
+        })?;
+        Ok(BooleanArray::new(found.finish(), None))
+    }
+
+    fn has(&self, hash: u64, path: &[u8]) -> bool {
+        self.parts.iter().any(|part| part.has(hash, path))
+    }
+
+    /// Adds a path to the last part, or to a new one of at most so many bytes.
+    fn insert(&mut self, path: &[u8], most: u32) -> Result<()> {
+        let hash = self.state.hash_one(path);
+        if self.has(hash, path) {
+            return Ok(());
+        }
+        if self.parts.last_mut().is_some_and(|part| part.push(hash, path, &self.state)) {
+            return Ok(());
+        }
+        let mut part = Part { bytes: Vec::new(), bounds: vec![0], places: HashTable::new(), most };
+        if !part.push(hash, path, &self.state) {
+            return Err(Error::new(ErrorKind::TooLarge, "a path exceeds 4 GiB"));
+        }
+        self.parts.push(part);
+        Ok(())
+    }
+}
+
+impl Part {
+    fn has(&self, hash: u64, path: &[u8]) -> bool {
+        self.places.find(hash, |place| at(&self.bytes, &self.bounds, *place) == Some(path)).is_some()
+    }
+
+    /// Adds a path that is not in here, and returns whether there was room for it.
+    fn push(&mut self, hash: u64, path: &[u8], state: &RandomState) -> bool {
+        let end = u32::try_from(self.bytes.len().saturating_add(path.len())).ok().filter(|end| *end <= self.most);
+        let place = u32::try_from(self.places.len()).ok();
+        let (Some(end), Some(place)) = (end, place) else { return false };
+        let Self { bytes, bounds, places, .. } = self;
+        bytes.extend_from_slice(path);
+        bounds.push(end);
+        places.insert_unique(hash, place, |place| state.hash_one(at(bytes, bounds, *place).unwrap_or_default()));
+        true
+    }
+}
+
+/// Returns a path by its number.
+fn at<'a>(bytes: &'a [u8], bounds: &[u32], place: u32) -> Option<&'a [u8]> {
+    let place = usize::try_from(place).ok()?;
+    let (start, end) = (bounds.get(place)?, bounds.get(place.checked_add(1)?)?);
+    bytes.get(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?)
+}
+
+/// Passes on each path of an array of strings.
+fn each(paths: &dyn Array, mut found: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut take = |path: Option<&str>| match path {
+        Some(path) => found(path.as_bytes()),
+        None => Err(Error::new(ErrorKind::InvalidArgument, "a path is null")),
+    };
+    if let Some(paths) = paths.as_any().downcast_ref::<StringArray>() {
+        paths.iter().try_for_each(&mut take)
+    } else if let Some(paths) = paths.as_any().downcast_ref::<LargeStringArray>() {
+        paths.iter().try_for_each(&mut take)
+    } else {
+        Err(Error::new(ErrorKind::InvalidArgument, "paths are an array of strings"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offsets reach 4 GiB; parts of 8 bytes show what is beyond.
+    #[test]
+    fn paths_are_found_in_all_parts() {
+        let names = ["ab", "", "abcdefgh", "c", "cd", "abcdefg", "dcba", "ba"];
+        let mut set = PathSet::default();
+        for name in names.iter().chain(&names) {
+            assert_eq!(set.insert(name.as_bytes(), 8), Ok(()));
+        }
+        assert_eq!(set.len(), names.len());
+        assert!(set.parts.len() > 3);
+        let asked = StringArray::from_iter_values(names.iter().chain(&["a", "abc", "bcdefgh", "abcdefghc"]));
+        let found: Vec<bool> =
+            set.contains(&asked).unwrap_or_else(|_| BooleanArray::from(vec![false])).values().iter().collect();
+        assert_eq!(found, [vec![true; 8], vec![false; 4]].concat());
+        assert_eq!(set.insert(b"123456789", 8).map_err(|error| error.kind()), Err(ErrorKind::TooLarge));
+        assert_eq!(set.len(), names.len());
+    }
+}
