@@ -137,9 +137,9 @@ class DeltabergError(Exception):
     Parameters
     ----------
     message
-        One sentence: what was found, and what was expected.
+        One sentence: what was found, and what was expected. One that names arguments or calls is a `Hint`.
     hint
-        What the caller can do about the error.
+        What the caller can do about the error, with marks as in a `Hint`.
     context
         Named facts. Those that are None are left out.
 
@@ -154,7 +154,7 @@ class DeltabergError(Exception):
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         self.message: str = _shown(message)
         super().__init__(_cut(self.message, _LONGEST))
-        self.hint: str | None = _shown(hint)
+        self.hint: str | None = None if hint is None else Hint(masked(getattr(hint, "marked", hint)))
         self.context: dict[str, Any] = {name: _shown(fact) for name, fact in context.items() if fact is not None}
 
     @property
@@ -225,8 +225,7 @@ def _without_user(found: re.Match[str]) -> str:
 
 def _shown(fact: Any) -> Any:
     if isinstance(fact, str):
-        text = masked(getattr(fact, "marked", fact))
-        return Hint(text) if "⟪" in text else text
+        return Hint(masked(fact.marked)) if isinstance(fact, Hint) else masked(fact)
     return [_shown(part) for part in fact] if isinstance(fact, list) else fact
 
 
@@ -450,12 +449,16 @@ def in_words(error: DeltabergError, word: Callable[[str], str | None]) -> None:
 
     Examples
     --------
-    >>> error = DeltabergError("⟪txn⟫ applies only to Delta tables")
+    >>> error = DeltabergError(Hint("⟪txn⟫ applies only to Delta tables"))
     >>> in_words(error, {"txn": "--txn"}.get)
     >>> print(error)
     --txn applies only to Delta tables
     """
-    error.message = Hint(error.message).said(word)
+    error.message = _said(error.message, word)
     error.args = (_cut(error.message, _LONGEST),)
-    error.hint = None if error.hint is None else Hint(error.hint).said(word)
-    error.context = {name: fact.said(word) if isinstance(fact, Hint) else fact for name, fact in error.context.items()}
+    error.hint = _said(error.hint, word)
+    error.context = {name: _said(fact, word) for name, fact in error.context.items()}
+
+
+def _said(fact: Any, word: Callable[[str], str | None]) -> Any:
+    return fact.said(word) if isinstance(fact, Hint) else fact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import create_table, write_table
+from deltaberg import create_table, open_table, write_table
 from deltaberg.cli.app import COMMANDS, cli
 from deltaberg.cli.hints import as_typed
-from deltaberg.hints import Hint
+from deltaberg.errors import ColumnNotFoundError, DeltabergError, in_words
+from deltaberg.hints import Hint, verbatim
 from deltaberg.spark.hints import in_data_source, in_delta_spark
 from tests.support.command_line import call
 from tests.support.delta_builder import DeltaBuilder
@@ -75,6 +77,50 @@ def _texts(node: ast.expr) -> list[str]:
         parts = (part.value if isinstance(part, ast.Constant) else _placeholder(part) for part in node.values)
         return ["".join(map(str, parts))]
     return [*_texts(node.body), *_texts(node.orelse)] if isinstance(node, ast.IfExp) else []
+
+
+def _trees() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        yield from ((path.relative_to(_PACKAGE).as_posix(), node) for node in ast.walk(ast.parse(path.read_text())))
+
+
+#: What texts with marks hold besides what went through `verbatim`: words of ours.
+_OUR_TEXTS = {
+    *("there[0]", "kind!r", "found!r", "key", "activating!r", "hint", "_VECTORS", "_ENABLED", "one.name", "name"),
+    *(
+        "found",
+        "store",
+        "other[0]",
+        "self.other",
+        "self.own",
+        "ADD_COLUMNS",
+        "', '.join((f'⟪{name}=⟫' for name in commit))",
+    ),
+    "', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''",
+}
+
+
+def test_texts_of_others_go_into_hints_verbatim() -> None:
+    marked = [node for _, node in _trees() if isinstance(node, ast.JoinedStr) and "⟪" in ast.unparse(node)]
+    values = [part for node in marked for part in node.values if isinstance(part, ast.FormattedValue)]
+    assert len(values) > 12
+    shown = {ast.unparse(part.value) + ("!r" if part.conversion == ord("r") else "") for part in values}
+    assert {text for text in shown if not text.startswith("verbatim(")} - {
+        "store",
+        "self.other",
+        "self.own",
+    } <= _OUR_TEXTS
+
+
+def test_a_message_with_marks_is_a_hint() -> None:
+    plain = {
+        name
+        for name, node in _trees()
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error") and node.args
+        for text in _texts(node.args[0])
+        if "⟪" in text
+    }
+    assert plain == set()
 
 
 def _placeholder(part: ast.expr) -> str:
@@ -156,6 +202,38 @@ def _hint(*arguments: object) -> str:
     assert ended.exit_code != 0
     _, _, hint = ended.stderr.strip().partition("; hint: ")
     return hint
+
+
+_ODD = "⟪id⟫\ufdd0["
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_marks_in_texts_of_others_are_none(tmp_path: Path, format: Any) -> None:
+    write_table(tmp_path / "⟪t⟫", pa.table({_ODD: [1]}), format=format)
+    table = open_table(tmp_path / "⟪t⟫")
+    with pytest.raises(ColumnNotFoundError) as raised:
+        table.scan(columns=["id"])
+    assert raised.value.hint == f"did you mean {_ODD}?"
+    with pytest.raises(DeltabergError) as missing:
+        table.scan(columns=["⟪filter⟫"])
+    for error in (raised.value, missing.value):
+        copy = pickle.loads(pickle.dumps(error))
+        in_words(error, lambda mark: f"--{mark}")
+        assert (str(copy), copy.hint) == (str(error), error.hint)
+    assert missing.value.message == "there is no column '⟪filter⟫'"
+    assert missing.value.context["column"] == "⟪filter⟫"
+    ended = call("head", tmp_path / "⟪t⟫", "--columns", "⟪where⟫")
+    assert "'⟪where⟫'" in ended.stderr
+    assert "⟪id⟫" in ended.stderr
+    ended = call("head", tmp_path / "⟪none⟫")
+    assert "/⟪none⟫" in ended.stderr
+
+
+def test_marks_keep_what_they_hold() -> None:
+    hint = Hint(f'rename it by ⟪alter().rename("{verbatim("⟪txn⟫")}", new_name)⟫')
+    assert hint == 'rename it by alter().rename("⟪txn⟫", new_name)'
+    assert hint.said(_DOORS["command line"]) == "rename it by deltaberg alter TABLE rename '⟪txn⟫' NEW_NAME"
+    assert pickle.loads(pickle.dumps(hint)).marked == hint.marked
 
 
 def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:

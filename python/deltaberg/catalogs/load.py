@@ -10,6 +10,7 @@ from deltaberg.catalogs.config import catalog_properties
 from deltaberg.catalogs.filesystem import FilesystemCatalog
 from deltaberg.catalogs.sql.sql_engine import open_engine
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.hints import verbatim
 from deltaberg.signatures import public
 from deltaberg.storage.options.options import is_store_option
 
@@ -112,7 +113,7 @@ def _kind(name: str, properties: Mapping[str, str]) -> str:
     raise InvalidArgumentError(
         f"the type of the catalog {name!r} is not known",
         hint="pass ⟪type⟫ and ⟪uri⟫, or configure them in .pyiceberg.yaml or as "
-        f"PYICEBERG_CATALOG__{name.upper()}__URI",
+        f"PYICEBERG_CATALOG__{verbatim(name.upper())}__URI",
     )
 
 

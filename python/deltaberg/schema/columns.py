@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.hints import verbatim
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
@@ -373,9 +374,9 @@ def _suggest(name: str, names: Sequence[str]) -> str:
     lowered = {known.lower(): known for known in names}
     near = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
     if near:
-        return f"did you mean {', '.join(near)}?"
+        return verbatim(f"did you mean {', '.join(near)}?")
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    return f"the columns are {shown}" if names else "the table has no columns"
+    return f"the columns are {verbatim(shown)}" if names else "the table has no columns"
 
 
 def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:

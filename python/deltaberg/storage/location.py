@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature
+from deltaberg.hints import verbatim
 from deltaberg.workers import map_in_order
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
@@ -214,7 +215,7 @@ class PathResolver:
             if rest is not None:
                 return new.join(rest) if rest else new
         if not absolute.same_store(self.root):
-            store = f"{absolute.scheme}://{absolute.authority}/"
+            store = verbatim(f"{absolute.scheme}://{absolute.authority}/")
             raise UnsafePathError(
                 "a path in the metadata leads to another store than that of the table",
                 hint=f"to allow it, pass ⟪location_map={{'{store}': '{store}'}}⟫",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.hints import Hint
 
 __all__ = ["DELTA", "ICEBERG", "TableFormat"]
 
@@ -26,9 +27,9 @@ class TableFormat:
     other: str
     lacks: Mapping[str, str]
 
-    def why_not(self, name: str) -> str:
+    def why_not(self, name: str) -> Hint:
         """Return why tables of the format do not take something."""
-        return f"⟪{name}⟫ applies only to {self.other} tables; this is {self.own} table"
+        return Hint(f"⟪{name}⟫ applies only to {self.other} tables; this is {self.own} table")
 
     def refuse(self, given: object, table: str) -> None:
         """Refuse arguments that tables of the format do not have.
@@ -45,7 +46,7 @@ class TableFormat:
         """
         for name, instead in self.lacks.items():
             if getattr(given, name, None) is not None:
-                raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=f"⟪{name}⟫")
+                raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=Hint(f"⟪{name}⟫"))
 
 
 DELTA = TableFormat(

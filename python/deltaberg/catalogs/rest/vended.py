@@ -17,6 +17,7 @@ from deltaberg.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
+from deltaberg.hints import verbatim
 from deltaberg.iceberg.schema.json_members import members, objects, strings, text
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.location import Location, parse_location
@@ -234,7 +235,7 @@ def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str
         if not vended:
             raise UnsafePathError(
                 f"the catalog names an endpoint without credentials for it: {server[name]:.200}",
-                hint=f"pass {name}={server[name]:.200} to allow it",
+                hint=f"pass {name}={verbatim(server[name][:200])} to allow it",
             )
         options[name] = server[name]
     return options | {name: value for name, value in server.items() if name in _SETTINGS} | vended

@@ -9,7 +9,6 @@ import click
 
 from deltaberg.cli.commands.verb_commands import verb
 from deltaberg.cli.rows.column_types import column_type
-from deltaberg.hints import Hint
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def alter(
         from deltaberg import IcebergTable
         from deltaberg.table.formats import DELTA, ICEBERG
 
-        raise click.UsageError(Hint((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change)))
+        raise click.UsageError((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change))
     if wanted.apply is None:
         method(*words, **given)
     else:

@@ -14,6 +14,7 @@ from deltaberg.delta.schema.new_columns import ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument, deepest_field
 from deltaberg.delta.schema.type_changes import is_widening, record_type_change
 from deltaberg.errors import ColumnNotFoundError, SchemaError
+from deltaberg.hints import verbatim
 from deltaberg.schema.columns import ColumnName, dotted_path, find_column, join_name, split_name
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
@@ -122,7 +123,7 @@ def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
                 parents = {"key": inside.key, "value": inside.value}
             if part not in parents:
                 shown, names = join_name(parts[:depth]), sorted(parents)
-                hint = f"{' and '.join(names)} lead into {join_name(parts[: depth - 1])}" if names else None
+                hint = f"{' and '.join(names)} lead into {verbatim(join_name(parts[: depth - 1]))}" if names else None
                 raise ColumnNotFoundError(f"there is no column {shown!r}", hint=hint, column=shown)
             found = parents[part]
         path.append(found)

@@ -19,6 +19,7 @@ from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import SchemaError
+from deltaberg.hints import verbatim
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Struct
@@ -78,7 +79,7 @@ def _check_constraints(table: Snapshot, schema: Struct) -> None:
         if path[0].lower() not in kept:
             raise SchemaError(
                 f"the rows lack the column {path[0]}, which the CHECK constraint {rule} names",
-                hint=f"drop it first: ⟪alter().drop_constraint({rule!r}).commit()⟫",
+                hint=f"drop it first: ⟪alter().drop_constraint({verbatim(repr(rule))}).commit()⟫",
                 table=str(table.log.root),
                 column=path[0],
             )

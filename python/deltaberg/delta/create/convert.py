@@ -19,6 +19,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.formats.footers import Footer, read_footers
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
+from deltaberg.hints import verbatim
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
@@ -167,7 +168,8 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
             raise InvalidArgumentError(
                 f"the directory {directory} names a partition column that is "
                 f"{'not expected' if known is None else 'named twice'}",
-                hint=f'⟪pass partition_by⟫ with the types of all of them⟪, such as {{"{name}": pa.string()}}⟫',
+                hint="⟪pass partition_by⟫ with the types of all of them"
+                f'⟪, such as {{"{verbatim(name)}": pa.string()}}⟫',
                 path=path,
             )
         values[known] = text

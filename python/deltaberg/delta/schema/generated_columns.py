@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from deltaberg.errors import ExpressionError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions.bind.bind import BoundValue
 from deltaberg.expressions.tree.tree import type_text
+from deltaberg.hints import verbatim
 from deltaberg.schema.types import Struct
 
 __all__ = ["check_new_columns", "in_order"]
@@ -39,7 +40,7 @@ def check_new_columns(schema: Struct, generated: Mapping[str, BoundValue]) -> No
         if wanted != found:
             raise SchemaError(
                 f"the generated column {path} has the type {wanted}, and its expression the type {found}",
-                hint=f"write CAST({value.sql} AS {wanted}), or give the column the type of the expression",
+                hint=verbatim(f"write CAST({value.sql} AS {wanted}), or give the column the type of the expression"),
                 column=path,
                 expression=value.sql,
             )
@@ -47,7 +48,7 @@ def check_new_columns(schema: Struct, generated: Mapping[str, BoundValue]) -> No
         if others:
             raise SchemaError(
                 f"the generated column {path} is computed from the generated column {others[0]}",
-                hint=f"write the expression of {others[0]} in its place" if others[0] != path else None,
+                hint=f"write the expression of {verbatim(others[0])} in its place" if others[0] != path else None,
                 column=path,
                 expression=value.sql,
             )

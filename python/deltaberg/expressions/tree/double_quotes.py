@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from deltaberg.errors import ExpressionError
+from deltaberg.hints import verbatim
 from deltaberg.schema.types import Struct
 
 __all__ = ["ColumnNames", "DoubleQuoted", "name_in_quotes", "quoted"]
@@ -28,7 +29,7 @@ def name_in_quotes(text: str, path: Iterable[str]) -> ExpressionError:
     name = ".".join(f"`{part.replace('`', '``')}`" for part in path)
     return ExpressionError(
         f'"{text}" is a text, and not the column {name}',
-        hint=f"names stand in backticks, and texts in single quotes: write {name} or '{text}'",
+        hint=verbatim(f"names stand in backticks, and texts in single quotes: write {name} or '{text}'"),
     )
 
 

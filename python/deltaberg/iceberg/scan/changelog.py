@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import constant_column
+from deltaberg.hints import verbatim
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
@@ -96,7 +97,7 @@ def chosen_changelog(
         asked = "compute_updates" if updates else "identifier_columns, which ask for the images of updates"
         raise InvalidArgumentError(f"net_changes cannot be combined with {asked}", hint="leave one of them out")
     if isinstance(identifiers, str):
-        raise InvalidArgumentError("identifier_columns is a list of names", hint=f"pass [{identifiers!r}]")
+        raise InvalidArgumentError("identifier_columns is a list of names", hint=verbatim(f"pass [{identifiers!r}]"))
     if identifiers is not None:
         checked_texts("identifier_columns", identifiers, "names of columns", "pass a list of names")
     known = {child.id: child.name for child in schema}

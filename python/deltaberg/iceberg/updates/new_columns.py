@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError
+from deltaberg.hints import verbatim
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.schema.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.schema.type_names import TYPE, is_shape
@@ -105,7 +106,8 @@ def default_json(value: Any, column: Field, name: str) -> Any:
         # The specification has empty structs as defaults, but iceberg-java loads no table with one.
         raise SchemaError(
             "a struct has no default value of its own that all engines read",
-            hint=f'add it without one, and give its fields defaults, as by ⟪set_default("{name}.FIELD", value)⟫',
+            hint="add it without one, and give its fields defaults, as by "
+            f'⟪set_default("{verbatim(name)}.FIELD", value)⟫',
             column=name,
         )
     return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from deltaberg.errors import ExpressionError, InvalidArgumentError, UnsupportedExpressionError
 from deltaberg.expressions.given.parse import parse_value
 from deltaberg.expressions.tree.tree import ColumnValue, Value
+from deltaberg.hints import verbatim
 from deltaberg.schema.columns import ColumnName, split_name
 from deltaberg.spark.columns.build import OfFrame, of_no_frame
 from deltaberg.spark.columns.sql_text import column_text
@@ -152,7 +153,7 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
         raise InvalidArgumentError(
             f"{parts[0]} is the alias of only some columns of the source",
             hint="select the columns, each with a name of its own, and give the result one alias, as in "
-            f'frame.select("{parts[0]}.id", …).alias("u")',
+            f'frame.select("{verbatim(parts[0])}.id", …).alias("u")',
         )
     found = [name for name, columns in known.items() if columns == frame.columns]
     if len(found) > 1 or (found and found[0].lower() in names):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, fields_given
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
 
@@ -100,6 +101,6 @@ class CommitOptions:
             given = arguments.get(one.name)
             if given is not None and given is not False:
                 raise InvalidArgumentError(
-                    f"⟪{one.name}⟫ is about the commit, which is that of the whole transaction",
+                    Hint(f"⟪{one.name}⟫ is about the commit, which is that of the whole transaction"),
                     hint=f"pass ⟪{one.name}=⟫ to ⟪transaction()⟫ of the table",
                 )

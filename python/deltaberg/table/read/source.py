@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.compute.bound import Bound
 from deltaberg.files.formats.layout import FileLayout
+from deltaberg.hints import verbatim
 from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.types import Field, Struct
 from deltaberg.storage.stores import StoreSpec
@@ -42,7 +43,7 @@ def require_free_names(columns: Struct, added: Sequence[Field], table: str) -> N
     if taken is not None:
         raise InvalidArgumentError(
             f"the table has a column {taken}, and its changes a column of this name that describes them",
-            hint=f'rename the column, with ⟪alter().rename("{taken}", new_name)⟫',
+            hint=f'rename the column, with ⟪alter().rename("{verbatim(taken)}", new_name)⟫',
             table=table,
             column=taken,
         )
