@@ -34,6 +34,17 @@ def test_what_the_history_says(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"), [("delta", "operation"), ("iceberg", "operation"), ("iceberg", "total-records")]
+)
+def test_what_the_library_says_is_not_said_by_others(kind: str, name: str, tmp_path: Path) -> None:
+    writes = SourceWrites(_OPTIONS[kind])
+    writes.write(_ROWS, tmp_path / "t")
+    with pytest.raises(InvalidArgumentError, match=f"{name} is recorded by the library itself"):
+        writes.write(_ROWS, tmp_path / "t", **{f"snapshot-property.{name}": "x"})
+    assert open_table(tmp_path / "t").scan().count() == 1
+
+
+@pytest.mark.parametrize(
     ("kind", "options", "message", "hint"),
     [
         ("delta", {"branch": "b"}, "the option branch applies only to Iceberg tables", "leave it out"),

@@ -36,6 +36,7 @@ __all__ = [
     "fields_given",
     "integer_of",
     "parse_instant",
+    "refuse_recorded",
     "zone_of",
 ]
 
@@ -143,6 +144,13 @@ def checked_properties(properties: Any) -> dict[str, Any]:
         if has_lone_surrogate(name) or (isinstance(value, str) and has_lone_surrogate(value)):
             raise InvalidArgumentError(f"the property {name!r:.200} is {value!r:.200}, which is not valid Unicode")
     return dict(properties or {})
+
+
+def refuse_recorded(names: Iterable[str]) -> None:
+    """Refuse names under which the library itself records something of a commit."""
+    taken = min(names, default=None)
+    if taken is not None:
+        raise InvalidArgumentError(f"{taken} is recorded by the library itself", hint="choose another name for it")
 
 
 def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | None:

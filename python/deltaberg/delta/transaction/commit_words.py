@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table.arguments import refuse_recorded
 
 __all__ = ["USER_METADATA", "check_hooks", "checked_members"]
 
@@ -36,9 +37,7 @@ def checked_members(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
         One cannot be recorded.
     """
     members = properties or {}
-    taken = sorted(_RESERVED & members.keys())
-    if taken:
-        raise InvalidArgumentError(f"{taken[0]} is recorded by the library itself", hint="choose another name for it")
+    refuse_recorded(_RESERVED & members.keys())
     try:
         json.dumps(members, allow_nan=False)
     except (TypeError, ValueError) as error:

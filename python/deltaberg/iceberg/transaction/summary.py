@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeAlias
@@ -16,7 +17,7 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["REPLACES_PARTITIONS", "Tally", "snapshot_summary"]
+__all__ = ["REPLACES_PARTITIONS", "Tally", "is_recorded", "snapshot_summary"]
 
 #: What the summary says of a snapshot whose files replace all files of their partitions.
 REPLACES_PARTITIONS = "replace-partitions"
@@ -30,6 +31,14 @@ _DELETED = ("data-files", "records")
 _VECTORS = "dvs"
 #: What the summary says of single partitions.
 _HAS_PARTITIONS, _OF_PARTITION = "partition-summaries-included", "partitions."
+#: What else it says of any snapshot.
+_OPERATION, _CHANGED = "operation", "changed-partition-count"
+_COUNTS = "|".join({*_FILES.values(), *_ROWS.values(), *_KIND.values(), *_TOTALS, _VECTORS})
+_RECORDED = re.compile(
+    f"{_OPERATION}|{REPLACES_PARTITIONS}|{_CHANGED}|{_HAS_PARTITIONS}|{re.escape(_OF_PARTITION)}.*"
+    f"|(?:added|deleted|removed|total)-(?:{_COUNTS})",
+    re.DOTALL,
+)
 
 #: The columns of entries that are counted.
 _COUNTED = ("content", "record_count", "content_size_in_bytes", "file_size_in_bytes", "file_format")
@@ -184,14 +193,25 @@ def snapshot_summary(
     >>> snapshot_summary("delete", Tally(), None)["total-records"]
     '0'
     """
-    changes = {**tally.changes, "changed-partition-count": tally.changed_partitions}
+    changes = {**tally.changes, _CHANGED: tally.changed_partitions}
     for name in _TOTALS:
         total = _known(before, f"total-{name}")
         if total is not None and total + tally.added[name] - tally.removed[name] >= 0:
             changes[f"total-{name}"] = total + tally.added[name] - tally.removed[name]
     own = {name: str(count) for name, count in changes.items()}
     marks = {REPLACES_PARTITIONS: "true"} if tally.replaces_partitions else {}
-    return {**(extra or {}), "operation": operation, **marks, **own, **tally.partition_changes}
+    return {**(extra or {}), _OPERATION: operation, **marks, **own, **tally.partition_changes}
+
+
+def is_recorded(name: str) -> bool:
+    """Return whether summaries say under this name what the library itself counts.
+
+    Examples
+    --------
+    >>> is_recorded("added-records"), is_recorded("added-by")
+    (True, False)
+    """
+    return _RECORDED.fullmatch(name) is not None
 
 
 def _known(before: Mapping[str, str] | None, name: str) -> int | None:

@@ -10,8 +10,9 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.transaction.summary import is_recorded
 from deltaberg.iceberg.updates.updates import SetSnapshotRef
-from deltaberg.table.arguments import checked_properties
+from deltaberg.table.arguments import checked_properties, refuse_recorded
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget"]
 
@@ -66,6 +67,7 @@ class SnapshotTarget:
                 raise InvalidArgumentError(
                     f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
                 )
+        refuse_recorded(filter(is_recorded, kept))
         branch = MAIN if given is None else given
         wanted = kept.pop(WAP_BRANCH, None)
         if wanted is not None:
