@@ -12,10 +12,10 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import (
     ColumnNotFoundError,
-    CommitConflictError,
     ConcurrentAppendError,
     ConcurrentDeleteReadError,
     InvalidArgumentError,
+    MetadataChangedError,
     SchemaError,
     UnsupportedFeatureError,
 )
@@ -207,7 +207,7 @@ def test_keys_beside_other_commits(tmp_path: Path) -> None:
     stale_transaction = open_table(table.location, "iceberg").transaction()
     stale_transaction.delete_by_keys(pa.table({"id": [3]}))
     table.alter().partition_by("bucket(2, id)").commit()
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(MetadataChangedError, match="changed the partitioning"):
         stale_transaction.commit()
 
 

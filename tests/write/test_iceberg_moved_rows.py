@@ -15,6 +15,7 @@ from deltaberg import create_table, open_table
 from deltaberg.errors import (
     CommitConflictError,
     ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
     UnsupportedFeatureError,
 )
@@ -82,7 +83,7 @@ def test_small_files_are_put_together(tmp_path: Path, version: str) -> None:
     assert _content(table) == before
     # Rows that were added since do not matter; files that are gone do.
     late = other.compact()
-    assert (late.commits, [type(found).__name__ for found in late.conflicts]) == ([], ["CommitConflictError"])
+    assert (late.commits, [type(found).__name__ for found in late.conflicts]) == ([], ["ConcurrentDeleteDeleteError"])
     assert _content(table.refresh()) == before
 
 
@@ -159,8 +160,9 @@ def test_conflicts_of_partitions_that_are_replaced(tmp_path: Path) -> None:
     gone = other.refresh().transaction()
     gone.overwrite(_rows(12), dynamic=True)
     table.delete("kind = 'a'")
-    with pytest.raises(CommitConflictError, match="another commit removed"):
+    with pytest.raises(ConcurrentDeleteDeleteError, match="another commit removed") as raised:
         gone.commit()
+    assert raised.value.context["file"].endswith(".parquet")
     with table.refresh().transaction() as mixed:
         mixed.append(_rows(1))
         mixed.alter().partition_by("id")

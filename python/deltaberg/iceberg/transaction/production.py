@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, StorageError
+from deltaberg.errors import ConcurrentDeleteDeleteError, MetadataChangedError, ProtocolChangedError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
@@ -178,7 +178,7 @@ class Production:
             known = metadata.specs.get(files.spec.spec_id)
             if has_old or known is None or known.fields != files.spec.fields:
                 raise conflict(
-                    CommitConflictError,
+                    ProtocolChangedError if has_old else MetadataChangedError,
                     "the table was upgraded meanwhile, and has no new position delete files any more"
                     if has_old
                     else "another commit changed the partitioning that the new files have",
@@ -221,8 +221,8 @@ class Production:
                 least = number if least is None else min(least, number)
         if missing or missing_deletes:
             kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
-            what = f"another commit removed {len(gone)} {kind} files that are to be replaced, among them {min(gone)}"
-            raise conflict(CommitConflictError, what, source.table)
+            what = f"another commit removed {len(gone)} {kind} files that are to be replaced"
+            raise conflict(ConcurrentDeleteDeleteError, what, source.table, min(gone))
         return [
             found[row["manifest_path"]].row
             if row["manifest_path"] in found
