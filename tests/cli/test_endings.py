@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deltaberg import __version__, errors
+from deltaberg import DeltaTable, __version__, errors, open_table, write_table
 from deltaberg.cli import app
 from deltaberg.cli.endings import ENDINGS, exit_code
 from tests.support.command_line import call, json_lines, printed, spawn
@@ -88,6 +88,27 @@ def test_a_malformed_pair_is_not_repeated(numbers: str) -> None:
             assert ended.exit_code == 2
             assert form in ended.stderr
             assert "hunter2" not in ended.stderr
+
+
+def test_a_key_with_two_values_is_refused(numbers: str, tmp_path: Path) -> None:
+    """One of them would be dropped, and nobody would know which."""
+    write_table(tmp_path / "t", ids(1))
+    for command in (
+        ["update", str(tmp_path / "t"), "--set", "id=1", "--set", "id=2"],
+        ["update", str(tmp_path / "t"), "--set", "id=1", "--commit-property", "id=a", "--commit-property", "id=b"],
+        ["create", str(tmp_path / "n"), "--column", "a int", "-p", "id=1", "-p", "id=2"],
+        ["alter", str(tmp_path / "t"), "set", "id=1", "id=2"],
+        ["inspect", numbers, "-o", "id=hunter1", "-o", "id=hunter2"],
+        ["inspect", numbers, "--location-map", "id=/hunter1", "--location-map", "id=/hunter2"],
+    ):
+        ended = call(*command)
+        assert (ended.exit_code, ended.stdout) == (2, ""), command
+        assert "id is given two values" in ended.stderr
+        assert "hunter" not in ended.stderr
+    table = open_table(tmp_path / "t")
+    assert isinstance(table, DeltaTable)
+    assert table.version == 0
+    assert call("alter", tmp_path / "t", "set", "id=1", "id=1").exit_code == 0
 
 
 def test_tables_that_cannot_be_read_have_codes(builder: DeltaBuilder) -> None:

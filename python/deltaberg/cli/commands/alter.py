@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from deltaberg.cli.commands.verb_commands import verb
+from deltaberg.cli.options import pairs
 from deltaberg.cli.rows.column_types import column_type
 from deltaberg.whole_numbers import whole_number
 
@@ -53,9 +54,7 @@ def _set_current(to: Any, word: str) -> object:
 
 
 def _set(to: Any, *words: str) -> object:
-    if not all(word.partition("=")[1] and not word.startswith("=") for word in words):
-        raise click.UsageError("a property is not of the form KEY=VALUE")
-    return to.set(dict(word.split("=", 1) for word in words))
+    return to.set(pairs(click.get_current_context(), None, words))
 
 
 _PLACES = ("after", "before", "first")
