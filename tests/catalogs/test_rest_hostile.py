@@ -60,6 +60,24 @@ def test_messages_of_errors_are_cut_and_cleaned(server: RestServer, orders: Any)
 
 
 @pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "the disk is full", "stack": ["' + b"x" * 200_000, '"message": "the disk is full"'),
+        (b"<html>\n <title>502 Bad Gateway</title>" + b"<p>nginx</p>" * 20_000, " 502 Bad Gateway nginx nginx"),
+        (b"<html><title>Sign in</title></html>", " Sign in"),
+    ],
+)
+def test_the_beginning_of_a_long_error_is_said(body: bytes, said: str, server: RestServer, orders: Any) -> None:
+    server.scripted[_TABLE] = [(500, {}, body)]
+    with pytest.raises(StorageError) as caught:
+        _load(server).load_table("sales.orders")
+    assert caught.value.message.startswith("the catalog failed: ")
+    assert said in caught.value.message
+    assert len(caught.value.message) < 600
+    assert caught.value.context["status"] == 500
+
+
+@pytest.mark.parametrize(
     ("answer", "error"),
     [
         ({"namespaces": None}, StorageError),

@@ -60,6 +60,8 @@ _KINDS: dict[int, dict[str, type[DeltabergError]]] = {
 _ELSEWHERE = re.compile("warehouse|catalog|endpoint|route", re.IGNORECASE)
 #: Values of other headers than those for credentials are masked from so many characters on.
 _SHORTEST_SECRET = 6
+#: A tag of a page in HTML.
+_TAG = re.compile(r"<[^<>]*>?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # Tests put their own in place of it.
@@ -375,15 +377,18 @@ def _said(answer: Answer) -> tuple[str | None, str]:
     """Return the type and the message of an error.
 
     The type is None where the answer does not have the form of an error of a catalog, or of OAuth. Then its message is
-    looked for where servers of other protocols put it.
+    looked for where servers of other protocols put it. Of a page, or of JSON of which only a part was read, it is the
+    beginning of the text.
     """
+    text, is_json = answer.body.decode("utf-8", "replace"), True
     try:
         found = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        found = None
+    except (ValueError, RecursionError) as why:
+        found, is_json = None, isinstance(why, RecursionError)
     if not isinstance(found, dict):
-        is_plain = answer.headers.get("Content-Type", "").lower().startswith("text/plain")
-        return None, _clean(answer.body.decode("utf-8", "replace")) if is_plain else ""
+        is_text = answer.headers.get("Content-Type", "").lower().startswith("text/")
+        is_text |= not is_json and text.startswith(("<", "{"))
+        return None, _clean(" ".join(_TAG.sub(" ", text).split())) if is_text else ""
     error = found.get("error")
     if isinstance(error, dict):
         kind = error.get("type")

@@ -387,14 +387,12 @@ def _context(cabundle: str | None, certificate: str | None, key: str | None) -> 
 def _body(response: Any, most: int, cut: bool = False) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while part := response.read(min(_CHUNK, most + 1)):
+    while size < most + 1 and (part := response.read(min(_CHUNK, most + 1 - size))):
         size += len(part)
-        if size > most:
-            if cut:
-                break
-            raise StorageError(f"the catalog answered with more than {most >> 20} MiB")
         parts.append(part)
-    return b"".join(parts)
+    if size > most and not cut:
+        raise StorageError(f"the catalog answered with more than {most >> 20} MiB")
+    return b"".join(parts)[:most]
 
 
 def _is_cut(answer: Answer) -> bool:
