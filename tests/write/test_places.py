@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import CommitPolicy, load_catalog, open_table
+from deltaberg import CommitPolicy, load_catalog, open_table, write_table
 from deltaberg.delta.transaction.transaction import Transaction as DeltaTransaction
 from deltaberg.errors import (
     CommitConflictError,
@@ -26,7 +26,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.transaction.transaction import Transaction as IcebergTransaction
-from tests.support.rows import ID, ids
+from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
 
@@ -336,3 +336,17 @@ def test_words_of_deltalake(place: Place) -> None:
         place.create(configuration={"a": "b"}, properties={"a": "b"})
     with pytest.raises(InvalidArgumentError, match="has no argument mod"):
         place.write(ids(1), mod="append")
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("argument", ["partition_by", "cluster_by", "sort_by"])
+@pytest.mark.parametrize("names", [b"x", [1], [None], ["\ud800"], [("a", 1)], 7])
+def test_names_of_columns_are_checked_whether_there_is_a_table(
+    tmp_path: Path, format: Any, argument: str, names: Any
+) -> None:
+    write_table(tmp_path / "t", ids(1), format=format)
+    for place, mode in (("t", "append"), ("t", "ignore"), ("new", "append")):
+        call: Any = write_table
+        with pytest.raises(InvalidArgumentError):
+            call(tmp_path / place, ids(2), format=format, mode=mode, **{argument: names})
+    assert ids_of(open_table(tmp_path / "t")) == [1]

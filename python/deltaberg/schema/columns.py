@@ -96,14 +96,15 @@ def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[Co
     """
     if given is None:
         return ()
-    if isinstance(given, str):
-        return (given,)
-    found: object = given
-    if not isinstance(found, Sequence):
+    found: object = (given,) if isinstance(given, str) else given
+    if not isinstance(found, Sequence) or isinstance(found, bytes):
         raise InvalidArgumentError(
             f"{given!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
         )
-    return given
+    for name in found:
+        # A text may be more than a name, such as a transform of one.
+        _check_unicode(name) if isinstance(name, str) else split_name(name)
+    return found
 
 
 def listed_names(names: Sequence[ColumnName | Sequence[ColumnName]]) -> Sequence[ColumnName]:
