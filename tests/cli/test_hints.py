@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import deltaberg
@@ -96,6 +97,7 @@ _OUR_TEXTS = {
         "ADD_COLUMNS",
         "', '.join((f'⟪{name}=⟫' for name in commit))",
     ),
+    *("states[0]", "states[1]", "asked", "mode", "wanted", "len(directories)", "len(partition)"),
     "', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''",
 }
 
@@ -249,6 +251,32 @@ def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:
     (tmp_path / "both" / "metadata").mkdir()
     (tmp_path / "both" / "metadata" / "v1.metadata.json").write_text("{}")
     assert "by its metadata file" in _hint("head", tmp_path / "both")
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["head", "{}", "--ref", "main", "--timestamp", "2024-01-01"], "--ref and --timestamp cannot be combined"),
+        (["alter", "{}", "move", "a", "--first", "--after", "b"], "--after, --before and --first exclude each other"),
+        (["append", "{}", "{}.csv", "--branch", ""], "--branch must be text that is not empty"),
+    ],
+)
+def test_messages_name_options(tmp_path: Path, format: Any, arguments: list[str], said: str) -> None:
+    write_table(tmp_path / "t", pa.table({"a": [1], "b": [2]}), format=format)
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    ended = call(*(word.format(tmp_path / "t") for word in arguments))
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_a_table_is_not_converted_twice(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    pq.write_table(ids(1), tmp_path / "t" / "a.parquet")
+    assert call("convert", tmp_path / "t").exit_code == 0
+    assert _hint("convert", tmp_path / "t") == "pass --if-exists ignore to leave it as it is"
+    assert call("convert", tmp_path / "t", "--if-exists", "ignore").exit_code == 0
+    assert len(open_table(tmp_path / "t").history()) == 1
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -22,7 +23,7 @@ def check_at_its_place(location_map: LocationMap | str | None) -> None:
     """
     if location_map is not None:
         raise InvalidArgumentError(
-            "a table that is opened with location_map cannot be written to",
+            Hint("a table that is opened with ⟪location_map⟫ cannot be written to"),
             hint="load the table without ⟪location_map⟫",
         )
 

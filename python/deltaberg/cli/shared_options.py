@@ -58,6 +58,7 @@ _SINGLE = "Write to a store in which two writers would overwrite one another, if
 _SPELLINGS: Mapping[str, _Spelling] = {
     "format": _word("--table-format", choices.Format, "The format; delta by default."),
     "if_exists": _word("--if-exists", choices.IfExists, "What becomes of one that is there; error by default."),
+    "mode": _word("--if-exists", choices.ConvertMode, "What becomes of one that is there; error by default."),
     "schema_mode": _as("--merge-schema", flag_value="merge", help="Add columns that the table lacks."),
     "timezone": _as("--timezone", metavar="ZONE", help="The zone of timestamps without one."),
     "allow_truncation": _as("--allow-truncation", is_flag=True, help="Cut off what is smaller than a column holds."),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature
-from deltaberg.hints import verbatim
+from deltaberg.hints import Hint, verbatim
 from deltaberg.workers import map_in_order
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
@@ -306,7 +306,7 @@ class PathResolver:
         """
         if self._texts:
             raise InvalidArgumentError(
-                "no path can be recorded in a table that is opened with location_map",
+                Hint("no path can be recorded in a table that is opened with ⟪location_map⟫"),
                 hint="open the table without ⟪location_map⟫",
                 table=str(self.root),
             )

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.time.instants import parse_timestamp
+from deltaberg.hints import Hint, verbatim
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
@@ -101,7 +102,7 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
     number = integer_of(value)
     if number is None or not least <= number < 1 << 63:
         raise InvalidArgumentError(
-            f"{name} must be a 64-bit integer of at least {least}, not {value!r:.200}", hint=hint
+            _named(name, f"must be a 64-bit integer of at least {least}, not {value!r:.200}"), hint=hint
         )
     return number
 
@@ -121,7 +122,7 @@ def checked_integer(name: str, value: Any, hint: str) -> int | None:
     """Refuse what is neither an integer nor None, and return it as an integer of Python."""
     number = integer_of(value)
     if number is None and value is not None:
-        raise InvalidArgumentError(f"{name} must be an integer, not {value!r:.200}", hint=hint)
+        raise InvalidArgumentError(_named(name, f"must be an integer, not {value!r:.200}"), hint=hint)
     return number
 
 
@@ -181,6 +182,11 @@ def checked_type(name: str, given: Any) -> pa.DataType:
 _Kind = TypeVar("_Kind")
 
 
+def _named(name: str, fault: str) -> Hint:
+    """Return what is wrong with an argument, in whose place each face names what it has."""
+    return Hint((f"⟪{name}⟫ " if name.isidentifier() else f"{name} ") + verbatim(fault))
+
+
 def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
     """Refuse what is not an object of a class.
 
@@ -190,23 +196,25 @@ def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
     'fast'
     """
     if not isinstance(value, kind):
-        raise InvalidArgumentError(f"{name} must be of the type {kind.__name__}, not {type(value).__name__}", hint=hint)
+        raise InvalidArgumentError(
+            _named(name, f"must be of the type {kind.__name__}, not {type(value).__name__}"), hint=hint
+        )
     return value
 
 
 def checked_text(name: str, value: Any, hint: str) -> str:
     """Refuse what is not text, and empty text."""
     if not isinstance(value, str) or not value:
-        raise InvalidArgumentError(f"{name} must be text that is not empty, not {value!r:.200}", hint=hint)
+        raise InvalidArgumentError(_named(name, f"must be text that is not empty, not {value!r:.200}"), hint=hint)
     if has_lone_surrogate(value):
-        raise InvalidArgumentError(f"{name} is {value!r:.200}, which is not valid Unicode", hint=hint)
+        raise InvalidArgumentError(_named(name, f"is {value!r:.200}, which is not valid Unicode"), hint=hint)
     return value
 
 
 def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
     """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise InvalidArgumentError(f"{name} must be {what}, not {value!r:.200}", hint=hint)
+        raise InvalidArgumentError(_named(name, f"must be {what}, not {value!r:.200}"), hint=hint)
     return [checked_text(f"each of {name}", one, hint) for one in value]
 
 
@@ -225,7 +233,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
     """
     if not isinstance(value, str) or value not in choices:
         *first, last = map(repr, choices)
-        raise InvalidArgumentError(f"{name} must be {', '.join(first)} or {last}, not {value!r:.200}", hint=hint)
+        raise InvalidArgumentError(_named(name, f"must be {', '.join(first)} or {last}, not {value!r:.200}"), hint=hint)
     return value
 
 

@@ -68,7 +68,7 @@ def create(
     print_done(made.location, {number: getattr(made, number)}, as_json)
 
 
-@write_command("timezone", "user_metadata", "unsafe_single_writer")
+@write_command("mode", "timezone", "user_metadata", "unsafe_single_writer")
 @click.option(
     "--partition-by",
     multiple=True,

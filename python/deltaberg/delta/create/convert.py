@@ -19,7 +19,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.formats.footers import Footer, read_footers
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
-from deltaberg.hints import verbatim
+from deltaberg.hints import Hint, verbatim
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
@@ -151,7 +151,7 @@ def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -
     """Return the text of each partition value where directories are named by values alone."""
     if len(directories) != len(partition):
         raise InvalidArgumentError(
-            f"the file is in {len(directories)} directories, and partition_by has {len(partition)} columns",
+            Hint(f"the file is in {len(directories)} directories, and ⟪partition_by⟫ has {len(partition)} columns"),
             hint='pass a column for each directory⟪, or partition_strategy="hive"⟫',
             path=path,
         )

@@ -100,7 +100,7 @@ class TableMetadata:
         VersionNotFoundError
             If the table does not have it.
         """
-        wanted = checked_integer("the id of a snapshot", number, "pass one that history() shows")
+        wanted = checked_integer("the id of a snapshot", number, "pass one that ⟪history()⟫ shows")
         found = None if wanted is None else self.snapshots.get(wanted)
         if found is None:
             shown = ", ".join(map(str, sorted(self.snapshots, key=lambda key: self.snapshots[key].timestamp_ms)[-10:]))

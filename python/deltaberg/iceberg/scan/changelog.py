@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import constant_column
-from deltaberg.hints import verbatim
+from deltaberg.hints import Hint, verbatim
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
@@ -64,7 +64,7 @@ def refuse_options(net: bool, updates: bool | None, identifiers: Sequence[str] |
     """Refuse what is asked of a changelog, where rows that were carried over are to be kept."""
     if net or updates or identifiers is not None:
         raise InvalidArgumentError(
-            "carry_over cannot be combined with net_changes, compute_updates or identifier_columns",
+            Hint("⟪carry_over⟫ cannot be combined with ⟪net_changes⟫, ⟪compute_updates⟫ or ⟪identifier_columns⟫"),
             hint="leave ⟪carry_over⟫ out",
         )
 
@@ -94,8 +94,8 @@ def chosen_changelog(
     if updates is False or (updates is None and identifiers is None):
         return Changelog(net)
     if net:
-        asked = "compute_updates" if updates else "identifier_columns, which ask for the images of updates"
-        raise InvalidArgumentError(f"net_changes cannot be combined with {asked}", hint="leave one of them out")
+        asked = "⟪compute_updates⟫" if updates else "⟪identifier_columns⟫, which ask for the images of updates"
+        raise InvalidArgumentError(Hint(f"⟪net_changes⟫ cannot be combined with {asked}"), hint="leave one of them out")
     if isinstance(identifiers, str):
         raise InvalidArgumentError("identifier_columns is a list of names", hint=verbatim(f"pass [{identifiers!r}]"))
     if identifiers is not None:

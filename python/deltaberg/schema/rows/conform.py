@@ -326,4 +326,5 @@ def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "") 
 
 
 def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:
-    return SchemaError(f"a value does not fit the type {want}: {error}", column=join_name(path))
+    why, hint = (error.message, error.hint) if isinstance(error, SchemaError) else (error, None)
+    return SchemaError(f"a value does not fit the type {want}: {why}", hint=hint, column=join_name(path))

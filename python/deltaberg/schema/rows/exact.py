@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from deltaberg.errors import SchemaError
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import PER_SECOND, in_unit
 from deltaberg.schema.rows.uuids import uuids_of_text
@@ -185,5 +186,5 @@ def _in_unit(values: pa.Array, found: str, wanted: str, allow_truncation: bool) 
     if divisor > 1 and not allow_truncation:
         whole = pc.equal(pc.multiply(made, pa.scalar(divisor, pa.int64())), values)
         if not pc.all(whole, min_count=0).as_py():
-            raise ValueError(f"it has digits below the {wanted}; pass allow_truncation=True to cut them off")
+            raise SchemaError(f"it has digits below the {wanted}", hint="pass ⟪allow_truncation=True⟫ to cut them off")
     return made

@@ -145,7 +145,7 @@ _REFUSED = {
     "delta_dynamo_table_name": _NO_LOCK,
     "object_store_concurrency_limit": (
         "there is no limit of concurrent requests",
-        "leave it out, and pass threads to scan() to read fewer files at a time",
+        "leave it out, and pass threads to ⟪scan()⟫ to read fewer files at a time",
     ),
     "aws_s3_get_internal_server_error_retries": ("retries are counted for all errors alike", "write max_retries"),
     "aws_s3_addressing_style": (

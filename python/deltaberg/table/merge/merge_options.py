@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_number, checked_text, fields_given
 from deltaberg.table.rows.row_options import RowOptions
 
@@ -52,7 +53,7 @@ class MergeOptions:
             raise InvalidArgumentError("the table and the source have one alias", hint="pass another ⟪source_alias⟫")
         if self.rows.schema_mode == "overwrite":
             raise InvalidArgumentError(
-                'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+                Hint('⟪schema_mode="overwrite"⟫ would leave the rows of the table without their columns'),
                 hint='⟪pass schema_mode="merge"⟫ to add columns',
             )
         if self.memory is not None:

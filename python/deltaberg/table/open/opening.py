@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
@@ -70,7 +71,8 @@ class OpenOptions:
     def __post_init__(self) -> None:
         states = [name for name in _STATES if getattr(self, name) is not None]
         if len(states) > 1:
-            raise InvalidArgumentError(f"{states[0]} and {states[1]} cannot be combined", hint="leave one of them out")
+            both = Hint(f"⟪{states[0]}⟫ and ⟪{states[1]}⟫ cannot be combined")
+            raise InvalidArgumentError(both, hint="leave one of them out")
         for name, what in (("version", "a version"), ("snapshot_id", "a snapshot")):
             number = checked_integer(name, getattr(self, name), f"pass the number of {what}, or None")
             object.__setattr__(self, name, number)

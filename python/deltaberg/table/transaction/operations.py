@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.given.given import Filter
 from deltaberg.expressions.tree.tree import Value
+from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_flag
@@ -144,7 +145,7 @@ class Operations(ABC, Generic[_Engine_co]):
         """
         if options.schema_mode == "overwrite":
             raise InvalidArgumentError(
-                'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+                Hint('⟪schema_mode="overwrite"⟫ would leave the rows of the table without their columns'),
                 hint='append with ⟪schema_mode="merge"⟫, or overwrite the table',
             )
         with self.transaction.operation("append") as made:
@@ -164,11 +165,12 @@ class Operations(ABC, Generic[_Engine_co]):
             The rows do not fit the columns of the table.
         """
         if which.where is not None and which.dynamic:
-            raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
+            raise InvalidArgumentError(Hint("⟪where⟫ and ⟪dynamic⟫ exclude each other"), hint="pass one of them")
         replaces_columns = options.schema_mode == "overwrite"
         if replaces_columns and not which.is_whole:
             raise InvalidArgumentError(
-                'schema_mode is "overwrite", but some rows of the table stay', hint="leave out ⟪where⟫ and ⟪dynamic⟫"
+                Hint('⟪schema_mode="overwrite"⟫ replaces all columns, but some rows of the table stay'),
+                hint="leave out ⟪where⟫ and ⟪dynamic⟫",
             )
         with self.transaction.operation("overwrite") as made, naming_overwrite(whole=which.is_whole):
             if not self.transaction.is_done:

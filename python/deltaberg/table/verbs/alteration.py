@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName, find_sibling, join_name, split_name
 from deltaberg.schema.types import Field, Struct
 from deltaberg.signatures import public
@@ -71,7 +72,9 @@ class ColumnPlace:
 
     def __post_init__(self) -> None:
         if sum((self.after is not None, self.before is not None, checked_flag("first", self.first))) > 1:
-            raise InvalidArgumentError("after, before and first exclude each other", hint="pass one of them")
+            raise InvalidArgumentError(
+                Hint("⟪after⟫, ⟪before⟫ and ⟪first⟫ exclude each other"), hint="pass one of them"
+            )
 
     def among(self, fields: Sequence[Field], new: Field) -> int:
         """Return the place of a column among the other fields, of which it may be one so far.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from deltaberg.choices import IfExists, Mode
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
@@ -162,7 +163,9 @@ class Place(ABC, Generic[_Table, _Run]):
         given = {"where": which.where is not None, "dynamic": which.dynamic, "check": not which.check}
         for name, is_given in given.items():
             if is_given and mode != "overwrite":
-                raise InvalidArgumentError(f"{name} has no meaning if mode is {mode}", hint='pass ⟪mode="overwrite"⟫')
+                raise InvalidArgumentError(
+                    Hint(f"⟪{name}⟫ has no meaning if ⟪mode⟫ is {mode}"), hint='pass ⟪mode="overwrite"⟫'
+                )
         options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
 
         def write(table: _Table) -> CommitResult:
