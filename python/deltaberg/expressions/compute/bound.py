@@ -220,7 +220,6 @@ class RowTest(Protocol):
         EvaluationError
             If the condition cannot be computed for a row.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -38,19 +38,15 @@ class RowIdentity(Protocol):
     @property
     def columns(self) -> Sequence[ColumnName]:
         """The columns to read of rows that move: those of the table, and those of ids behind them."""
-        ...
 
     def change(self, change: Change) -> Change:
         """Return a change of rows with ids, made of one of the columns of the table."""
-        ...
 
     def flat(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with ``columns`` as files store them."""
-        ...
 
     def new(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return new rows as files store them, which have no ids yet."""
-        ...
 
 
 @dataclass
@@ -214,4 +210,3 @@ class RowTasks(RowSearch, Protocol):
         StorageError
             The store fails. Files of tasks that had succeeded may be left behind; no version names them.
         """
-        ...

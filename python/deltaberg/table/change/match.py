@@ -46,11 +46,9 @@ class DividedTest(Protocol):
 
     def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return which rows match."""
-        ...
 
     def of_files(self, numbers: Collection[int]) -> RowTest:
         """Return the test of the rows of some files, by their numbers, as pickle takes it."""
-        ...
 
 
 class RowSearch(Protocol):
@@ -68,7 +66,6 @@ class RowSearch(Protocol):
         test
             Which rows match that the filter of the scan lets through; None for all of them.
         """
-        ...
 
     def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:
         """Return the rows of a scan that match, and perhaps others.
@@ -78,7 +75,6 @@ class RowSearch(Protocol):
         test
             Which rows match; it takes all columns of the scan.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,9 @@ class DividedChange(Protocol):
 
     def __call__(self, batch: pa.RecordBatch) -> Replacement:
         """Return what replaces rows of one file."""
-        ...
 
     def of_files(self, numbers: Collection[int]) -> Change:
         """Return the change of the rows of some files, by their numbers, as pickle takes it."""
-        ...
 
 
 def matched_rows(matched: MatchedRows, columns: Sequence[ColumnName]) -> Iterator[pa.RecordBatch]:

@@ -35,56 +35,45 @@ class RowTarget(Protocol):
     @property
     def schema(self) -> Struct:
         """The columns."""
-        ...
 
     @property
     def timezone(self) -> str:
         """The zone of timestamps without one in conditions and values."""
-        ...
 
     @property
     def store(self) -> StoreSpec:
         """The opener of the stores of the table."""
-        ...
 
     @property
     def root(self) -> Location:
         """Where the table is."""
-        ...
 
     @property
     def tasks(self) -> RowTasks | None:
         """The tasks that read and write files; None to do so on this machine."""
-        ...
 
     @property
     def fixed(self) -> frozenset[str]:
         """The names of columns of integers that an update may not be allowed to set."""
-        ...
 
     @property
     def empty_as_null(self) -> frozenset[str]:
         """The names of columns whose empty values become null."""
-        ...
 
     def rules(self, timezone: str, now: dt.datetime) -> TableRules:
         """Return what the table asks of new rows."""
-        ...
 
     def add_columns(self, columns: Struct) -> None:
         """Add those columns, and fields of structs, that the table lacks."""
-        ...
 
     def scan(self, condition: Value | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all, with their addresses.
 
         The transaction relies on it: it is refused if another commit adds such rows meanwhile.
         """
-        ...
 
     def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
         """Delete or replace rows that `scan` has found, and insert others."""
-        ...
 
 
 def change_matching(target: RowTarget, condition: Value | None, change: Change | None = None) -> None:

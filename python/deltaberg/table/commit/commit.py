@@ -49,19 +49,15 @@ class Change(Protocol):
         CommitConflictError
             What landed meanwhile does not allow the change.
         """
-        ...
 
     def send(self) -> PutResult:
         """Send what `prepare` built. Repeated calls send the same bytes."""
-        ...
 
     def confirm(self) -> Fate:
         """Return what became of a change that the store says it has written."""
-        ...
 
     def look(self) -> Fate:
         """Return what became of a change for which the store gave another answer, or none."""
-        ...
 
 
 @public

@@ -35,11 +35,9 @@ class MergeRecords(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """A row's position in its file, the number of the clause that applies to it, and the columns of the source."""
-        ...
 
     def of_file(self, number: int) -> pa.RecordBatch:
         """Return the records of a file, ordered by position."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -96,49 +96,39 @@ class ScanSource(Protocol):
     @property
     def table(self) -> str:
         """Where the table is, for error messages."""
-        ...
 
     @property
     def description(self) -> str:
         """The state that is read, such as ``version 3``."""
-        ...
 
     @property
     def store(self) -> StoreSpec:
         """Opens the stores of the files."""
-        ...
 
     @property
     def schema(self) -> Struct:
         """The columns of the rows."""
-        ...
 
     @property
     def hidden(self) -> Struct:
         """The columns that are read only on request."""
-        ...
 
     @property
     def constants(self) -> Struct:
         """The columns that have a single value in each file."""
-        ...
 
     @property
     def layout(self) -> FileLayout:
         """How data files store the columns."""
-        ...
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Return the files in which rows can match, as far as that follows from metadata such as manifests."""
-        ...
 
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the typed partition values of rows of the file table."""
-        ...
 
     def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return statistics of some columns for the files with these numbers, in this order; None means all files."""
-        ...
 
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where the files of a file table are, and what deletes their rows.
@@ -146,14 +136,12 @@ class ScanSource(Protocol):
         The columns are ``location``, ``deletion_vector`` and ``only_in_vector`` (`BITMAP`), and where delete
         files apply ``delete_files`` and ``only_in_delete_files`` (`DELETE_FILES`).
         """
-        ...
 
     def with_all_deletes(self, files: pa.Table) -> pa.Table:
         """Return rows of the file table with everything that deletes rows of those files.
 
         `select_files` may leave out delete files that delete no row for which its condition is true.
         """
-        ...
 
 
 @runtime_checkable
@@ -165,8 +153,6 @@ class DividedSource(ScanSource, Protocol):
 
         None if the metadata must be read as a whole.
         """
-        ...
 
     def part(self, pieces: pa.Table) -> ScanSource:
         """Return the source of the rows in the files that some of the pieces list."""
-        ...

@@ -27,7 +27,6 @@ class CountedValues(Protocol):
 
     def restart(self) -> None:
         """Begin again with the value that was generated first."""
-        ...
 
 
 @dataclass(frozen=True)

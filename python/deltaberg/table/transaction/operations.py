@@ -52,20 +52,16 @@ class ChangeTarget(RowTarget, Protocol):
     @property
     def counts(self) -> RowCounts:
         """How many rows were changed."""
-        ...
 
     @property
     def metrics(self) -> dict[str, int]:
         """The effect on files, by the names that delta-spark gives to it."""
-        ...
 
     def emptied(self) -> None:
         """Take note that all rows of the table were deleted."""
-        ...
 
     def describe(self, made: Operation, what: Value | MergePlan | None) -> None:
         """Fill in what the history of the table says of a condition, None for all rows, or of a merge."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ class Rows(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        ...
 
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Write the rows to new data files, and return a row for each file; see `write_files`.
@@ -73,11 +72,9 @@ class Rows(Protocol):
         root
             The directory of the table.
         """
-        ...
 
     def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
         """Return the road that the rows take to the files of a table; the parameters are those of `write`."""
-        ...
 
 
 @runtime_checkable
@@ -87,7 +84,6 @@ class SourceRows(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        ...
 
     def staged(
         self, columns: AbstractSet[str], store: StoreSpec, root: Location
@@ -103,7 +99,6 @@ class SourceRows(Protocol):
         root
             The directory of the table, where Spark stores the rows on their way.
         """
-        ...
 
 
 class _LocalRows:

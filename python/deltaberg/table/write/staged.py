@@ -24,17 +24,14 @@ class StagedFiles(Protocol):
     @property
     def spec(self) -> WriteSpec | None:
         """The description of the data files to write; None if nothing is to be written."""
-        ...
 
     @property
     def store(self) -> StoreSpec:
         """The opener of the store of the table."""
-        ...
 
     @property
     def place(self) -> Location:
         """The directory that data files are written below."""
-        ...
 
     def commit(self, files: pa.Table, road: str) -> CommitResult:
         """Commit files that were written as `spec` asks.
@@ -53,7 +50,6 @@ class StagedFiles(Protocol):
         CommitUnknownError
             It is not known whether the commit took effect.
         """
-        ...
 
 
 class PlannedRows:
