@@ -18,6 +18,8 @@ PURE_SPARK := not one_backend and spark and both_backends
 PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # The seed of what tries new random examples: a number repeats a run.
 SEED ?= new
+CARGO_MUTANTS := .cache/cargo-mutants
+CARGO_MUTANTS_VERSION := 27.1.0
 # What is written by kernels, and judged by the engines on Spark.
 WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
 # Where make can, it prints what a target says in one piece, though others run beside it.
@@ -37,7 +39,7 @@ export PYTHONHASHSEED ?= 0
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-python-spark test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof explore clean java
+.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-python-spark test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof mutants explore clean java
 
 help:  ## List the targets
 	@echo "Needs CPython 3.10 or newer, cargo 1.88 or newer, a JDK 17 or 21, and the registries of Python, Rust and npm"
@@ -129,6 +131,14 @@ interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, del
 
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)
+
+mutants: setup $(CARGO_MUTANTS)/.$(CARGO_MUTANTS_VERSION)  ## Plant small faults in a copy of the sources, and print those that no test finds (options in ARGS)
+	$(ALONE) $(RUN) -m tests.mutants $(ARGS)
+
+$(CARGO_MUTANTS)/.$(CARGO_MUTANTS_VERSION):
+	@echo "set-up of mutants: cargo-mutants, which knows those of Rust (about 2 minutes)"
+	@$(ALONE) cargo install --quiet --locked --version $(CARGO_MUTANTS_VERSION) --root $(CARGO_MUTANTS) cargo-mutants
+	@touch $@
 
 explore: java setup  ## Run the random tests with new examples, and say how to repeat what they find (SEED=n repeats a run)
 	PYTHONHASHSEED=random DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) --explore --random-seed=$(SEED) $(PYTEST_OPTIONS)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-__all__ = ["MAGIC", "NATIVE_MAGIC", "Bitmap", "bitmaps", "damaged", "framed", "legacy"]
+__all__ = ["MAGIC", "NATIVE_MAGIC", "Bitmap", "bitmap_of", "bitmaps", "damaged", "framed", "legacy"]
 
 MAGIC = 1681511377
 NATIVE_MAGIC = 1681511376
@@ -68,6 +68,13 @@ def bitmaps(draw: st.DrawFn) -> Bitmap:
             base = key << 32 | container.key << 16
             positions += [base | value for value in container.values]
     return Bitmap(data, positions)
+
+
+def bitmap_of(kind: str, blocks: dict[int, list[int]]) -> Bitmap:
+    """Return a bitmap of some blocks, by their keys, all of them runs, or bits or arrays as their numbers demand."""
+    containers = [_Container(key, values, kind == "runs") for key, values in sorted(blocks.items())]
+    data = struct.pack("<QI", 1, 0) + _bucket(containers)
+    return Bitmap(data, [key << 16 | value for key, values in sorted(blocks.items()) for value in values])
 
 
 def _bucket(containers: list[_Container]) -> bytes:

@@ -77,6 +77,51 @@ def test_some_columns(found: Any, data: st.DataObject) -> None:
     assert table.combine_chunks().equals(expected.combine_chunks())
 
 
+#: Integers at each edge of the lengths of a varint, of one byte to ten.
+_EDGES = [sign * (1 << bits) + near for bits in range(6, 63, 7) for sign in (1, -1) for near in (-1, 0)]
+_EDGES += [-(1 << 63), (1 << 63) - 1]
+_OF_INTEGERS: dict[str, tuple[Any, Any]] = {
+    "long": ("long", lambda value: value),
+    "union": (["null", "long"], lambda value: value),
+    "longs in turns": (
+        {"type": "record", "name": "two", "fields": [{"name": name, "type": "long"} for name in "ab"]},
+        lambda value: {"a": value, "b": -1 - value},
+    ),
+    "array": ({"type": "array", "items": "long"}, lambda value: [value, 1, value, -1 - value] * 3),
+    "map": ({"type": "map", "values": "long"}, lambda value: {"one": value, "two": -1 - value}),
+}
+
+
+@pytest.mark.parametrize("shape", _OF_INTEGERS)
+def test_integers_of_all_lengths_are_read_and_skipped(shape: str) -> None:
+    """Small ones take other ways than large ones, and those of nine or ten bytes the last."""
+    kind, value_of = _OF_INTEGERS[shape]
+    fields = [{"name": "skipped", "type": kind}, {"name": "after", "type": "string"}]
+    rows = [{"skipped": value_of(value), "after": str(value)} for value in _EDGES]
+    file = AvroFile(avro_file({"type": "record", "name": "r", "fields": fields}, rows, "null"))
+    whole = _whole(file)
+    read, left = twins(_call(file, whole)), twins(_call(file, pa.schema([whole.field("after")])))
+    assert read["after"].to_pylist() == left["after"].to_pylist() == [str(value) for value in _EDGES]
+    assert read["skipped"].to_pylist() == [pair["skipped"] for pair in _expected(rows, pa.struct(list(whole)))]
+
+
+@pytest.mark.parametrize("shape", _OF_INTEGERS)
+def test_integers_of_more_than_64_bits_are_refused(shape: str) -> None:
+    kind, value_of = _OF_INTEGERS[shape]
+    fields = [{"name": "skipped", "type": kind}, {"name": "after", "type": "string"}]
+    rows = [{"skipped": value_of(-(1 << 63)), "after": "the end of a block is far from here"}]
+    raw = avro_file({"type": "record", "name": "r", "fields": fields}, rows, "null")
+    least = b"\xff" * 9 + b"\x01"
+    assert least in raw
+    for too_long in (b"\xff" * 9 + b"\x02", b"\xff" * 10):
+        file = AvroFile(raw.replace(least, too_long, 1))
+        whole = _whole(file)
+        for wanted in (whole, pa.schema([whole.field("after")])):
+            found = twins(_call(file, wanted))
+            assert found.kind is CorruptAvroError
+            assert "an integer has more than 64 bits" in found.message
+
+
 @given(records(), st.sampled_from(CODECS), st.data())
 @examples(200)
 def test_damage_raises_ours_or_nothing(found: Any, codec: str, data: st.DataObject) -> None:

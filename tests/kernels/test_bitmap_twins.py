@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import struct
+from types import ModuleType
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import CorruptDeletionVectorError, InvalidArgumentError, TooLargeError
-from tests.kernels.roaring_bytes import MAGIC, NATIVE_MAGIC, Bitmap, bitmaps, damaged, framed, legacy
+from deltaberg.kernels import pure
+from tests.kernels.roaring_bytes import MAGIC, NATIVE_MAGIC, Bitmap, bitmap_of, bitmaps, damaged, framed, legacy
 from tests.kernels.twins import Raised, backends, twins
 from tests.support.effort import examples
 from tests.support.vectors import full_bitmap
 
 _FRAMINGS = st.sampled_from(["delta-inline", "delta-file", "puffin"])
+_BLOCK = 1 << 16
 _HEAD = struct.pack("<I", MAGIC)
 
 
@@ -46,6 +51,25 @@ def test_masks(bitmap: Bitmap, data: st.DataObject) -> None:
         return
     gone = {row - start for row in bitmap.positions if start <= row < start + length}
     assert found.to_pylist() == [row not in gone for row in range(length)]
+
+
+@pytest.mark.parametrize("module", backends(), ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("kind", ["array", "bits", "runs"])
+@pytest.mark.parametrize("origin", [0, _BLOCK - 100], ids=["first-block", "two-blocks"])
+def test_masks_of_all_windows(module: ModuleType, kind: str, origin: int) -> None:
+    """Every pair of edges up to 200: windows in one word, on two words with none between, and across two blocks."""
+    rng = random.Random(origin)
+    # Bits need more than an array may have, and the others only what the windows see.
+    near = range(_BLOCK) if kind == "bits" else [*range(300), *range(_BLOCK - 300, _BLOCK)]
+    block = [value for value in near if rng.random() < 0.6]
+    bitmap = bitmap_of(kind, {0: block, 1: block})
+    gone = set(bitmap.positions)
+    rows = pa.array([row not in gone for row in range(origin, origin + 201)])
+    # Only the compiled kernel goes by words, and it is quick enough for all edges.
+    for first in range(0, 201, 17 if module is pure else 1):
+        for past in range(first, 201):
+            mask = module.keep_mask(bitmap.data, origin + first, past - first)
+            assert mask.equals(rows.slice(first, past - first)), (first, past)
 
 
 @examples(60)
