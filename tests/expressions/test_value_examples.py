@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from deltaberg.errors import EvaluationError, UnsupportedExpressionError
+from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.bind.bind import bind_value
+from deltaberg.expressions.functions.function import Context
 from deltaberg.expressions.functions.known import FUNCTIONS
 from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.tree.nodes import LiteralNode
+from deltaberg.expressions.tree.tree import Call, ColumnValue, IntervalType, Literal, Value
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.spark_values import ZONE, compare_with_spark
 from tests.support.value_examples import EXAMPLES
@@ -29,6 +36,76 @@ def test_functions_have_the_results_of_their_examples(text: str, expected: objec
     assert bind_value(text, _SCHEMA, timezone=ZONE).evaluate(_ROWS).to_pylist() == [expected, expected]
     again = str(parse_value(text))
     assert bind_value(again, _SCHEMA, timezone=ZONE).evaluate(_ROWS).to_pylist() == [expected, expected]
+
+
+def _literals(value: Value) -> Iterator[Literal]:
+    if isinstance(value, Literal) and not isinstance(value.type, IntervalType) and value.value is not None:
+        yield value
+    for child in value.arguments if isinstance(value, Call) else ():
+        yield from _literals(child)
+
+
+def _with_columns(value: Value, names: dict[int, str]) -> Value:
+    if id(value) in names:
+        return ColumnValue((names[id(value)],))
+    if isinstance(value, Call):
+        return Call(value.name, tuple(_with_columns(child, names) for child in value.arguments))
+    return value
+
+
+@pytest.mark.one_backend
+def test_arguments_from_columns_give_the_same_results() -> None:
+    """Each literal of an example as a column, and all of them: constants have ways of their own."""
+    tried, refused = 0, list[str]()
+    for _, text, expected in EXAMPLES:
+        parsed = parse_value(text)
+        literals = list({id(literal): literal for literal in _literals(parsed)}.values())
+        for chosen in [*([literal] for literal in literals), *([literals] if len(literals) > 1 else [])]:
+            names = {id(literal): f"c{number}" for number, literal in enumerate(chosen)}
+            schema = Struct(tuple(map(Field, names.values(), (literal.type for literal in chosen))))
+            columns = [pa.array([literal.value] * 2, arrow_type(literal.type)) for literal in chosen]
+            value = _with_columns(parsed, names)
+            try:
+                bound = bind_value(value, schema, timezone=ZONE)
+            except ExpressionError as error:
+                refused.append(error.message)
+                continue
+            tried += 1
+            found = bound.evaluate(pa.record_batch(columns, names=list(names.values()))).to_pylist()
+            assert found == [expected, expected], value
+    assert tried > len(EXAMPLES)
+    # Patterns, units, paths, numbers of digits and names of fields.
+    constants = re.compile("literal|pattern None|of None|cannot be applied to struct")
+    assert not [message for message in refused if not constants.search(message)]
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_other_numbers_of_arguments_are_refused(name: str) -> None:
+    context = Context(dt.timezone.utc, dt.datetime.now(dt.timezone.utc))
+    least, most = FUNCTIONS[name].counts
+    one = LiteralNode(Primitive("integer"), pa.scalar(1, pa.int32()))
+    for count in {least - 1, least if most is None else most + 1} - {-1, least}:
+        with pytest.raises(ExpressionError, match=rf"does not take {count} arguments") as raised:
+            FUNCTIONS[name].bind(context, [one] * count)
+        assert f"{name}({FUNCTIONS[name].arguments})" in str(raised.value.hint)
+
+
+@pytest.mark.one_backend
+def test_examples_have_the_least_and_the_greatest_numbers_of_arguments() -> None:
+    found: dict[str, set[int]] = {name: set() for name in FUNCTIONS}
+
+    def count(value: Value) -> None:
+        if isinstance(value, Call):
+            found[value.name].add(len(value.arguments))
+            for child in value.arguments:
+                count(child)
+
+    for _, text, _ in EXAMPLES:
+        count(parse_value(text))
+    # What is read as another function has no call of its own, and no text says IN of no value.
+    untried = {name for name, counts in found.items() if counts and not set(FUNCTIONS[name].counts) <= {*counts, None}}
+    assert untried == {"in"}
 
 
 @pytest.mark.one_backend

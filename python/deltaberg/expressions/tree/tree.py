@@ -184,7 +184,10 @@ class Call(Value):
         if name in _ARITHMETIC and len(arguments) == 2:
             return ["(", *_operand(arguments[0]), f" {name.upper()} ", *_operand(arguments[1]), ")"]
         if name == "[]":
-            return [*_operand(arguments[0]), "[", arguments[1], "]"]
+            # The parser takes an array with brackets behind it for a type.
+            named = isinstance(arguments[0], Call) and arguments[0].name == "array"
+            taken = ["(", arguments[0], ")"] if named else _operand(arguments[0])
+            return [*taken, "[", arguments[1], "]"]
         if name == "not":
             return ["(NOT ", *arguments, ")"]
         if name in ("negative", "positive") and len(arguments) == 1:
