@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from deltaberg.table.write import encoding
 from deltaberg.table.write.encoding import EncodingPool, Job
+from deltaberg.workers import wait_for
 
 pytestmark = pytest.mark.one_backend
 
@@ -141,3 +143,29 @@ def test_rows_are_released_once_they_are_encoded(pool: EncodingPool, size: int) 
         assert [reference() for reference in kept] == [None] * 4
     finally:
         gc.enable()
+
+
+def test_the_writer_is_woken_once_for_each_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs end while nobody waits, too: what they told would wake a later wait, which then finds no room."""
+    waits = 0
+
+    def count(items: Any) -> bool:
+        nonlocal waits
+        waits += 1
+        goes_on.set()
+        return wait_for(items)
+
+    monkeypatch.setattr(encoding, "wait_for", count)
+    pool = EncodingPool(1, 2 * _LARGE)
+    try:
+        for number in range(1, 4):
+            goes_on = threading.Event()
+            held = [pool.submit(None, _LARGE, partial(goes_on.wait, 30)) for _ in range(2)]
+            # There is room for two: the third waits for the first alone.
+            last = pool.submit(None, _LARGE, lambda: "last")
+            for job in held:
+                assert job.result()
+            assert last.result() == "last"
+            assert waits == number
+    finally:
+        pool.stop()

@@ -28,6 +28,8 @@ def test_branches_and_tags(tmp_path: Path, version: str) -> None:
     table = _new(tmp_path, version)
     with pytest.raises(InvalidArgumentError, match="no snapshot yet"):
         table.alter().create_branch("b")
+    with pytest.raises(InvalidArgumentError, match="no snapshot yet"):
+        table.alter().set_current_snapshot(ref="main")
     first = table.append(_rows(1)).snapshot_id
     table.alter().create_branch("b", min_snapshots_to_keep=2).create_tag("v1", first, max_ref_age_ms=9).commit()
     done = table.append(_rows(2), branch="b")

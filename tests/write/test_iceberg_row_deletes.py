@@ -326,6 +326,17 @@ def test_delete_files_of_one_data_file_do_not_add_up(tmp_path: Path) -> None:
     assert faults_of_directory(Path(table.location)) == []
 
 
+def test_delete_files_about_nothing_leave_with_all_rows(tmp_path: Path) -> None:
+    """Also those that another writer left behind when the last data file went."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "kind": "string"}, format_version=2)
+    gone = builder.data([{"id": 1}])
+    builder.commit(builder.position_deletes([(gone, 0)]))
+    table: IcebergTable = open_table(tmp_path / "t", "iceberg")
+    assert len(_deletes(table)) == 1
+    table.overwrite(_rows(2, 3))
+    assert (_ids(table), _deletes(table)) == ([2, 3], [])
+
+
 @_KINDS
 def test_two_operations_of_one_transaction(tmp_path: Path, version: str, properties: dict[str, str]) -> None:
     """They become one vector of a file, and what a removed file had is dropped; a failed one leaves nothing."""

@@ -355,6 +355,16 @@ def test_what_is_not_written_is_refused(tmp_path: Path, properties: dict[str, st
         _new(tmp_path, properties=properties).append(_rows(1))
 
 
+@pytest.mark.parametrize("term", ["zorder(id)", "bucket(id)", "year(4, d)", "truncate(id)", "bucket(0, id)"])
+@pytest.mark.parametrize("argument", ["partition_by", "sort_by"])
+def test_unknown_transforms_are_refused(tmp_path: Path, argument: str, term: str) -> None:
+    """Readers keep what they do not know. A new table with it could not be written to."""
+    with pytest.raises(InvalidArgumentError, match=r"is not a transform of a column") as raised:
+        _new(tmp_path, **{argument: term})
+    assert "bucket(16, column)" in str(raised.value.hint)
+    assert not (tmp_path / "t").exists()
+
+
 def test_tables_at_a_snapshot_or_moved_are_not_written_to(tmp_path: Path) -> None:
     table = _new(tmp_path)
     number = table.append(_rows(1)).snapshot_id

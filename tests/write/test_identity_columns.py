@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, MetadataChangedError, SchemaError
+from deltaberg.errors import (
+    ConstraintViolationError,
+    CorruptLogError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    SchemaError,
+)
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder, commit_name
@@ -188,6 +194,29 @@ def test_the_type_of_identity_columns_stays(tmp_path: Path) -> None:
     alteration.commit()
     table.append(_names(2))
     assert _ids(table) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "message"),
+    [
+        ("byte", 1, "an identity column has the type byte, not long"),
+        ("integer", 1, "an identity column has the type integer, not long"),
+        ("decimal(20,0)", 1, r"an identity column has the type decimal\(20,0\), not long"),
+        ("string", 1, "an identity column has the type string, not long"),
+        ("long", 0, "the step of an identity column is 0"),
+    ],
+)
+def test_identity_columns_that_are_none(tmp_path: Path, kind: str, step: int, message: str) -> None:
+    builder = DeltaBuilder(tmp_path / "t")
+    column = field("id", kind)
+    column["metadata"] = _identity(1, step)
+    builder.create([column, field("name", "string")], protocol=builder.protocol(1, 6))
+    with pytest.raises(CorruptLogError, match=message):
+        DeltaTable(builder.root).append(_names(1))
+    columns = Struct((Field("id", Primitive(kind), metadata=_identity(1, step)), Field("name", Primitive("string"))))
+    with pytest.raises(SchemaError, match=message):
+        create_table(tmp_path / "new", columns)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.req("DL-CON-29")

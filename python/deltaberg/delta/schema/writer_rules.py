@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema.types import Field, Struct, fields_inside
+from deltaberg.schema.types import Field, Primitive, Struct, fields_inside
 
 __all__ = [
     "CURRENT_DEFAULT",
@@ -30,6 +30,7 @@ __all__ = [
 
 _CONSTRAINT = "delta.constraints."
 _IDENTITY = "delta.identity."
+_LONG = Primitive("long")
 _GENERATED = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
 _OF_OTHERS = ("delta.columnMapping.", "delta.typeChanges")
@@ -149,7 +150,7 @@ def checked_new_rules(schema: Struct) -> Struct:
     {'delta.identity.start': 1, 'delta.identity.step': 1, 'delta.identity.allowExplicitInsert': False}
     """
     for path, field in _fields(schema):
-        _check_new_rule(field.metadata, path)
+        _check_new_rule(field, path)
     try:
         column_invariants(schema)
     except CorruptLogError as error:
@@ -167,7 +168,8 @@ def _is_identity(metadata: Mapping[str, Any]) -> bool:
     return any(key.startswith(_IDENTITY) for key in metadata)
 
 
-def _check_new_rule(metadata: Mapping[str, Any], path: str) -> None:
+def _check_new_rule(field: Field, path: str) -> None:
+    metadata = field.metadata
     kinds = [key for key in (_GENERATED, CURRENT_DEFAULT) if key in metadata]
     for key in kinds:
         if not isinstance(metadata[key], str):
@@ -180,6 +182,8 @@ def _check_new_rule(metadata: Mapping[str, Any], path: str) -> None:
         )
     if not _is_identity(metadata):
         return
+    if field.type != _LONG:
+        raise SchemaError(f"an identity column has the type {field.type}, not long", column=path)
     for name in ("start", "step", *(["highWaterMark"] if IDENTITY_MARK in metadata else [])):
         value = metadata.get(_IDENTITY + name)
         if type(value) is not int or not _LEAST <= value <= _MOST:

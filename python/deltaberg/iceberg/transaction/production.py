@@ -249,7 +249,7 @@ class Production:
     def _may_hold_removed(self, row: Mapping[str, Any]) -> bool:
         """Return whether a manifest has to be read; those that were there when the removal was planned are known."""
         pending, path = self.pending, row["manifest_path"]
-        if row["content"] != DATA and pending.removed:
+        if row["content"] != DATA and (pending.removed or pending.removes_deletes):
             # Deletes of single data files leave the table with these.
             return True
         if not (pending.removed or pending.removed_deletes):
