@@ -13,7 +13,7 @@ import deltaberg
 from deltaberg.catalogs.rest import vended
 from deltaberg.catalogs.rest.session import SessionSettings
 from deltaberg.catalogs.rest.vended import RestVendor, merged_options, read_vended, server_config
-from deltaberg.errors import AuthenticationError, DeltabergError, StorageError, UnsafePathError, UnsupportedFeatureError
+from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError, UnsupportedFeatureError
 from deltaberg.storage import clients, range_file, remote
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.options.options import store_config
@@ -240,7 +240,7 @@ def test_an_answer_without_credentials_replaces_none(
     assert ids(table) == [1, 2, 3, 4, 5]
     clock[0] += 300
     stored.scripted[_TABLE] = [(200, {}, body)]
-    with pytest.raises(DeltabergError):
+    with pytest.raises(AuthenticationError, match="vends expired credentials"):
         ids(table)
 
 

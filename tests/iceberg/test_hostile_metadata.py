@@ -170,7 +170,7 @@ def test_bytes_flipped(rng: random.Random, compressed: bool) -> None:
 @unhurried()
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"{", b"\xef\xbb\xbf{"]))
 def test_any_bytes(data: bytes, start: bytes) -> None:
-    with pytest.raises(DeltabergError):
+    with pytest.raises(CorruptMetadataError, match="metadata"):
         read_metadata(start + data)
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, DeltabergError
+from deltaberg.errors import CorruptDataFileError, DeltabergError, UnsupportedFeatureError
 from deltaberg.schema.name_mapping import FIELD_ID, field_id
 from deltaberg.schema.variants.values import encode_string, object_fields, variant_to_json
 from tests.support.delta_builder import DeltaBuilder
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.one_backend
 )
 def test_decimals_of_too_many_digits(builder: DeltaBuilder, kind: str) -> None:
     builder.create([field("x", kind)])
-    with pytest.raises(DeltabergError):
+    with pytest.raises(UnsupportedFeatureError, match=r"the type decimal\("):
         str(open_table(builder.root).schema)
     widened = field("x", "decimal(9,2)", delta__typeChanges=[{"fromType": kind, "toType": "decimal(9,2)"}])
     builder.commit(builder.metadata([widened]), builder.features("typeWidening"))
-    with pytest.raises(DeltabergError):
+    with pytest.raises(UnsupportedFeatureError, match=r"a type change from decimal\("):
         open_table(builder.root).scan().count()
 
 

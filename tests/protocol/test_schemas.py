@@ -15,7 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import ColumnNotFoundError, CorruptDataFileError, DeltabergError, SchemaError, SpecViolationError
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    CorruptDataFileError,
+    CorruptLogError,
+    DeltabergError,
+    SchemaError,
+    SpecViolationError,
+    UnsupportedFeatureError,
+)
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_opened import opened
 from tests.support.delta_schemas import field, struct_type
@@ -101,20 +109,20 @@ def test_whether_parts_may_be_null_is_as_declared(builder: DeltaBuilder) -> None
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "message"),
     [
-        "{}",
-        "[]",
-        "nonsense",
-        '{"type":"struct"}',
-        '{"type":"struct","fields":[{"name":"a"}]}',
-        '{"type":"struct","fields":[{"name":1,"type":"long","nullable":true,"metadata":{}}]}',
-        '{"type":"array","elementType":"long","containsNull":true}',
+        ("{}", "is not a struct"),
+        ("[]", "is not a struct"),
+        ("nonsense", "the schemaString is not JSON"),
+        ('{"type":"struct"}', "has no list of fields"),
+        ('{"type":"struct","fields":[{"name":"a"}]}', "the type null is not supported"),
+        ('{"type":"struct","fields":[{"name":1,"type":"long","nullable":true,"metadata":{}}]}', "has no name"),
+        ('{"type":"array","elementType":"long","containsNull":true}', "is not a struct"),
     ],
 )
-def test_a_schema_that_is_none_is_refused(builder: DeltaBuilder, text: str) -> None:
+def test_a_schema_that_is_none_is_refused(builder: DeltaBuilder, text: str, message: str) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, schemaString=text), builder.add(ids(1)))
-    with pytest.raises(DeltabergError):
+    with pytest.raises((CorruptLogError, UnsupportedFeatureError), match=message):
         open_table(builder.root).scan().to_arrow()
 
 

@@ -75,12 +75,12 @@ def test_types_are_only_widened(tmp_path: Path, version: int) -> None:
         *(("n", pa.decimal128(9, 3)), ("s", pa.binary()), ("s", pa.int64()), ("d", pa.float32())),
     ]
     for name, kind in refused:
-        with pytest.raises(DeltabergError):
+        with pytest.raises(SchemaError, match=r"a column of the type \S.* cannot become"):
             table.alter().widen(name, kind).commit()
     table.alter().widen("i", pa.int64()).widen("f", pa.float64()).widen("n", pa.decimal128(20, 2)).commit()
     (row,) = table.scan(columns=["i", "f", "n"]).to_arrow().to_pylist()
     assert row == {"i": 7, "f": 1.5, "n": Decimal("1.25")}
-    with pytest.raises(DeltabergError):
+    with pytest.raises(SchemaError, match=r"decimal256\(39, 2\) has no type in tables"):
         create_table(tmp_path / "wide", {"n": pa.decimal256(39, 2)}, format="iceberg")
 
 
@@ -249,11 +249,11 @@ def test_fields_stay_in_their_struct(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", kinds, format="iceberg")
     wrong = [("m.value", pa.struct([("x", pa.int32())])), ("i", pa.struct([("x", pa.int32())])), ("s", pa.int64())]
     for name, kind in wrong:
-        with pytest.raises(DeltabergError):
+        with pytest.raises(SchemaError, match=r"a column of the type \S.* cannot become"):
             table.alter().widen(name, kind).commit()
-    with pytest.raises(DeltabergError):
+    with pytest.raises(ColumnNotFoundError, match=r"s\.a is in another struct"):
         table.alter().move("i", after="s.a").commit()
-    with pytest.raises(DeltabergError):
+    with pytest.raises(ColumnNotFoundError, match="there is no column 'i'"):
         table.alter().move("s.b", after="i").commit()
     assert open_table(tmp_path / "t", "iceberg").arrow_schema == table.arrow_schema
 

@@ -18,9 +18,11 @@ from deltaberg.errors import (
     ConcurrentAppendError,
     ConstraintViolationError,
     DeltabergError,
+    EvaluationError,
     ExpressionError,
     InvalidArgumentError,
     SchemaError,
+    UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
 from deltaberg.schema.types import Field, Primitive, Struct
@@ -398,8 +400,15 @@ def test_merges_obey_conditions(tmp_path: Path, properties: dict[str, str]) -> N
 def test_default_values_that_a_column_cannot_have(tmp_path: Path) -> None:
     columns = Struct((Field("id", _LONG), Field("v", Primitive("variant")), Field("n", _INTEGER)))
     table = create_table(tmp_path / "t", columns)
-    for column, text in (("v", "5"), ("n", "id + 1"), ("n", "foo()"), ("n", "'x'"), ("n", "3000000000")):
-        with pytest.raises(DeltabergError):
+    wrong: list[tuple[str, str, type[DeltabergError], str]] = [
+        ("v", "5", UnsupportedFeatureError, "the default value of a variant is null"),
+        ("n", "id + 1", ColumnNotFoundError, "the default value of n names a column"),
+        ("n", "foo()", UnsupportedExpressionError, r"the function foo\(\) cannot be evaluated"),
+        ("n", "'x'", EvaluationError, "a text is not a value of the type integer"),
+        ("n", "3000000000", EvaluationError, "a number does not fit into integer"),
+    ]
+    for column, text, kind, message in wrong:
+        with pytest.raises(kind, match=message):
             table.alter().set_default(column, text).commit()
     assert DeltaTable(tmp_path / "t").version == 0
     table.alter().set_default("v", "NULL").commit()

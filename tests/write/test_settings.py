@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, load_catalog, open_table, write_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, UnsupportedFeatureError
 
 _ROWS = pa.table({"id": [1, 2]})
 _WRONG = {
@@ -88,25 +90,32 @@ _FREE = {
 }
 
 
+def _refused(name: str, value: str) -> AbstractContextManager[Any]:
+    """Expect an error that names the property, or what it asks for."""
+    if value == "nope":
+        return pytest.raises(ColumnNotFoundError, match="there is no column 'nope'")
+    named = "encrypted" if name.startswith("encryption.") else re.escape(name)
+    return pytest.raises((InvalidArgumentError, UnsupportedFeatureError), match=named)
+
+
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_what_a_verb_would_refuse_is_not_set(tmp_path: Path, table_format: Any) -> None:
     table = create_table(tmp_path / "t", _ROWS.schema, format=table_format)
     for number, (name, value) in enumerate(_WRONG[table_format].items()):
-        with pytest.raises(DeltabergError) as caught:
+        with _refused(name, value):
             table.alter().set({name: value}).commit()
-        assert name in str(caught.value) or isinstance(caught.value, UnsupportedFeatureError) or value == "nope", name
-        with pytest.raises(DeltabergError):
+        with _refused(name, value):
             create_table(tmp_path / "new", _ROWS.schema, format=table_format, properties={name: value})
         # The other doors lead to these two.
         if number % 8:
             continue
-        with pytest.raises(DeltabergError), table.transaction() as transaction:
+        with _refused(name, value), table.transaction() as transaction:
             transaction.alter().set({name: value})
-        with pytest.raises(DeltabergError):
+        with _refused(name, value):
             create_table(
                 tmp_path / "t", _ROWS.schema, format=table_format, properties={name: value}, if_exists="replace"
             )
-        with pytest.raises(DeltabergError):
+        with _refused(name, value):
             write_table(tmp_path / "new", _ROWS, format=table_format, configuration={name: value})
         assert not [path for path in (tmp_path / "new").rglob("*") if path.is_file()], name
     assert not set(_WRONG[table_format]) & set(open_table(tmp_path / "t").properties)
@@ -121,9 +130,9 @@ def test_what_a_verb_would_refuse_is_not_set_in_a_catalog(tmp_path: Path) -> Non
     catalog.create_namespace("s")
     table = catalog.create_table("s.t", _ROWS.schema)
     for name, value in list(_WRONG["iceberg"].items())[::8]:
-        with pytest.raises(DeltabergError):
+        with _refused(name, value):
             catalog.create_table("s.new", _ROWS.schema, properties={name: value})
-        with pytest.raises(DeltabergError):
+        with _refused(name, value):
             table.alter().set({name: value})
     assert [name for _, name in catalog.list_tables("s")] == ["t"]
 
