@@ -29,15 +29,16 @@ from tests.support.packages import ROOT
 from tests.support.reached import CHOSEN, REACHED, Reach, reach_of
 from tests.support.shared import shared_directory
 
-__all__ = ["main"]
+__all__ = ["main", "with_probes"]
 
 _PYTHON, _CRATE = "python/deltaberg", "deltaberg-core"
 _CARGO_MUTANTS = ROOT / ".cache" / "cargo-mutants" / "bin" / "cargo-mutants"
 _COMPILED = "python/deltaberg/_native.abi3.so"
 #: What these prove is not what the package does when it is called.
 _NO_TESTS = ("tests/guards", "tests/typing", "tests/benches")
-#: The first line of a file with a probe. It moves no other line.
-_PROBE = "from tests.support.reached import probe as _probe_of_mutants; "
+#: What a file with a probe imports, and the line that it stands in, so that it moves no other line.
+_PROBE = "from tests.support.reached import probe as _probe_of_mutants"
+_FUTURE = "from __future__ import annotations"
 KILLED, SURVIVED, UNREACHED, UNDECIDED = "killed", "survived", "reached by no test", "out of time"
 UNVIABLE = "does not compile"
 
@@ -140,7 +141,7 @@ def _reach(copy: Copy, drawn: Sequence[Mutant], options: argparse.Namespace) -> 
     sources = {mutant.file: (copy.root / mutant.file).read_text("utf-8") for mutant in drawn}
     for file, source in sources.items():
         probes = [(number, mutant) for number, mutant in enumerate(drawn) if mutant.file == file]
-        copy.write(file, _with_probes(source, probes))
+        copy.write(file, with_probes(source, probes))
     folder = copy.folder / "reached"
     folder.mkdir()
     started = time.monotonic()
@@ -156,7 +157,7 @@ def _reach(copy: Copy, drawn: Sequence[Mutant], options: argparse.Namespace) -> 
     return reach
 
 
-def _with_probes(source: str, probes: Iterable[tuple[int, Mutant]]) -> str:
+def with_probes(source: str, probes: Iterable[tuple[int, Mutant]]) -> str:
     """Return the source with calls of the probe, which change nothing else."""
     inserted = []
     for number, mutant in probes:
@@ -166,13 +167,7 @@ def _with_probes(source: str, probes: Iterable[tuple[int, Mutant]]) -> str:
         inserted += [(start, 1, -size, before), (end, 0, size, after)]
     for place, _, _, text in sorted(inserted, reverse=True):
         source = source[:place] + text + source[place:]
-    lines = source.split("\n")
-    # The first statement after the docstring and `from __future__`.
-    first = next(
-        at for at, line in enumerate(lines) if line.startswith(("import ", "from ")) and "__future__" not in line
-    )
-    lines[first] = _PROBE + lines[first]
-    return "\n".join(lines)
+    return source.replace(_FUTURE, f"{_FUTURE}; {_PROBE}", 1)
 
 
 def _met(copy: Copy, tests: dict[str, float], options: argparse.Namespace) -> str:
@@ -189,7 +184,7 @@ def _met(copy: Copy, tests: dict[str, float], options: argparse.Namespace) -> st
 
 
 def _rust(copy: Copy, options: argparse.Namespace) -> Iterator[Outcome]:
-    command = [_CARGO_MUTANTS, "mutants", "--list", "--json", "--package", _CRATE]
+    command = [str(_CARGO_MUTANTS), "mutants", "--list", "--json", "--package", _CRATE]
     listed = json.loads(subprocess.check_output(command, cwd=ROOT))
     every = [record for record in listed if options.where in record["file"]]
     drawn = random.Random(options.seed).sample(every, min(options.number, len(every)))

@@ -112,6 +112,7 @@ def _changes_of_call(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, ast.A
         return
     if isinstance(node, (ast.expr, ast.stmt)):
         yield from _replacements(node)
+    yield from _negated_tests(node)
     for name, value in ast.iter_fields(node):
         # Annotations name types, and the texts of errors are matched by those tests that look at them.
         if name == "annotation" or (isinstance(node, ast.Raise) and name == "exc"):
@@ -119,6 +120,14 @@ def _changes_of_call(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, ast.A
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield from _changes_of_call(child)
+
+
+def _negated_tests(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
+    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.comprehension)):
+        for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
+            # Tests that compare or join have mutants of their own.
+            if not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant)):
+                yield test, ast.UnaryOp(ast.Not(), test)
 
 
 def _replacements(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.stmt | ast.expr, ast.AST]]:
@@ -138,10 +147,6 @@ def _replacements(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.stmt | ast.ex
         case ast.Constant(value=int(number)):
             yield node, ast.Constant(number + 1)
             yield node, ast.Constant(number - 1)
-        case ast.IfExp(test=test) | ast.If(test=test) | ast.While(test=test):
-            # Tests that compare or join have mutants of their own.
-            if not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant)):
-                yield test, ast.UnaryOp(ast.Not(), test)
 
 
 def _changed_statements(node: ast.stmt) -> Iterator[tuple[ast.stmt, ast.AST]]:
