@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
     from deltaberg.table.maintain.compact import CompactedGroup, CompactResult
+    from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.repairs import LostFile, RepairResult
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
     from deltaberg.table.read.scan import Scan, ScanMetrics
@@ -50,18 +52,22 @@ __all__ = [
     "DeltabergError",
     "Explanation",
     "Field",
+    "Finding",
     "Fixed",
     "IcebergTable",
     "List",
+    "LostFile",
     "Map",
     "MergeBuilder",
     "ParquetOptions",
     "Primitive",
     "PruneStep",
+    "RepairResult",
     "Scan",
     "ScanMetrics",
     "ScanOptions",
     "Struct",
+    "VerifyResult",
     "WriteProgress",
     "WriteRoad",
     "__version__",
@@ -87,18 +93,22 @@ _HOMES = {
     "DeltabergError": "errors",
     "Explanation": "table.read.explain",
     "Field": "schema.types",
+    "Finding": "table.maintain.findings",
     "Fixed": "schema.types",
     "IcebergTable": "iceberg",
     "List": "schema.types",
+    "LostFile": "table.maintain.repairs",
     "Map": "schema.types",
     "MergeBuilder": "table.merge.clauses",
     "ParquetOptions": "files.write.write_parquet",
     "Primitive": "schema.types",
     "PruneStep": "table.read.source",
+    "RepairResult": "table.maintain.repairs",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",
     "Struct": "schema.types",
+    "VerifyResult": "table.maintain.findings",
     "WriteProgress": "table.rows.progress",
     "WriteRoad": "table.write.sources",
     "col": "expressions.given.given",

@@ -21,6 +21,7 @@ __all__ = [
     "Road",
     "SchemaMode",
     "Strategy",
+    "VerifyDepth",
     "WhenMatched",
     "WhenNotMatched",
 ]
@@ -57,6 +58,8 @@ PartitionStrategy = Literal["hive", "directory"]
 #: The names and the formats of checkpoints.
 CheckpointNaming = Literal["classic", "multipart", "uuid"]
 CheckpointFormat = Literal["parquet", "json"]
+#: How closely `verify` looks at files: their names and sizes, deletion vectors too, the footers of data files as well.
+VerifyDepth = Literal["names", "vectors", "footers"]
 #: What `IcebergTable.inspect` returns.
 MetadataTable = Literal[
     "snapshots",

@@ -67,6 +67,7 @@ PYICEBERG: dict[str, dict[str, str]] = {
     "add_files": _PROPERTIES,
     "alter": _PROPERTIES,
     "compact": _PROPERTIES,
+    "repair": _PROPERTIES,
     "delete_by_keys": _PROPERTIES,
     "transaction": _PROPERTIES,
 }

@@ -36,6 +36,9 @@ BY_ARROW = {
     "golden-hive--deltatbl-map-types-correctly": "its dates may be of the hybrid Julian calendar",
 }
 
+#: Tables of which the files that a log names are not all there, or not as it says, and what is found.
+NOT_WHOLE: dict[str, dict[str, int]] = {}
+
 _COUNTS = {"local": 0, "spark": 0}
 
 
@@ -91,6 +94,13 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
     assert digest(found) == entry["sha256"]
     road.assert_native(BY_ARROW.get(name))
     _COUNTS[road.name] += 1
+
+
+@pytest.mark.req("DL-OPS-11")
+@pytest.mark.parametrize("name", _names("rows"))
+def test_all_that_they_name_is_there(name: str, conformance: Path) -> None:
+    table = open_table(conformance / _index()[name]["dir"], "delta")
+    assert table.verify(depth="footers").counts == NOT_WHOLE.get(name, {})
 
 
 @pytest.mark.parametrize("name", _with_versions())

@@ -35,10 +35,12 @@ from deltaberg import (
     ParquetOptions,
     Primitive,
     PruneStep,
+    RepairResult,
     Scan,
     ScanMetrics,
     ScanOptions,
     Struct,
+    VerifyResult,
     WriteProgress,
     WriteRoad,
     col,
@@ -117,6 +119,13 @@ def describing_delta(table: DeltaTable) -> None:
     assert_type(table.checkpoint(CheckpointLayout(spec=2, naming="uuid", format="json")), CheckpointInfo)
     assert_type(table.compact_log(0, 4), str)
     assert_type(table.cleanup_metadata(at="2026-01-01"), LogCleanup)
+    assert_type(table.verify(), VerifyResult)
+    for finding in table.verify(depth="footers").findings:
+        assert_type(finding.expected, int | str | None)
+        assert_type(table.repair([finding], dry_run=True).rows, int | None)
+    repaired = table.repair(table.verify(), user_metadata="lost on Monday")
+    assert_type(repaired, RepairResult)
+    assert_type([(file.path, file.what, file.rows) for file in repaired.files], list[tuple[str, str, int | None]])
     table.protocol.reader_features, table.metadata.format.provider, table.history()[0].info.get("operation")
 
 

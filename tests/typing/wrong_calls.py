@@ -61,6 +61,8 @@ def scanning(delta: DeltaTable, iceberg: IcebergTable, spark: SparkSession) -> N
     delta.scan(thread=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     delta.scan(columns=[1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     iceberg.scan().to_spark(spark, road="fast")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.verify(depth="footer")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.repair(dry_run="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.scan().plan  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
     iceberg.inspect("file")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.changes(None, derived=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -54,6 +54,12 @@ def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("\n[(4.0,)]\n2\n")
 
 
+def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("docs/maintenance.md", heading="## Verify and repair")
+    assert capsys.readouterr().out.splitlines()[0].startswith("True {")
+    assert (DeltaTable(folder / "readings").version, ids_of(DeltaTable(folder / "readings"))) == (0, [1, 2, 3])
+
+
 def test_writing_delta_tables(folder: Path) -> None:
     run_blocks("docs/write.md")
     assert ids_of(DeltaTable(folder / "orders")) == [1, 3, 5, 6, 8, 9, 10, 11]

@@ -38,6 +38,8 @@ COMMANDS = {
     "checkpoint": "maintain",
     "compact": "maintain",
     "compact-log": "maintain",
+    "verify": "verify",
+    "repair": "verify",
 }
 
 

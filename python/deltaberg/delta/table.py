@@ -44,18 +44,21 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.shared_arguments import DeltaStateArguments
-from deltaberg.table.verbs.table import Table
+from deltaberg.table.verbs.verification import VerifiedTable
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.choices import VerifyDepth
     from deltaberg.delta.after_commit.log_cleanup import LogCleanup
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
     from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.repairs import RepairResult
 
 __all__ = ["DeltaTable", "open_delta_table"]
 
@@ -63,7 +66,7 @@ _T = TypeVar("_T")
 
 
 @public
-class DeltaTable(Table["DeltaTransaction", "Alteration"]):
+class DeltaTable(VerifiedTable["DeltaTransaction", "Alteration"]):
     """One snapshot of a Delta table.
 
     Parameters
@@ -470,6 +473,16 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         from deltaberg.delta.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction)
+
+    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+        from deltaberg.delta.maintain.verify import verify_table
+
+        return verify_table(self._snapshot, self._resolver, depth, is_pinned=is_pinned)
+
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
+        from deltaberg.delta.maintain.repair import repair_table
+
+        return repair_table(self._snapshot, self._resolver, findings, begin)
 
     def _scan(self, source: ScanSource, *arguments: Any) -> Scan:
         try:

@@ -14,7 +14,8 @@ from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_id
 from deltaberg.delta.features import feature_violations, supports
 from deltaberg.delta.log.directory import LogEntry
-from deltaberg.delta.log.version_checksum import checksum_name, read_version_checksum
+from deltaberg.delta.log.version_checksum import checksum_name
+from deltaberg.delta.snapshot.checksums import wrong_facts
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
 from deltaberg.files.read.bitmaps import load_bitmap
@@ -141,17 +142,12 @@ def _of_file_actions(version: int, name: str, actions: list[dict[str, Any]]) -> 
 
 
 def _of_checksum(snapshot: Snapshot) -> Iterator[str]:
+    name = checksum_name(snapshot.version)
     try:
-        recorded = read_version_checksum(snapshot.log, snapshot.version)
+        for fact, recorded, found in wrong_facts(snapshot):
+            yield f"{name} says that {fact} is {recorded}, but the log says {found}"
     except CorruptLogError as error:
         yield error.message
-        return
-    if recorded is None:
-        return
-    found = snapshot.checksum.to_json()
-    for fact, value in recorded.to_json().items():
-        if value != found[fact]:
-            yield f"{checksum_name(snapshot.version)} says that {fact} is {value}, but the log says {found[fact]}"
 
 
 def _of_partition_values(snapshot: Snapshot) -> Iterator[str]:

@@ -12,7 +12,7 @@ from deltaberg.cli.show.text import clean, json_text, shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_facts", "print_json", "print_rows", "print_table", "progress", "row_progress"]
+__all__ = ["print_facts", "print_json", "print_lines", "print_rows", "print_table", "progress", "row_progress"]
 
 _FACT_WIDTH = 22
 
@@ -72,6 +72,13 @@ def row_progress(doing: str, total: int | None) -> Iterator[Callable[[int, int],
 def print_json(value: Any) -> None:
     """Print a JSON document on one line."""
     sys.stdout.write(json_text(value) + "\n")
+
+
+def print_lines(*texts: str, to_error: bool = False) -> None:
+    """Print texts, each of one line or several, to standard output or to standard error."""
+    stream = sys.stderr if to_error else sys.stdout
+    for line in (line for text in texts for line in text.splitlines()):
+        stream.write(f"{clean(line)}\n")
 
 
 def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> None:

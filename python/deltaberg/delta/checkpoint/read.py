@@ -19,7 +19,7 @@ from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.names import LOG_DIRECTORY, SIDECAR_DIRECTORY
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, ObjectNotFoundError
 from deltaberg.lossless_json import read_json
-from deltaberg.storage.location import PathResolver
+from deltaberg.storage.location import Location, PathResolver
 
 __all__ = ["Checkpoint"]
 
@@ -78,12 +78,16 @@ class Checkpoint:
     @cached_property
     def file_parts(self) -> list[CheckpointPart]:
         """The Parquet files that hold file actions. A sidecar that is named twice counts once."""
-        sidecars = self._own_actions.get("sidecar", [])
-        if not sidecars:
+        if not self.sidecars:
             return [] if self._is_json else self._main_parts
+        return [CheckpointPart(self._log, place.path, size) for place, size in self.sidecars.items()]
+
+    @cached_property
+    def sidecars(self) -> dict[Location, int | None]:
+        """Where the sidecars are that the checkpoint names, with their sizes in bytes as far as it states them."""
         resolver = PathResolver(self._log.root.join(f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"))
-        sizes = {resolver.resolve(sidecar["path"]).path: sidecar.get("sizeInBytes") for sidecar in sidecars}
-        return [CheckpointPart(self._log, path, size) for path, size in sizes.items()]
+        named = self._own_actions.get("sidecar", [])
+        return {resolver.resolve(sidecar["path"]): sidecar.get("sizeInBytes") for sidecar in named}
 
     @cached_property
     def inline_files(self) -> kernels.Replay | None:

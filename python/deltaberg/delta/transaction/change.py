@@ -78,6 +78,8 @@ class LogChange:
             return False
         if self.state is not None:
             check_writable(self.state)
+            for check in self.claims.checks:
+                check(self.state)
         check_growing(self.changes, self.state)
         attempt = Attempt(
             self.now(),

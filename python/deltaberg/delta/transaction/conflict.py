@@ -5,7 +5,7 @@ A change is checked against every commit since the version that it was planned o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -68,6 +68,8 @@ class Claims:
         Whether it changes the metadata and the protocol.
     timezone
         The zone of partition values that have none.
+    checks
+        What raises an exception if the newest version does not allow the change.
     """
 
     whole: bool = False
@@ -79,10 +81,11 @@ class Claims:
     changes_metadata: bool = False
     changes_protocol: bool = False
     timezone: str = "UTC"
+    checks: list[Callable[[Snapshot], object]] = field(default_factory=list)
 
     def copy(self) -> Claims:
         """Return the same claims, to be extended on their own."""
-        return replace(self, filters=list(self.filters), read_paths=set(self.read_paths))
+        return replace(self, filters=list(self.filters), read_paths=set(self.read_paths), checks=list(self.checks))
 
     @property
     def reads_nothing(self) -> bool:

@@ -41,6 +41,7 @@ _NAMES = {
     "delete": "DELETE",
     "merge": "MERGE",
     "overwrite": "WRITE",
+    "repair": "FSCK",
     "update": "UPDATE",
 }
 
@@ -196,6 +197,13 @@ class Transaction(PendingChanges):
             read = FilterRead(condition, zone)
             self._claims.filters.append(read)
             self._claims.read_paths.update(files_of_filter(self._base, read, self.timezone))
+
+    def require(self, check: Callable[[Snapshot], object]) -> None:
+        """Let a check raise an exception if the newest version does not allow the changes.
+
+        It is called immediately before every attempt, with a version that has none of the changes.
+        """
+        self._claims.checks.append(check)
 
     def _changed(self) -> None:
         self._check_open()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +29,7 @@ from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.workers import map_in_order
 
-__all__ = ["Footer", "LeafBounds", "read_footer", "read_footers"]
+__all__ = ["Footer", "LeafBounds", "count_rows", "read_footer", "read_footers"]
 
 #: Footers that are read at a time.
 _THREADS = 16
@@ -42,6 +43,10 @@ _SHOWS_NAN = re.compile(r"parquet-mr version 1\.16\.")
 _TEMPORAL = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
 _INSTANT = pa.timestamp("us", "UTC")
 
+#: Where a whole file begins and ends.
+_WHOLE = (0, (1 << 63) - 1)
+
+_T = TypeVar("_T")
 _Names = tuple[str, ...]
 #: Leaf types that tables cannot hold as they are, and what they are called.
 _REFUSED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
@@ -115,10 +120,26 @@ def read_footer(storage: Storage, path: str, size: int, own: OwnTypes | None = N
     SchemaError
         It has a column of a type that no table can hold.
     """
+    return _of_source(storage, path, size, lambda source: _footer(source, own))
+
+
+def count_rows(storage: Storage, path: str, size: int) -> int:
+    """Return the number of rows of a Parquet file, whatever its columns are.
+
+    Raises
+    ------
+    CorruptDataFileError
+        The file is not a Parquet file, or its footer contradicts itself.
+    """
+    return _of_source(storage, path, size, lambda source: sum(_row_counts(source)))
+
+
+def _of_source(storage: Storage, path: str, size: int, read: Callable[[ParquetSource], _T]) -> _T:
+    """Open a Parquet file and read something of it."""
     try:
         source = ParquetSource(storage.open(path, size))
         try:
-            return _footer(source, own)
+            return read(source)
         finally:
             source.close()
     except DeltabergError as error:
@@ -142,11 +163,8 @@ def read_footers(files: Iterable[tuple[Storage, ObjectMeta]], own: OwnTypes | No
 
 
 def _footer(source: ParquetSource, own: OwnTypes | None) -> Footer:
-    groups = source.row_groups(0, (1 << 63) - 1)
-    counts = [group.rows for group in groups]
-    rows: int = source.metadata.num_rows
-    if min(counts, default=0) < 0 or sum(counts) != rows:
-        raise CorruptDataFileError("its footer contradicts itself about the number of rows")
+    counts = _row_counts(source)
+    groups = source.row_groups(*_WHOLE)
     described = source.metadata.schema
     physical = (described.column(number).physical_type for number in range(len(described)))
     schema = pa.schema([_checked(child, physical, (child.name,), own) for child in source.schema])
@@ -159,8 +177,23 @@ def _footer(source: ParquetSource, own: OwnTypes | None) -> Footer:
         found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
     shows_nan = _SHOWS_NAN.match(source.metadata.created_by or "") is not None
     return Footer(
-        rows, columns, schema, found, has_field_ids(source.schema), shows_nan, source.split_offsets(), _sizes(source)
+        sum(counts),
+        columns,
+        schema,
+        found,
+        has_field_ids(source.schema),
+        shows_nan,
+        source.split_offsets(),
+        _sizes(source),
     )
+
+
+def _row_counts(source: ParquetSource) -> list[int]:
+    """Return the number of rows of each row group."""
+    counts = [group.rows for group in source.row_groups(*_WHOLE)]
+    if min(counts, default=0) < 0 or sum(counts) != source.metadata.num_rows:
+        raise CorruptDataFileError("its footer contradicts itself about the number of rows")
+    return counts
 
 
 def _sizes(source: ParquetSource) -> list[int]:

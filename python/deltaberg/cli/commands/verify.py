@@ -1,0 +1,82 @@
+"""Commands that compare a table with its store, and take out of it what is lost: verify, repair."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from deltaberg.choices import VerifyDepth
+from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.confirm import asking_options, confirmed
+from deltaberg.cli.place import TablePlace
+from deltaberg.cli.show.output import print_json, print_lines, progress
+from deltaberg.cli.show.results import print_done
+
+if TYPE_CHECKING:
+    from deltaberg import RepairResult
+
+__all__ = ["repair", "verify"]
+
+#: The exit codes of a verification that found something, and of a repair that was not wanted.
+_FOUND = _DECLINED = 1
+
+
+@write_command()
+@click.option(
+    "--depth",
+    type=click.Choice(get_args(VerifyDepth)),
+    help="How closely files are looked at; by default their names, sizes and deletion vectors.",
+)
+def verify(place: TablePlace, as_json: bool, depth: VerifyDepth | None) -> None:
+    """Compare what the metadata of a Delta table says with what is in the store; nothing is changed.
+
+    The exit code is 1 if there is a finding.
+    """
+    opened = place.open("delta")
+    with progress(f"verifying {opened.location}"):
+        result = opened.verify(**({} if depth is None else {"depth": depth}))
+    if as_json:
+        findings = [asdict(finding) for finding in result.findings]
+        counts = {"depth": result.depth, "checked": dict(result.checked), "counts": result.counts}
+        print_json({"location": opened.location, "state": result.state, **counts, "findings": findings})
+    else:
+        print_lines(f"{opened.location}: {result.summary}", *(str(finding) for finding in result.findings))
+    if not result.is_clean:
+        raise click.exceptions.Exit(_FOUND)
+
+
+@write_command("RecordedArguments")
+@asking_options
+def repair(place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run: bool, is_agreed: bool) -> None:
+    """Take files that the store has lost out of a Delta table; their rows are gone.
+
+    The files are shown first, and taken out after a question.
+    """
+    opened = place.open("delta")
+    findings = None
+    if dry_run or not is_agreed:
+        with progress(f"verifying {opened.location}"):
+            findings = opened.verify(depth="names")
+            planned = opened.repair(findings, dry_run=True)
+        if dry_run or not planned.files:
+            _print(opened.location, planned, as_json)
+            return
+        print_lines(str(planned), to_error=True)
+        if not confirmed(f"Take them out of {opened.location}?", is_agreed=is_agreed):
+            print_lines("nothing was changed", to_error=True)
+            raise click.exceptions.Exit(_DECLINED)
+    with progress(f"repairing {opened.location}"):
+        result = opened.repair(findings, **arguments)
+    _print(opened.location, result, as_json)
+
+
+def _print(location: str, result: RepairResult, as_json: bool) -> None:
+    if not as_json:
+        print_lines(f"{location}: {result}")
+        return
+    facts = {"dry_run": result.dry_run, "rows": result.rows, "bytes": result.bytes, "warnings": result.warnings}
+    version = None if result.commit is None else result.commit.version
+    files = [asdict(file) for file in result.files]
+    print_done(location, {**facts, "version": version, "files": files}, as_json)

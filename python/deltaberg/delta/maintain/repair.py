@@ -1,0 +1,189 @@
+"""Repair of a Delta table: files that the store has lost leave it, by a commit of their own.
+
+A lost data file leaves with its rows. So does a data file whose deletion vector is lost: without the vector its deleted
+rows would come back, and nothing else says which ones they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.maintain.live_names import LiveNames
+from deltaberg.delta.maintain.verify import DATA_FILE, VECTOR
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.delta.transaction.writable import check_changeable, check_writable
+from deltaberg.errors import CommitConflictError, ConstraintViolationError, DeltabergError
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.findings import MISSING, Finding
+from deltaberg.table.maintain.presence import Presence, find_files, look_up
+from deltaberg.table.maintain.repairs import LostFile, RepairResult, rows_of
+
+__all__ = ["repair_table"]
+
+_ENABLED = "delta.enableChangeDataFeed"
+_NOT_IN_FEED = (
+    "the rows that are gone cannot be listed in the change feed: a read of the changes of the version without them "
+    "fails, because the lost files hold them"
+)
+_LOST = frozenset({DATA_FILE, VECTOR})
+
+
+def repair_table(
+    snapshot: Snapshot,
+    resolver: PathResolver,
+    findings: Iterable[Finding] | None,
+    begin: Callable[[], Transaction] | None,
+) -> RepairResult:
+    """Remove the files that the store has lost from a table.
+
+    Parameters
+    ----------
+    snapshot
+        A version of the table: the newest one, where something is to be committed.
+    findings
+        What was found missing; None looks for it. Whatever it says, the store decides.
+    begin
+        What begins a transaction on the same version; None where nothing is to be changed.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The table has writer features that are not supported.
+    ConstraintViolationError
+        The table is append-only, and a file is lost.
+    CommitConflictError
+        One of the files is there again, or another commit removed it, or gave it another vector.
+    StorageError
+        The store fails, so that it is not known whether the files are lost.
+    """
+    if begin is None:
+        return _lost(_Loss(snapshot.newer(), resolver, findings))
+    with begin() as transaction:
+        if transaction.is_done:
+            # The progress that would be recorded is recorded already: another run has repaired the table.
+            return RepairResult(commit=transaction.commit())
+        loss = _Loss(snapshot, resolver, findings)
+        if not loss.files:
+            transaction.abort()
+            return _lost(loss, is_dry=False)
+        with transaction.operation("repair", writes_files=False) as made:
+            transaction.remove_files(snapshot.live.table.take(loss.numbers), data_change=True)
+            transaction.require(lambda _: loss.check_again())
+            made.rows.deleted = rows_of(loss.files)
+            made.metrics.update(_metrics(loss.files))
+        return _lost(loss, transaction.commit(), is_dry=False)
+
+
+def _lost(loss: _Loss, commit: CommitResult | None = None, *, is_dry: bool = True) -> RepairResult:
+    return RepairResult(tuple(loss.files), commit, is_dry, tuple(loss.warnings))
+
+
+class _Loss:
+    """The live files that the store has lost, or whose vectors it has lost.
+
+    Parameters
+    ----------
+    files
+        What is known of each.
+    numbers
+        Their numbers among the live files.
+    warnings
+        What could not be checked, and what readers of the change feed will see.
+
+    Raises
+    ------
+    UnsupportedFeatureError, ConstraintViolationError
+        The table must not be repaired.
+    """
+
+    def __init__(self, snapshot: Snapshot, resolver: PathResolver, findings: Iterable[Finding] | None) -> None:
+        check_writable(snapshot)
+        self._log = snapshot.log
+        names = LiveNames.of(snapshot, resolver)
+        both = (names.data, names.vector_files)
+        wanted = pc.unique(pa.concat_arrays(both)).drop_null()
+        if findings is None:
+            presence = find_files(self._log.store, self._log.root, wanted)
+        else:
+            given = {one.path for one in findings if one.kind == MISSING and one.what in _LOST}
+            wanted = wanted.filter(pc.is_in(wanted, value_set=pa.array(sorted(given), pa.string())))
+            presence = look_up(self._log.store, self._log.root, wanted.to_pylist())
+        self._locations = wanted.filter(pa.array([one is None for one in presence], pa.bool_()))
+        self.warnings = _unchecked(presence)
+        data, vectors = (pc.is_in(one, value_set=self._locations, skip_nulls=True) for one in both)
+        self.numbers = pc.indices_nonzero(pc.or_(data, vectors)).cast(pa.int64())
+        self.files = _described(snapshot, names, self.numbers, data)
+        if self.files:
+            _check_allowed(snapshot, self.files[0])
+            if snapshot.metadata.is_enabled(_ENABLED):
+                self.warnings.append(_NOT_IN_FEED)
+
+    def check_again(self) -> None:
+        """Ask the store again, immediately before the commit."""
+        locations = self._locations.to_pylist()
+        for location, answer in zip(locations, look_up(self._log.store, self._log.root, locations), strict=True):
+            if isinstance(answer, DeltabergError):
+                raise answer
+            if answer is not None:
+                raise CommitConflictError(
+                    "a file that was lost is there again, so that nothing was removed",
+                    hint="repair the table again, if other files are still lost",
+                    table=str(self._log.root),
+                    file=location,
+                )
+
+
+def _described(snapshot: Snapshot, names: LiveNames, numbers: pa.Int64Array, data: pa.BooleanArray) -> list[LostFile]:
+    files = names.files.take(numbers)
+    counts = snapshot.live.statistics(numbers, ()).record_count
+    deleted = pc.fill_null(pc.struct_field(as_array(files.column("deletionVector")), "cardinality"), 0)
+    columns = (
+        files.column("path"),
+        names.data.take(numbers),
+        names.vector_files.take(numbers),
+        data.take(numbers),
+        pc.fill_null(files.column("size"), 0),
+        pc.subtract(counts, deleted),
+    )
+    return [
+        LostFile(path, location if is_lost else vector, DATA_FILE if is_lost else VECTOR, size, rows)
+        for path, location, vector, is_lost, size, rows in zip(*(one.to_pylist() for one in columns), strict=True)
+    ]
+
+
+def _unchecked(presence: Sequence[Presence]) -> list[str]:
+    errors = [one for one in presence if isinstance(one, DeltabergError)]
+    if not errors:
+        return []
+    count = (
+        "1 file could not be checked, and stays"
+        if len(errors) == 1
+        else f"{len(errors)} files could not be checked, and stay"
+    )
+    return [f"{count}: {errors[0].message}"]
+
+
+def _check_allowed(snapshot: Snapshot, file: LostFile) -> None:
+    try:
+        check_changeable(snapshot, file.path)
+    except ConstraintViolationError as error:
+        error.hint = "put the file back from a copy, or set delta.appendOnly to false until the table is repaired"
+        raise
+
+
+def _metrics(files: Sequence[LostFile]) -> dict[str, int]:
+    """Return what the history records, in the words of the reference implementation."""
+    rows = rows_of(files)
+    counted = {} if rows is None else {"numDeletedRows": rows}
+    return {
+        "numAddedFiles": 0,
+        "numRemovedFiles": len(files),
+        "numRemovedBytes": sum(file.size for file in files),
+        **counted,
+    }

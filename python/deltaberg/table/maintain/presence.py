@@ -1,0 +1,162 @@
+"""Which of the files that metadata names are in the store, and which certainly are not.
+
+A file is *gone* only if the store says so in every way that it has: a listing lacks it, a request for it alone is
+answered with "not found", and a listing of its directory, which the caller may read, lacks it as well. An error is no
+answer: a refusal or a time-out says nothing about the file, and neither does a link whose target is not there, or a
+directory outside of the table that does not exist, since a disk may not be mounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+import pyarrow as pa
+
+from deltaberg import kernels
+from deltaberg.errors import DeltabergError, NotAFileError, ObjectNotFoundError, StorageError
+from deltaberg.storage.base import ObjectMeta
+from deltaberg.storage.location import Location, parse_location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.workers import map_in_order
+
+__all__ = ["CONCURRENT", "Presence", "find_files", "in_chunks", "look_up"]
+
+#: The size of a file in bytes; None if the file is certainly gone; an error if that could not be found out.
+Presence = int | DeltabergError | None
+
+#: Requests about single files that are made at a time.
+CONCURRENT = 32
+#: Files that are looked at together: of a listing, and by requests for each.
+_CHUNK = 1 << 13
+
+_T = TypeVar("_T")
+
+
+def in_chunks(items: Iterable[_T], most: int = _CHUNK) -> Iterator[list[_T]]:
+    """Return items in lists of at most so many, as a stream.
+
+    Examples
+    --------
+    >>> list(in_chunks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    rest = iter(items)
+    while chunk := list(islice(rest, most)):
+        yield chunk
+
+
+def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> list[Presence]:
+    """Return what the store says of each of some files, in their order.
+
+    The table is listed once, as a stream, and requests for single files are made only for those that the listing lacks:
+    newer ones, those elsewhere, those behind a link, and lost ones.
+
+    Parameters
+    ----------
+    root
+        The location of the table.
+    locations
+        The locations of the files as text, each at most once.
+
+    Raises
+    ------
+    StorageError
+        The table cannot be listed.
+    """
+    found: list[Presence] = [None] * len(locations)
+    if not found:
+        return found
+    index = kernels.index_keys(_keys(locations.cast(pa.binary())))
+    above = str(root._replace(path="")) if root.scheme != "file" else ""
+    for listed in in_chunks(store.open(root).walk(root.path)):
+        # Names of local files need not be UTF-8; such a name is none that metadata has.
+        names = [f"{above}{meta.path}".encode("utf-8", "surrogateescape") for meta in listed]
+        numbers = kernels.find_keys(index, _keys(pa.array(names, pa.binary()))).to_pylist()
+        for number, meta in zip(numbers, listed, strict=True):
+            if number is not None:
+                found[number] = meta.size
+    lacking = [number for number, size in enumerate(found) if size is None]
+    for numbers in in_chunks(lacking):
+        texts = locations.take(pa.array(numbers, pa.int64())).to_pylist()
+        for number, answer in zip(numbers, look_up(store, root, texts), strict=True):
+            found[number] = answer
+    return found
+
+
+def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:
+    """Ask the store for single files, and list the directories of those that it does not find.
+
+    The parameters are those of `find_files`.
+    """
+    places = [parse_location(text) for text in locations]
+    found = map_in_order(CONCURRENT, lambda place: _ask(store, place), places)
+    lacking: dict[Location, list[int]] = {}
+    for number, (place, answer) in enumerate(zip(places, found, strict=True)):
+        if answer is None:
+            lacking.setdefault(place._replace(path=place.path.rpartition("/")[0]), []).append(number)
+
+    def confirm(item: tuple[Location, list[int]]) -> dict[str, Presence]:
+        folder, numbers = item
+        return _confirmed(store, root, folder, [places[number].path for number in numbers])
+
+    directories = list(lacking.items())
+    for (_, numbers), answers in zip(directories, map_in_order(CONCURRENT, confirm, directories), strict=True):
+        for number in numbers:
+            found[number] = answers[places[number].path]
+    return found
+
+
+def _keys(paths: pa.BinaryArray) -> pa.RecordBatch:
+    return pa.record_batch([paths], ["path"])
+
+
+def _ask(store: StoreSpec, place: Location) -> Presence:
+    try:
+        return store.open(place).head(place.path).size
+    except NotAFileError as error:
+        return error
+    except ObjectNotFoundError:
+        return None
+    except DeltabergError as error:
+        return error
+
+
+def _confirmed(store: StoreSpec, root: Location, folder: Location, paths: Sequence[str]) -> dict[str, Presence]:
+    """Return what a listing says of files of a directory for which the store had no object."""
+    storage = store.open(folder)
+    answers: dict[str, Presence] = dict.fromkeys(paths)
+    is_own = folder.same_store(root) and f"{folder.path}/".startswith(f"{root.path}/" if root.path else "")
+    try:
+        if is_own:
+            for path in storage.strays(root.path, paths):
+                answers[path] = StorageError("a link is in its place, or leads to it, and ends nowhere", path=path)
+        elif folder.scheme == "file":
+            _check_there(store, folder)
+        for meta in _between(storage.list_from(folder.path, min(paths).rpartition("/")[2]), max(paths)):
+            if meta.path in answers:
+                answers[meta.path] = meta.size
+    except DeltabergError as error:
+        return dict.fromkeys(paths, error)
+    return answers
+
+
+def _check_there(store: StoreSpec, folder: Location) -> None:
+    """Refuse to take files for lost whose whole directory is not there, outside of the table."""
+    try:
+        store.open(folder).directories(folder.path)
+    except ObjectNotFoundError as error:
+        raise StorageError(
+            "its directory, which is not below the table, does not exist",
+            hint="mount the disk that it is on, if it is on another one",
+            path=folder.path,
+        ) from error
+
+
+def _between(listed: Iterator[ObjectMeta], last: str) -> Iterator[ObjectMeta]:
+    """Return the objects of a listing in order, up to a path."""
+    for meta in listed:
+        if meta.path > last:
+            return
+        yield meta

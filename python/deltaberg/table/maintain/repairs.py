@@ -1,0 +1,123 @@
+"""What `repair` did: which files it took out of a table because the store has lost them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deltaberg.signatures import public
+from deltaberg.table.commit.commit import CommitResult
+
+__all__ = ["LostFile", "RepairResult", "rows_of"]
+
+_MOST_SHOWN = 20
+
+
+@public
+@dataclass(frozen=True)
+class LostFile:
+    """A data file that leaves the table, because it is lost, or because what says which of its rows count is lost.
+
+    Parameters
+    ----------
+    path
+        The file, as the metadata records it.
+    lost
+        Where the file is that the store has lost: the data file, or its deletion vector.
+    what
+        ``data file`` or ``deletion vector``.
+    size
+        The bytes of the data file.
+    rows
+        How many rows leave the table with it: those that were not deleted before. None where nobody counted them.
+    """
+
+    path: str
+    lost: str
+    what: str
+    size: int
+    rows: int | None
+
+
+def rows_of(files: Iterable[LostFile]) -> int | None:
+    """Return how many rows leave the table with some files; None where nobody counted them.
+
+    Examples
+    --------
+    >>> rows_of([LostFile("a", "/t/a", "data file", 700, 2), LostFile("b", "/t/b", "data file", 700, 3)])
+    5
+    """
+    counts = [file.rows for file in files]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+@public
+@dataclass(frozen=True, repr=False)
+class RepairResult:
+    """What `repair` did, or would do.
+
+    Parameters
+    ----------
+    files
+        The data files that left the table, or would leave it.
+    commit
+        The commit; None for a dry run, and where nothing was lost.
+    dry_run
+        Whether nothing was to be changed.
+    warnings
+        What to know of the outcome, a sentence each: files that could not be checked and stay, and what readers of the
+        change feed will see.
+
+    Examples
+    --------
+    >>> RepairResult((LostFile("a.parquet", "/t/a.parquet", "data file", 700, 2),), dry_run=True)
+    RepairResult(dry run: 1 file with 2 rows would leave the table)
+    """
+
+    files: tuple[LostFile, ...] = ()
+    commit: CommitResult | None = None
+    dry_run: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows leave the table; None where nobody counted them."""
+        return rows_of(self.files)
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of the data files together."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def _summary(self) -> str:
+        if self.commit is not None and not self.commit.committed:
+            return "nothing was to be done: the progress was recorded before"
+        if not self.files:
+            return "no file is lost"
+        count = "1 file" if len(self.files) == 1 else f"{len(self.files)} files"
+        rows = self.rows
+        held = "rows that nobody counted" if rows is None else _counted(rows)
+        if self.dry_run:
+            return f"dry run: {count} with {held} would leave the table"
+        done = "" if self.commit is None else f" by version {self.commit.version}"
+        return f"{count} with {held} left the table{done}"
+
+    def __repr__(self) -> str:
+        return f"RepairResult({'; '.join((self._summary, *self.warnings))})"
+
+    def __str__(self) -> str:
+        """Return what was done on one line, and the first files and all warnings on the lines below it."""
+        lines = [self._summary, *(_line(file) for file in self.files[:_MOST_SHOWN])]
+        left = len(self.files) - _MOST_SHOWN
+        return "\n".join([*lines, *([f"  and {left} more"] if left > 0 else []), *self.warnings])
+
+
+def _line(file: LostFile) -> str:
+    counted = "" if file.rows is None else f", {_counted(file.rows)}"
+    why = "it is lost" if file.what == "data file" else f"its deletion vector {file.lost} is lost"
+    return f"  {file.path}{counted}: {why}"
+
+
+def _counted(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"

@@ -1,0 +1,102 @@
+"""`deltaberg verify` and `deltaberg repair`: what they print, how they end, and that nothing goes unasked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from deltaberg import DeltaTable, create_table
+from deltaberg.cli import confirm
+from deltaberg.cli.app import cli
+from tests.support.command_line import call, json_lines, printed
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def root(builder: DeltaBuilder) -> Path:
+    """A table of two files."""
+    builder.create(
+        ID,
+        builder.add(ids(1, 2), path="a.parquet", stats="count"),
+        builder.add(ids(3), path="b.parquet", stats="count"),
+    )
+    return builder.root
+
+
+@pytest.fixture
+def lost(root: Path) -> Path:
+    """The same table, of which one file is lost."""
+    (root / "a.parquet").unlink()
+    return root
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, text: str, *arguments: object) -> Result:
+    """Run a command at a terminal, and answer its question."""
+    monkeypatch.setattr(confirm, "_can_ask", lambda: True)
+    return CliRunner().invoke(cli, [str(one) for one in arguments], input=f"{text}\n", prog_name="deltaberg")
+
+
+def test_a_sound_table(root: Path) -> None:
+    assert printed("verify", root).startswith(f"{root}: version 0, depth vectors: no findings; checked: 1 commit, ")
+    (found,) = json_lines("verify", root, "--depth", "footers")
+    assert (found["findings"], found["counts"], found["checked"]["footer"]) == ([], {}, 2)
+    assert "no file is lost" in printed("repair", root)
+
+
+@pytest.mark.req("DL-OPS-11")
+def test_findings_end_with_1(lost: Path) -> None:
+    ended = call("verify", lost)
+    assert (ended.exit_code, ended.stderr) == (1, "")
+    head, finding = ended.stdout.splitlines()
+    assert "1 missing" in head
+    assert finding.startswith(f"missing: the data file {lost}/a.parquet, which version 0 names: expected ")
+    ended = call("verify", lost, "--json", "--depth", "names")
+    found = json.loads(ended.stdout)
+    assert ended.exit_code == 1
+    assert (found["location"], found["state"], found["counts"]) == (str(lost), "version 0", {"missing": 1})
+    assert found["findings"][0]["path"] == f"{lost}/a.parquet"
+
+
+@pytest.mark.req("DL-OPS-12")
+def test_nothing_goes_without_a_question(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = call("repair", lost)
+    assert ended.exit_code == 2
+    assert "pass --yes to do it" in ended.stderr
+    ended = _answer(monkeypatch, "n", "repair", lost)
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert "dry run: 1 file with 2 rows would leave the table\n  a.parquet, 2 rows: it is lost" in ended.stderr
+    assert "nothing was changed" in ended.stderr
+    assert DeltaTable(lost).version == 0
+    ended = _answer(monkeypatch, "y", "repair", lost, "-m", "the disk of Monday")
+    assert ended.exit_code == 0
+    assert ended.stdout.startswith(f"{lost}: 1 file with 2 rows left the table by version 1")
+    table = DeltaTable(lost)
+    assert (ids_of(table), table.history(1)[0].info["userMetadata"]) == ([3], "the disk of Monday")
+
+
+def test_dry_runs(lost: Path) -> None:
+    assert "1 file with 2 rows would leave the table" in printed("repair", lost, "--dry-run")
+    (planned,) = json_lines("repair", lost, "--dry-run")
+    assert (planned["dry_run"], planned["rows"], planned["version"]) == (True, 2, None)
+    assert [file["path"] for file in planned["files"]] == ["a.parquet"]
+    assert DeltaTable(lost).version == 0
+
+
+@pytest.mark.req("DL-OPS-12")
+def test_agreed(lost: Path) -> None:
+    (done,) = json_lines("repair", lost, "--yes")
+    assert (done["dry_run"], done["rows"], done["version"], done["warnings"]) == (False, 2, 1, [])
+    assert call("verify", lost).exit_code == 0
+
+
+def test_iceberg_tables_are_refused(tmp_path: Path) -> None:
+    create_table(tmp_path / "t", ID, format="iceberg")
+    for command in ("verify", "repair"):
+        ended = call(command, tmp_path / "t")
+        assert (ended.exit_code, ended.stdout) == (3, "")
