@@ -22,11 +22,12 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "serve
 
 
 class Seen(NamedTuple):
-    """A request of a client: its method, its path with the query, and its headers in small letters."""
+    """A request of a client: its method, its path with the query, its headers in small letters, the body of a POST."""
 
     method: str
     target: str
     headers: dict[str, str]
+    body: bytes = b""
 
 
 def conditional_put(seen: Seen) -> bool:
@@ -163,9 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        seen = Seen(self.command, self.path, headers)
         size = int(headers.get("content-length", 0))
         body = self.rfile.read(size)
+        seen = Seen(self.command, self.path, headers, body if self.command == "POST" else b"")
         if len(body) < size:
             # The client gave up before all was sent: no store takes a part for the whole.
             self._break()

@@ -21,7 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.base import PutOutcome, PutResult
 
-__all__ = ["conditional_put", "lacks_credentials", "translated", "written"]
+__all__ = ["conditional_put", "is_outage", "lacks_credentials", "translated", "written"]
 
 _T = TypeVar("_T")
 
@@ -29,6 +29,10 @@ _T = TypeVar("_T")
 _STATUS = re.compile(r"Server returned non-2xx status code: ([0-9]{3})")
 #: How it says that no connection was made, so that nothing was sent.
 _NOT_SENT = re.compile(r"HttpError \{\s*kind: Connect,")
+#: How it says that S3 refused to delete one of many objects. The answer to the request is a success.
+_DELETION_DENIED = re.compile(r'DeleteFailed \{.*?code: "AccessDenied"', re.DOTALL)
+#: How it says that there was no answer, or that it broke off.
+_NO_ANSWER = re.compile(r"HttpError \{")
 #: Azure's word for an object that is there; other conflicts have other words, and S3's is of no account.
 _AZURE_EXISTS = "<Code>BlobAlreadyExists</Code>"
 #: The words of S3, Google and Azure for a bucket that is not there. Azure's batches of deletions have their own, and an
@@ -97,7 +101,8 @@ def _translation(error: BaseException, path: str) -> DeltabergError | None:
         return ObjectNotFoundError("there is no such object", path=path)
     if isinstance(error, exceptions.UnknownConfigurationKeyError):
         return InvalidArgumentError(f"a storage option is not known: {first_line(error)}", path=path)
-    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+    is_denied = isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
+    if is_denied or (isinstance(error, exceptions.GenericError) and _DELETION_DENIED.search(str(error))):
         message = f"the store denies access: {first_line(error)}"
         return AuthenticationError(message, hint=f"check the credentials: {_passed(path)}", path=path)
     if isinstance(error, (exceptions.BaseError, OSError, ValueError, OverflowError)):
@@ -106,6 +111,20 @@ def _translation(error: BaseException, path: str) -> DeltabergError | None:
             return AuthenticationError(message, hint=f"pass {_passed(path)}", path=path)
         return StorageError(f"the store failed: {first_line(error)}", path=path)
     return _panicked(error, path) if _is_panic(error) else None
+
+
+def is_outage(error: StorageError) -> bool:
+    """Return whether a call failed for a reason that any other call will meet, too, whatever the object.
+
+    There was no answer, or the server fails or is too busy, or there are no credentials or no such bucket.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return False
+    status = _status_of(cause)
+    if status is not None:
+        return status >= 500 or status in (408, 429) or _NO_BUCKET.search(str(cause)) is not None
+    return _NO_ANSWER.search(str(cause)) is not None or lacks_credentials(cause)
 
 
 def lacks_credentials(error: BaseException) -> bool:

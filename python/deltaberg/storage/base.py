@@ -9,9 +9,19 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from deltaberg.errors import DeltabergError, TooLargeError
+from deltaberg.errors import DeltabergError, StorageError, TooLargeError
 
-__all__ = ["MOST_WHOLE", "Counters", "ObjectMeta", "OutputFile", "PutOutcome", "PutResult", "Storage", "check_whole"]
+__all__ = [
+    "MOST_WHOLE",
+    "Counters",
+    "DeletionFailure",
+    "ObjectMeta",
+    "OutputFile",
+    "PutOutcome",
+    "PutResult",
+    "Storage",
+    "check_whole",
+]
 
 #: The most bytes of an object that is read whole, unless the reader knows better.
 MOST_WHOLE = 1 << 31
@@ -45,6 +55,13 @@ class PutResult(NamedTuple):
 
     outcome: PutOutcome
     cause: DeltabergError | None = None
+
+
+class DeletionFailure(NamedTuple):
+    """An object that could not be deleted, or may still be there, and why."""
+
+    path: str
+    error: StorageError
 
 
 class Counters:
@@ -246,11 +263,22 @@ class Storage(Protocol):
             If it cannot be deleted, or its bucket does not exist.
         """
 
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete objects, many to a request where the store can. Those that are missing do not matter.
+    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+        """Delete objects, many to a request where the store can, and several requests at a time.
 
-        Raises
-        ------
-        StorageError
-            If one cannot be deleted, or the bucket does not exist; others may have been deleted.
+        Every path is settled: it is gone, and nothing is said of it, or it is returned. One that cannot be deleted does
+        not keep others from it. Where nothing can be deleted, this ends early: after 1,000 failures in a row, or after
+        16 if the store does not answer, fails, is too busy or has no such bucket, the other paths are returned
+        untried, all with one error that says so.
+
+        Parameters
+        ----------
+        paths
+            Is read as it is needed, and not kept. Those that are missing do not matter, nor do those that come twice.
+
+        Returns
+        -------
+        list of DeletionFailure
+            The paths that could not be deleted, or of which the store does not say that they are gone, in the order in
+            which they were given, each with its error. It is empty if all are gone.
         """

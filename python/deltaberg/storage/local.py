@@ -14,7 +14,17 @@ import pyarrow as pa
 
 from deltaberg.errors import AuthenticationError, NotAFileError, ObjectNotFoundError, StorageError
 from deltaberg.storage.atomic import is_temporary, link_if_absent, open_temporary, publish, remove_quietly, sync_file
-from deltaberg.storage.base import MOST_WHOLE, Counters, ObjectMeta, OutputFile, PutOutcome, PutResult, check_whole
+from deltaberg.storage.base import (
+    MOST_WHOLE,
+    Counters,
+    DeletionFailure,
+    ObjectMeta,
+    OutputFile,
+    PutOutcome,
+    PutResult,
+    check_whole,
+)
+from deltaberg.storage.deletion import delete_each
 from deltaberg.storage.probe import conditional_put_works
 
 __all__ = ["LocalStorage"]
@@ -203,10 +213,9 @@ class LocalStorage:
         with _OurErrors(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             os.unlink(path)
 
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete files, one after the other."""
-        for path in paths:
-            self.delete(path)
+    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+        """Delete files, one after the other: on threads it takes as long, since the system waits for directories."""
+        return delete_each(paths, self.delete)
 
 
 class LocalOutput(OutputFile):

@@ -8,15 +8,23 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from deltaberg.errors import ObjectNotFoundError, StorageError
-from deltaberg.storage.answers import conditional_put, translated, written
-from deltaberg.storage.base import MOST_WHOLE, Counters, ObjectMeta, PutOutcome, PutResult, check_whole
+from deltaberg.storage.answers import conditional_put, is_outage, translated, written
+from deltaberg.storage.base import (
+    MOST_WHOLE,
+    Counters,
+    DeletionFailure,
+    ObjectMeta,
+    PutOutcome,
+    PutResult,
+    check_whole,
+)
 from deltaberg.storage.clients import open_client
+from deltaberg.storage.deletion import delete_batches
 from deltaberg.storage.location import Location
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.probe import conditional_put_works
@@ -29,8 +37,8 @@ _T = TypeVar("_T")
 
 #: How many parts of one object are sent at the same time.
 _CONCURRENT_PARTS = 4
-#: How many objects are deleted by one request; Azure takes the fewest.
-_DELETED_AT_ONCE = 256
+#: How many objects are deleted by one call: a request of S3. obstore makes four of them for Azure, at the same time.
+_DELETED_AT_ONCE = 1000
 #: How many objects a listing gives at once: a page of S3.
 _LISTED_AT_ONCE = 1000
 #: Ranges of an object that are no farther apart, in bytes, are read at once; obstore does the same.
@@ -268,16 +276,16 @@ class RemoteStorage:
         with suppress(ObjectNotFoundError):
             self._call(partial(self._delete, path), path)
 
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete objects, by requests of many where the store has them."""
-        left = iter(paths)
-        while some := list(islice(left, _DELETED_AT_ONCE)):
-            try:
-                self._call(partial(self._delete, some), some[0])
-            except (ObjectNotFoundError, _ImpossibleNameError):
-                # Some stores stop at an object that is missing. A name that no object can have is reported by itself.
-                for path in some:
-                    self.delete(path)
+    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+        """Delete objects, by requests of many where the store has them.
+
+        obstore raises the first of many answers, and does not tell the others. Some stores stop at an object that is
+        missing, and a name that no object can have fails a whole batch.
+        """
+        return delete_batches(paths, _DELETED_AT_ONCE, self._delete_batch, self.delete, is_outage)
+
+    def _delete_batch(self, paths: list[str]) -> None:
+        self._call(partial(self._delete, paths), paths[0])
 
     def _delete(self, paths: str | list[str]) -> None:
         import obstore

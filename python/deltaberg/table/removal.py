@@ -109,8 +109,9 @@ def delete_files(
             doomed.append(path)
         else:
             kept.append(reason)
-    if doomed:
-        store.delete_many(doomed)
+    failures = store.delete_many(doomed)
+    if failures:
+        raise failures[0].error
     return Removal(doomed, kept)
 
 
