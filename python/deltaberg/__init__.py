@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
+    from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult
     from deltaberg.table.maintain.compact import CompactedGroup, CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckpointLayout",
+    "CleanupProgress",
+    "CleanupResult",
     "Column",
     "CommitPolicy",
     "CommitResult",
@@ -83,6 +86,8 @@ __all__ = [
 # Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
 _HOMES = {
     "CheckpointLayout": "delta",
+    "CleanupProgress": "table.maintain.cleanup",
+    "CleanupResult": "table.maintain.cleanup",
     "Column": "expressions.given.given",
     "CommitPolicy": "table.commit.commit",
     "CommitResult": "table.commit.commit",

@@ -337,7 +337,6 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
         assert table.detail().collect() == [detail]
     assert table.history().count() == 5
     refused: dict[str, Callable[[], object]] = {
-        "vacuum": lambda: table.vacuum(7),
         "generate": lambda: table.generate("symlink_format_manifest"),
         "restoreToVersion": lambda: table.restoreToVersion(0),
         "restoreToTimestamp": lambda: table.restoreToTimestamp("2020-01-01"),

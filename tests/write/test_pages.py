@@ -55,6 +55,7 @@ def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("docs/maintenance.md", heading="## Vacuum")
     run_blocks("docs/maintenance.md", heading="## Verify and repair")
     assert capsys.readouterr().out.splitlines()[0].startswith("True {")
     assert (DeltaTable(folder / "readings").version, ids_of(DeltaTable(folder / "readings"))) == (0, [1, 2, 3])

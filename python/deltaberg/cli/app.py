@@ -38,6 +38,7 @@ COMMANDS = {
     "checkpoint": "maintain",
     "compact": "maintain",
     "compact-log": "maintain",
+    "vacuum": "maintain",
     "verify": "verify",
     "repair": "verify",
 }

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
-from deltaberg.delta.features import check_known_writers, supported_features
+from deltaberg.delta.features import supported_features
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo, checkpoint_info
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.scan.changes import ChangesSource, change_range
@@ -29,14 +29,15 @@ from deltaberg.delta.schema.writer_rules import (
 from deltaberg.delta.snapshot.history import Commit, CommitTimes
 from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.upkeep import DeltaUpkeep
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.expressions.given.given import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import PathResolver, parse_location
-from deltaberg.table.arguments import Instant, checked_flag, checked_limit, checked_number, parse_instant
+from deltaberg.table.arguments import Instant, checked_flag, checked_limit, parse_instant
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
 from deltaberg.table.open.opening import OpenOptions
@@ -51,9 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.choices import VerifyDepth
-    from deltaberg.delta.after_commit.log_cleanup import LogCleanup
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
-    from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
     from deltaberg.table.maintain.compact import Compaction, CompactResult
@@ -66,7 +65,7 @@ _T = TypeVar("_T")
 
 
 @public
-class DeltaTable(VerifiedTable["DeltaTransaction", "Alteration"]):
+class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
     """One snapshot of a Delta table.
 
     Parameters
@@ -133,6 +132,10 @@ class DeltaTable(VerifiedTable["DeltaTransaction", "Alteration"]):
         self._set(snapshot)
         if options.validate:
             validate_table(snapshot, self._resolver)
+
+    def _newest(self) -> Snapshot:
+        self.refresh()
+        return self._snapshot
 
     def _set(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -360,105 +363,6 @@ class DeltaTable(VerifiedTable["DeltaTransaction", "Alteration"]):
         own = (snapshot, self._options.timezone, self._resolver)
         source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
         return self._scan(source, filter, columns, limit, options, execution)
-
-    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
-        """Write a checkpoint of this version, so that readers need not replay the log up to it.
-
-        The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
-        holds statistics (Delta protocol, "Checkpoints").
-
-        Parameters
-        ----------
-        layout
-            The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
-
-        Returns
-        -------
-        CheckpointInfo
-            The version, and the names and the size of what was written.
-
-        Raises
-        ------
-        VersionNotFoundError
-            If the log entry of the version was cleaned up.
-        InvalidArgumentError
-            If the table's protocol does not allow the form.
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        CorruptTableError
-            If the log, or the checkpoint that the snapshot was read from, is damaged.
-        StorageError
-            If the store fails, or does not permit the writing.
-
-        Examples
-        --------
-        >>> table.checkpoint().files
-        ('00000000000000000000.checkpoint.parquet',)
-        """
-        from deltaberg.delta.after_commit.checkpoints import write_checkpoint
-
-        return write_checkpoint(self._snapshot, layout)
-
-    def compact_log(self, first: int, last: int) -> str:
-        """Write one file to the log that stands in for the commits of a range of versions, both included.
-
-        Readers that know log compaction files open it in place of these commits, which stay.
-
-        Returns
-        -------
-        str
-            The name of the file.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the range holds fewer than two versions, or one of the two is not a number.
-        VersionNotFoundError
-            If the log does not hold one of the commits, or the range ends after this version.
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        StorageError
-            If the store fails, or does not permit the writing.
-        """
-        check_known_writers(self._snapshot.protocol)
-        hint = "pass two different versions, the earlier one first"
-        first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
-        if last > self._snapshot.version:
-            raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
-        from deltaberg.delta.log.compaction import compact_commits
-
-        return compact_commits(self._log, first, last)
-
-    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
-        """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
-
-        The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
-        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
-        themselves unless ``delta.enableExpiredLogCleanup`` is false.
-
-        Parameters
-        ----------
-        at
-            The time by which entries have expired; now by default.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        CorruptTableError
-            If the time of a commit is not recorded.
-        StorageError
-            If the store fails, or does not permit deleting.
-
-        Examples
-        --------
-        >>> table.cleanup_metadata().files
-        ()
-        """
-        instant = None if at is None else parse_instant(at, self._options.zone)
-        from deltaberg.delta.after_commit.log_cleanup import clean_up_log
-
-        return clean_up_log(self._snapshot.newer(), at=instant)
 
     def _begin(self, options: CommitOptions) -> DeltaTransaction:
         from deltaberg.delta.operations import DeltaOperations

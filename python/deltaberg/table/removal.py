@@ -1,12 +1,13 @@
 """Deleting files: the one way by which anything of this library deletes what is in a table's folders.
 
 Metadata names paths, and a path that it names is not a permission to delete it: a log may name a file of another table,
-or a live data file. So the caller says what kind of file it means to delete and in which folder it must be, and what
-is to stay is asked last.
+or a live data file. So the caller says what kind of file it means to delete, for which reason, and in which folder it
+must be, and what is to stay is asked last.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -17,9 +18,10 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations"]
+__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations", "try_to_delete"]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_logger = logging.getLogger("deltaberg.removal")
 
 
 class FileKind(NamedTuple):
@@ -45,21 +47,35 @@ WRITTEN_FILE = FileKind(
 
 
 class Removal(NamedTuple):
-    """The outcome of a deletion: the paths that are gone now, and why others stay, a sentence each."""
+    """The outcome of a deletion.
+
+    Parameters
+    ----------
+    deleted
+        The paths that are gone now.
+    kept
+        Why others stay, a sentence by path.
+    failed
+        The errors of the store for those that should have gone, by path.
+    """
 
     deleted: list[str]
-    kept: list[str]
+    kept: dict[str, str]
+    failed: dict[str, StorageError]
 
 
-def delete_files(
+def try_to_delete(
     store: Storage,
     folder: str,
     paths: Iterable[str],
     kind: FileKind,
+    reason: str,
     *,
     why_kept: Callable[[str], str | None] | None = None,
 ) -> Removal:
     """Delete those of some files that are of a kind, below a folder, and not to be kept.
+
+    What is deleted, and why, is logged before, to the logger ``deltaberg.removal``.
 
     Parameters
     ----------
@@ -71,13 +87,10 @@ def delete_files(
         The paths of the files in the store, decoded. Files that do not exist do not matter.
     kind
         What is deleted.
+    reason
+        Why they are deleted.
     why_kept
         Returns why a file stays; None if it need not. It is only asked of files that may be deleted otherwise.
-
-    Raises
-    ------
-    StorageError
-        If a file cannot be deleted; others may have been.
 
     Examples
     --------
@@ -86,39 +99,61 @@ def delete_files(
     >>> from deltaberg.storage.location import parse_location
     >>> place = parse_location(tempfile.mkdtemp())
     >>> kind = FileKind("a log entry", re.compile("[0-9]+[.]json"))
-    >>> delete_files(open_store(place), place.path, [f"{place.path}/../1.json"], kind).deleted
+    >>> try_to_delete(open_store(place), place.path, [f"{place.path}/../1.json"], kind, "it is old").deleted
     []
     """
     base = f"{folder.rstrip('/')}/" if folder else ""
-    chosen, kept = [], []
+    chosen = []
+    kept: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         name = path[len(base) :]
         if not path.startswith(base) or not {"", ".", ".."}.isdisjoint(name.split("/")):
-            kept.append(f"{path} is not in the folder {folder}")
+            kept[path] = f"{path} is not in the folder {folder}"
         elif kind.names.fullmatch(name) is None:
-            kept.append(f"{path} does not have the name of {kind.what}")
+            kept[path] = f"{path} does not have the name of {kind.what}"
         else:
             chosen.append(path)
     strays = store.strays(folder, chosen)
     doomed = []
     for path in chosen:
-        reason = None if why_kept is None or path in strays else why_kept(path)
+        why = None if why_kept is None or path in strays else why_kept(path)
         if path in strays:
-            reason = f"{path} is a link or no file, or a link leads to it"
-        if reason is None:
+            why = f"{path} is a link or no file, or a link leads to it"
+        if why is None:
             doomed.append(path)
+            _logger.info("deleting %s: %s", path, reason)
         else:
-            kept.append(reason)
-    failures = store.delete_many(doomed)
-    if failures:
-        raise failures[0].error
-    return Removal(doomed, kept)
+            kept[path] = why
+    failed = {failure.path: failure.error for failure in store.delete_many(doomed)} if doomed else {}
+    return Removal([path for path in doomed if path not in failed] if failed else doomed, kept, failed)
+
+
+def delete_files(
+    store: Storage,
+    folder: str,
+    paths: Iterable[str],
+    kind: FileKind,
+    reason: str,
+    *,
+    why_kept: Callable[[str], str | None] | None = None,
+) -> list[str]:
+    """Delete files as `try_to_delete` does, and return the paths that are gone now.
+
+    Raises
+    ------
+    StorageError
+        If a file cannot be deleted; others may have been.
+    """
+    removal = try_to_delete(store, folder, paths, kind, reason, why_kept=why_kept)
+    if removal.failed:
+        raise next(iter(removal.failed.values()))
+    return removal.deleted
 
 
 def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileKind) -> None:
     """Delete files that a writer has made and nothing names, as far as the store allows it."""
     with suppress(StorageError):
-        delete_files(store, folder, paths, kind)
+        delete_files(store, folder, paths, kind, "it was written for a change that was not committed")
 
 
 def discard_locations(store: StoreSpec, files: Iterable[tuple[Location, Location]], kind: FileKind) -> None:

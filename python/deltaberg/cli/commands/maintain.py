@@ -1,17 +1,24 @@
-"""Commands that write files of a table anew, or more of its metadata: checkpoint, compact, compact-log."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, vacuum."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.confirm import asking_options, confirmed
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import progress
+from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
-__all__ = ["checkpoint", "compact", "compact_log"]
+if TYPE_CHECKING:
+    from deltaberg import CleanupResult
+
+__all__ = ["checkpoint", "compact", "compact_log", "vacuum"]
+
+#: The exit code where files could not be deleted, or were not to be.
+_NOT_DELETED = 1
 
 _NUMBERS = ("copied_rows", "added_files", "removed_files", "added_bytes", "removed_bytes")
 _COUNT, _SHARE = click.IntRange(min=1), click.FloatRange(0, 1)
@@ -67,3 +74,66 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
         name = opened.compact_log(begin, end)
     facts = {"first": begin, "last": end, "file": name}
     print_done(opened.location, facts, as_json, ("versions", f"{begin} to {end}"), ("file", name))
+
+
+@write_command()
+@click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
+@click.option(
+    "--no-retention-check",
+    "enforce_retention_duration",
+    flag_value=False,
+    default=None,
+    help="Take a retention that is shorter than the table's.",
+)
+@click.option("--lite", "full", flag_value=False, default=None, help="Only files that the log names; list nothing.")
+@click.option(
+    "--keep-version",
+    "keep_versions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="VERSION",
+    help="A version that must stay readable; can be given several times.",
+)
+@click.option(
+    "--untracked-hours",
+    type=click.FloatRange(min=0),
+    metavar="HOURS",
+    help="How old files must be that no version names; 24 by default.",
+)
+@asking_options
+def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+    """Delete the files of a Delta table that no version within the retention needs.
+
+    The files are shown first, and deleted after a question.
+    """
+    opened = place.open("delta")
+    arguments = {name: value for name, value in options.items() if value not in (None, ())}
+    if dry_run or not is_agreed:
+        with progress(f"looking for files of {opened.location}"):
+            planned = opened.vacuum(dry_run=True, **arguments)
+        if dry_run or not planned.deleted_files:
+            _print_cleanup(opened.location, planned, as_json)
+            return
+        print_lines(*_file_lines(planned), str(planned), to_error=True)
+        if not confirmed(f"Delete {planned.deleted_files} files of {opened.location}?", is_agreed=is_agreed):
+            print_lines("nothing was deleted", to_error=True)
+            raise click.exceptions.Exit(_NOT_DELETED)
+    with progress(f"vacuuming {opened.location}"):
+        result = opened.vacuum(dry_run=False, **arguments)
+    _print_cleanup(opened.location, result, as_json)
+    if result.failed:
+        raise click.exceptions.Exit(_NOT_DELETED)
+
+
+def _file_lines(result: CleanupResult) -> list[str]:
+    return [f"{file['path']} ({file['kind']}): {file['reason']}" for file in result.files.to_pylist()]
+
+
+def _print_cleanup(location: str, result: CleanupResult, as_json: bool) -> None:
+    if not as_json:
+        failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
+        print_lines(*_file_lines(result), *failed, f"{location}: {result}")
+        return
+    counts = {"dry_run": result.dry_run, "deleted_files": result.deleted_files, "deleted_bytes": result.deleted_bytes}
+    files = result.files.to_pylist()
+    print_done(location, {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}, as_json)

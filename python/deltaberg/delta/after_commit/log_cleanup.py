@@ -20,7 +20,7 @@ from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import SIDECAR_DIRECTORY, STAGED_DIRECTORY
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
-from deltaberg.delta.snapshot.retention import log_retention
+from deltaberg.delta.snapshot.retention import kept_versions, log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, VersionNotFoundError, in_context
 from deltaberg.storage.location import PathResolver
@@ -63,7 +63,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     """Delete log entries, checkpoints, checksums and sidecars that are older than the retention of the log.
 
     The newest checkpoint that is older than the retention stays, with its own commit and everything after it. Without
-    one, nothing is deleted. The retention is the property ``delta.logRetentionDuration``, 30 days by default.
+    one, nothing is deleted. The retention is the property ``delta.logRetentionDuration``, 30 days by default. Versions
+    that the property ``deltaberg.keepVersions`` names stay readable, and with them all later ones.
 
     Parameters
     ----------
@@ -95,7 +96,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
         except VersionNotFoundError:
             return LogCleanup()
         listed = list(log.entries())
-        kept = _sound_checkpoint(log, listed, newest_old)
+        needed = min(kept_versions(snapshot.metadata.configuration), default=newest_old)
+        kept = _sound_checkpoint(log, listed, min(newest_old, needed))
         if kept is None or kept < _first_unprotected(snapshot):
             return LogCleanup()
         names = [
@@ -109,8 +111,9 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
             log.path,
             (f"{log.path}/{name}" for name in names),
             _LOG_FILE,
+            f"it is older than the retention of the log, and version {kept} has a checkpoint",
             why_kept=lambda path: f"{path} is a data file" if path in live else None,
-        ).deleted
+        )
     return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
 
 

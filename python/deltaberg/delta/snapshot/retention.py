@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.errors import SchemaError
+from deltaberg.whole_numbers import whole_number
 
 __all__ = [
     "deleted_file_retention",
     "expired",
+    "kept_versions",
     "log_retention",
     "parse_interval",
     "unexpired",
@@ -24,6 +26,8 @@ _RETENTION = "delta.deletedFileRetentionDuration"
 _DEFAULT = "interval 1 week"
 _LOG_RETENTION = "delta.logRetentionDuration"
 _LOG_DEFAULT = "interval 30 days"
+#: Names versions that no vacuum and no clean-up of the log takes apart, as in ``3, 17``.
+_KEPT_VERSIONS = "deltaberg.keepVersions"
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _MICROS = {
     "week": 7 * 86_400_000_000,
@@ -77,6 +81,21 @@ def log_retention(properties: Mapping[str, str]) -> int:
         If the property is not an interval.
     """
     return parse_interval(properties.get(_LOG_RETENTION, _LOG_DEFAULT))
+
+
+def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the versions that the property ``deltaberg.keepVersions`` names.
+
+    Raises
+    ------
+    SchemaError
+        The property is not a list of versions: nobody knows what must stay.
+    """
+    text = properties.get(_KEPT_VERSIONS, "")
+    versions = [whole_number(part.strip(), 0) for part in text.split(",") if part.strip()]
+    if None in versions:
+        raise SchemaError(f"the property {_KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}")
+    return frozenset(version for version in versions if version is not None)
 
 
 def unexpired_transactions(

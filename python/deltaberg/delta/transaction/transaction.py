@@ -223,6 +223,7 @@ class Transaction(PendingChanges):
         parameters: Mapping[str, str] | None = None,
         *,
         metrics: Mapping[str, int] | None = None,
+        even_if_empty: bool = False,
     ) -> CommitResult:
         """Commit the changes as the next version, unless there are none.
 
@@ -236,6 +237,8 @@ class Transaction(PendingChanges):
             Its parameters, beside those of the operations that ran. Values that are not text become JSON text.
         metrics
             What it did, besides the files, rows and bytes that are counted anyway.
+        even_if_empty
+            Make a version that changes nothing and only records the operation.
 
         Raises
         ------
@@ -251,7 +254,7 @@ class Transaction(PendingChanges):
         if operation is not None:
             made = Provenance(operation, {**made.parameters, **(parameters or {})}, {**made.metrics, **(metrics or {})})
         self._is_ended = True
-        if self.is_empty and self._base is not None:
+        if self.is_empty and self._base is not None and not even_if_empty:
             self._delete_all()
             self.result = self._unchanged(self._base, made)
             return self.result
@@ -281,7 +284,7 @@ class Transaction(PendingChanges):
             changes_data=changes.changes_data,
             changes_metadata=claims.changes_metadata,
         )
-        if len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics):
+        if not self.is_empty and (len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics)):
             made = replace(made, metrics={**changes.counted, **made.metrics})
         return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 

@@ -18,7 +18,7 @@ from deltaberg.iceberg.metadata.metadata_file import belongs_to
 from deltaberg.iceberg.metadata.write_metadata import outdated_files
 from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location, PathResolver
-from deltaberg.table.removal import delete_files
+from deltaberg.table.removal import try_to_delete
 
 __all__ = ["delete_outdated"]
 
@@ -58,7 +58,9 @@ def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
         for folder, paths in together.items():
             store = base.store.open(folder)
             why_kept = partial(_why_kept, store, {file.path for file in kept if file.same_store(folder)}, after)
-            stays += delete_files(store, folder.path, paths, METADATA_FILE, why_kept=why_kept).kept
+            reason = "newer metadata does not list it any more"
+            removal = try_to_delete(store, folder.path, paths, METADATA_FILE, reason, why_kept=why_kept)
+            stays += [*removal.kept.values(), *(error.message for error in removal.failed.values())]
     except (StorageError, UnsafePathError, InvalidArgumentError) as error:
         stays.append(error.message)
     return [f"an old metadata file was not deleted: {reason}" for reason in stays]

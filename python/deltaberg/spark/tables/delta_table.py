@@ -13,7 +13,7 @@ from deltaberg.convert.directory import convert_to_delta
 from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.properties.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
@@ -29,6 +29,10 @@ from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.opening import OpenOptions
 
 __all__ = ["DeltaTable"]
+
+#: The setting of delta-spark that lets a vacuum take a retention that is shorter than the table's.
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_VACUUMED = "path string, kind string, bytes bigint, reason string"
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 
@@ -291,9 +295,39 @@ class DeltaTable:
         """Refuse: see `UnsupportedFeatureError`."""
         self._refuse(f"generate({mode!r})", "readers of manifests are served by DeltaTable.scan().files()")
 
-    def vacuum(self, retentionHours: float | None = None) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse("vacuum", "vacuum the table with another client, such as deltalake")
+    @in_delta_words
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete the files that no version within the retention needs, at once; see `deltaberg.DeltaTable.vacuum`.
+
+        The driver lists and deletes. The setting ``spark.databricks.delta.retentionDurationCheck.enabled`` of the
+        session switches the check of the retention off, as it does for delta-spark.
+
+        Parameters
+        ----------
+        retentionHours
+            How long removed files are kept, in hours.
+
+        Returns
+        -------
+        DataFrame
+            One row for each file: ``path``, ``kind``, ``bytes`` and ``reason``. It is delta-spark's that is empty.
+
+        Raises
+        ------
+        StorageError
+            A file could not be deleted; the others are.
+        """
+        is_checked = str(self._spark.conf.get(_RETENTION_CHECK, "true")).strip().lower() != "false"
+        done = self._newest().vacuum(retentionHours, dry_run=False, enforce_retention_duration=is_checked)
+        if done.failed:
+            path, reason = next(iter(done.failed.items()))
+            raise StorageError(
+                f"{len(done.failed)} files could not be deleted, {path} among them: {reason}",
+                hint="call it again when the store permits it",
+                table=self._table.location,
+            )
+        rows = done.files.select(["path", "kind", "bytes", "reason"]).to_pylist()
+        return self._spark.createDataFrame([tuple(row.values()) for row in rows], _VACUUMED)
 
     def restoreToVersion(self, version: int) -> NoReturn:
         """Refuse: see `UnsupportedFeatureError`."""

@@ -17,7 +17,7 @@ from deltaberg.schema.types import Field
 from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["FilePlace", "can_be_directories", "file_place", "partition_directory"]
+__all__ = ["FilePlace", "can_be_directories", "file_place", "hive_text", "partition_directory"]
 
 _LETTERS = string.ascii_letters + string.digits
 #: Characters that Hive escapes in the names of directories.
@@ -102,10 +102,10 @@ def partition_directory(name: str, value: pa.Scalar) -> str | None:
     True
     """
     kind = value.type
-    if name.startswith(("_", ".")) or _escaped(name) != name or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
+    if name.startswith(("_", ".")) or hive_text(name) != name or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         return None
     text = _text(value)
-    shown = f"{name}={_escaped(text) or HIVE_NULL}"
+    shown = f"{name}={hive_text(text) or HIVE_NULL}"
     return None if text == HIVE_NULL or len(shown.encode()) > _LONGEST else shown
 
 
@@ -123,5 +123,6 @@ def _text(value: pa.Scalar) -> str:
     return str(pc.cast(value, pa.string()).as_py())
 
 
-def _escaped(text: str) -> str:
+def hive_text(text: str) -> str:
+    """Return a text as Hive spells it in the name of a directory."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)

@@ -1,0 +1,124 @@
+"""What a vacuum is asked to do, and for how long it keeps files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.delta.snapshot.retention import deleted_file_retention
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import checked_flag, checked_integer
+from deltaberg.table.maintain.cleanup import OnProgress
+
+__all__ = ["VacuumOptions"]
+
+_HOUR = 3_600_000
+#: The most hours that a number may be: a thousand years.
+_MOST_HOURS = 24 * 366 * 1000
+#: The columns of an inventory, as delta-spark takes them.
+_INVENTORY = pa.schema(
+    [("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class VacuumOptions:
+    """The request for a vacuum; see `DeltaTable.vacuum` for its arguments."""
+
+    retention_hours: float | None = None
+    dry_run: bool = True
+    enforce_retention_duration: bool = True
+    full: bool | None = None
+    keep_versions: Sequence[int] | None = None
+    inventory: Any = None
+    untracked_hours: float = 24
+    logging: bool | None = None
+    progress: OnProgress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("dry_run", "enforce_retention_duration"):
+            checked_flag(name, getattr(self, name))
+        for name in ("full", "logging"):
+            if getattr(self, name) is not None:
+                checked_flag(name, getattr(self, name))
+        if self.retention_hours is not None:
+            _check_hours("retention_hours", self.retention_hours)
+        _check_hours("untracked_hours", self.untracked_hours)
+        if self.progress is not None and not callable(self.progress):
+            raise InvalidArgumentError(
+                f"progress must be a function, not {self.progress!r:.200}",
+                hint="pass what takes a CleanupProgress, such as print",
+            )
+        if self.inventory is not None:
+            if self.is_lite:
+                raise InvalidArgumentError("an inventory replaces a listing, and ⟪full=False⟫ lists nothing")
+            object.__setattr__(self, "inventory", _inventory_table(self.inventory))
+        if self.keep_versions is not None:
+            object.__setattr__(self, "keep_versions", _checked_versions(self.keep_versions))
+
+    @property
+    def is_lite(self) -> bool:
+        """Whether candidates come from the log alone."""
+        return self.full is False
+
+    def retention(self, properties: Mapping[str, str], table: str) -> int:
+        """Return for how many milliseconds removed files are kept.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is shorter than the table's own, and nobody has switched the check off.
+        """
+        own = deleted_file_retention(properties)
+        if self.retention_hours is None:
+            return own
+        asked = int(self.retention_hours * _HOUR)
+        if asked < own and self.enforce_retention_duration:
+            raise InvalidArgumentError(
+                f"files would be deleted {self.retention_hours:g} hours after their removal, and the table keeps them "
+                f"for {own / _HOUR:g} hours (delta.deletedFileRetentionDuration)",
+                hint="readers of older versions and running queries may need the files; pass "
+                "⟪enforce_retention_duration=False⟫ if you know that nobody does",
+                table=table,
+            )
+        return asked
+
+    @property
+    def untracked(self) -> int:
+        """For how many milliseconds files are kept that the log does not name."""
+        return int(self.untracked_hours * _HOUR)
+
+
+def _check_hours(name: str, value: Any) -> None:
+    if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
+        raise InvalidArgumentError(
+            f"{name} must be a number of hours that is not negative, not {value!r:.100}", hint="pass 168 for a week"
+        )
+
+
+def _checked_versions(versions: Any) -> tuple[int, ...]:
+    hint = "pass a list of versions, such as [3, 17]"
+    if isinstance(versions, (str, bytes)) or not isinstance(versions, Sequence):
+        raise InvalidArgumentError(f"keep_versions must be a list of versions, not {versions!r:.100}", hint=hint)
+    numbers = tuple(checked_integer("keep_versions", version, hint) for version in versions)
+    if any(number is None or number < 0 for number in numbers):
+        raise InvalidArgumentError("keep_versions has what is not a version", hint=hint)
+    return tuple(number for number in numbers if number is not None)
+
+
+def _inventory_table(given: Any) -> pa.Table:
+    """Return an inventory as a table of Arrow, with the columns that it must have."""
+    hint = "pass a table, or a frame of pandas, polars or Spark, with path, length, isDir and modificationTime"
+    try:
+        if isinstance(given, pa.Table):
+            table = given
+        elif hasattr(given, "toArrow"):
+            table = given.toArrow()
+        else:
+            table = pa.table(given)
+        return table.select(_INVENTORY.names).cast(_INVENTORY)
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"the inventory cannot be used: {error!s:.200}", hint=hint) from error

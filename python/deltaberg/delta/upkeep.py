@@ -1,0 +1,242 @@
+"""What keeps a Delta table in order over the years: the upkeep of its log, and the clean-up of its files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.delta.features import check_known_writers
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import VersionNotFoundError
+from deltaberg.signatures import public
+from deltaberg.table.arguments import Instant, checked_number, parse_instant
+from deltaberg.table.open.opening import OpenOptions
+
+if TYPE_CHECKING:
+    from deltaberg.delta.after_commit.log_cleanup import LogCleanup
+    from deltaberg.delta.checkpoint.layout import CheckpointLayout
+    from deltaberg.delta.log.checkpoint_files import CheckpointInfo
+    from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
+
+__all__ = ["DeltaUpkeep"]
+
+
+@public
+class DeltaUpkeep:
+    """The upkeep of a Delta table. No verb of it changes a row."""
+
+    _log: LogDirectory
+    _options: OpenOptions
+    _snapshot: Snapshot
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where the table is."""
+
+    @abstractmethod
+    def _set(self, snapshot: Snapshot) -> None:
+        """Move to a version."""
+
+    @abstractmethod
+    def _newest(self) -> Snapshot:
+        """Move to the newest version, and return it."""
+
+    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
+        """Write a checkpoint of this version, so that readers need not replay the log up to it.
+
+        The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
+        holds statistics (Delta protocol, "Checkpoints").
+
+        Parameters
+        ----------
+        layout
+            The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
+
+        Returns
+        -------
+        CheckpointInfo
+            The version, and the names and the size of what was written.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the log entry of the version was cleaned up.
+        InvalidArgumentError
+            If the table's protocol does not allow the form.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the log, or the checkpoint that the snapshot was read from, is damaged.
+        StorageError
+            If the store fails, or does not permit the writing.
+
+        Examples
+        --------
+        >>> table.checkpoint().files
+        ('00000000000000000000.checkpoint.parquet',)
+        """
+        from deltaberg.delta.after_commit.checkpoints import write_checkpoint
+
+        return write_checkpoint(self._snapshot, layout)
+
+    def compact_log(self, first: int, last: int) -> str:
+        """Write one file to the log that stands in for the commits of a range of versions, both included.
+
+        Readers that know log compaction files open it in place of these commits, which stay.
+
+        Returns
+        -------
+        str
+            The name of the file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the range holds fewer than two versions, or one of the two is not a number.
+        VersionNotFoundError
+            If the log does not hold one of the commits, or the range ends after this version.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        StorageError
+            If the store fails, or does not permit the writing.
+        """
+        check_known_writers(self._snapshot.protocol)
+        hint = "pass two different versions, the earlier one first"
+        first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
+        if last > self._snapshot.version:
+            raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
+        from deltaberg.delta.log.compaction import compact_commits
+
+        return compact_commits(self._log, first, last)
+
+    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
+        """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
+
+        The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
+        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
+        themselves unless ``delta.enableExpiredLogCleanup`` is false.
+
+        Parameters
+        ----------
+        at
+            The time by which entries have expired; now by default.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the time of a commit is not recorded.
+        StorageError
+            If the store fails, or does not permit deleting.
+
+        Examples
+        --------
+        >>> table.cleanup_metadata().files
+        ()
+        """
+        instant = None if at is None else parse_instant(at, self._options.zone)
+        from deltaberg.delta.after_commit.log_cleanup import clean_up_log
+
+        return clean_up_log(self._snapshot.newer(), at=instant)
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        dry_run: bool = True,
+        *,
+        enforce_retention_duration: bool = True,
+        full: bool | None = None,
+        keep_versions: Sequence[int] | None = None,
+        inventory: Any = None,
+        untracked_hours: float = 24,
+        logging: bool | None = None,
+        progress: OnProgress | None = None,
+    ) -> CleanupResult:
+        """Delete the files that no version within the retention needs, or find out which those are.
+
+        Files that the log removed longer ago than the retention go, their deletion vectors, change data files of
+        commits as old, and files that no version names, such as leftovers of interrupted writes. Versions older than
+        the retention cannot be read afterwards. Hidden files stay, whose path has a part that begins with ``_`` or
+        ``.``, and so does whatever was written within the retention.
+
+        **A shallow clone reads files of its source, which does not know its clones**: a vacuum of the source takes from
+        a clone what the source has removed. Give the source a longer retention, or make deep clones.
+
+        Parameters
+        ----------
+        retention_hours
+            How long removed files are kept. By default the property ``delta.deletedFileRetentionDuration`` decides,
+            which is a week where it is not set.
+        dry_run
+            Only find the files, as in deltalake. Pass False to delete them.
+        enforce_retention_duration
+            Refuse a retention that is shorter than the table's.
+        full
+            False takes only what the log says was removed since the last vacuum, and lists no directory. Otherwise the
+            directory of the table is listed.
+        keep_versions
+            Versions that must stay readable, whatever their age. The property ``deltaberg.keepVersions`` (``3, 17``)
+            says so for every vacuum of this library and for its clean-up of the log.
+        inventory
+            A table or a frame of the files to look at, in place of a listing: ``path``, ``length``, ``isDir`` and
+            ``modificationTime`` in milliseconds since 1970.
+        untracked_hours
+            How old a file must be at least that no version names. It may belong to a writer that has yet to commit.
+        logging
+            Whether the beginning and the end become versions without changes, ``VACUUM START`` and ``VACUUM END``, as
+            delta-spark makes them. By default they do, except on S3.
+        progress
+            What is told how far it has come.
+
+        Returns
+        -------
+        CleanupResult
+            The files with the reason for each, and what could not be deleted.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table needs a writer feature that is not supported.
+        InvalidArgumentError
+            The retention is shorter than the table's, or an argument is not valid.
+        DataFileNotFoundError
+            The table names files that are not there. Nothing was deleted.
+        VersionNotFoundError
+            The log does not reach back as far as ``full=False`` needs it.
+        CommitUnknownError
+            It is not known whether the beginning was recorded. Nothing was deleted.
+        StorageError
+            The store failed.
+
+        Examples
+        --------
+        >>> result = table.vacuum()
+        >>> result.deleted_files, result.dry_run
+        (0, True)
+        """
+        from deltaberg.delta.maintain.vacuum import vacuum_table
+        from deltaberg.delta.maintain.vacuum_options import VacuumOptions
+        from deltaberg.delta.transaction.transaction import Transaction
+
+        options = VacuumOptions(
+            retention_hours,
+            dry_run,
+            enforce_retention_duration,
+            full,
+            keep_versions,
+            inventory,
+            untracked_hours,
+            logging,
+            progress,
+        )
+        self._options.require_newest(self.location)
+
+        def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
+            made = Transaction(self._log, self._snapshot, timezone=self._options.timezone, committed=self._set)
+            made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
+
+        return vacuum_table(self._newest(), options, record)

@@ -1,0 +1,87 @@
+"""What a clean-up of files did, or would do: the same for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["CLEANED_FILES", "CleanupProgress", "CleanupResult", "OnProgress"]
+
+#: The columns of `CleanupResult.files`.
+CLEANED_FILES = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        ("bytes", pa.int64()),
+        ("modified", pa.timestamp("ms", "UTC")),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+
+
+class CleanupProgress(NamedTuple):
+    """How far a clean-up has come.
+
+    Parameters
+    ----------
+    listed
+        The files that were looked at.
+    chosen
+        Those of them that are to be deleted.
+    deleted
+        Those that are deleted.
+    """
+
+    listed: int
+    chosen: int
+    deleted: int
+
+
+#: What is told how far a clean-up has come. An exception ends it; files that are deleted by then stay deleted.
+OnProgress = Callable[[CleanupProgress], object]
+
+
+@dataclass(frozen=True, repr=False)
+class CleanupResult:
+    """The files that a clean-up deleted, or would delete.
+
+    Parameters
+    ----------
+    dry_run
+        Whether nothing was deleted, and ``files`` are those that would be.
+    files
+        A row for each file: ``path`` relative to the table, ``kind``, ``bytes``, ``modified`` and ``reason``. Bytes and
+        time are null where they are not known, since no directory was listed.
+    failed
+        The reasons of the store for files that should have been deleted and are still there, by path.
+    kept
+        How many files stay, by the reason. Files that the table needs are among them.
+    seconds
+        The time that it took.
+    """
+
+    dry_run: bool
+    files: pa.Table
+    failed: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def deleted_files(self) -> int:
+        """How many files were deleted, or would be."""
+        return len(self.files)
+
+    @property
+    def deleted_bytes(self) -> int:
+        """Their size in bytes, as far as it is known."""
+        return pc.sum(self.files.column("bytes")).as_py() or 0
+
+    def __repr__(self) -> str:
+        done = "would delete" if self.dry_run else "deleted"
+        failed = f", {len(self.failed)} could not be deleted" if self.failed else ""
+        kept = f", kept {sum(self.kept.values())}" if self.kept else ""
+        return f"CleanupResult({done} {self.deleted_files} files of {self.deleted_bytes} bytes{kept}{failed})"

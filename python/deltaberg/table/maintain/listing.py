@@ -1,0 +1,69 @@
+"""What a store lists below a folder, in batches of columns, so that a million files take little memory."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+import pyarrow as pa
+
+from deltaberg.errors import AuthenticationError, StorageError
+from deltaberg.storage.base import Storage
+
+__all__ = ["LISTED_FILES", "earlier_clock", "list_files"]
+
+#: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
+LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
+_AT_ONCE = 10_000
+
+
+def list_files(store: Storage, folder: str) -> Iterator[pa.RecordBatch]:
+    """List all files below a folder, at any depth. Names that are not Unicode are left out: no metadata can hold them.
+
+    Raises
+    ------
+    StorageError
+        If the store fails, even on its last page.
+    """
+    base = f"{folder.rstrip('/')}/" if folder else ""
+    listed = iter(store.walk(folder))
+    while some := list(islice(listed, _AT_ONCE)):
+        named = [meta for meta in some if meta.path.startswith(base) and _is_unicode(meta.path)]
+        columns = [
+            pa.array([meta.path[len(base) :] for meta in named], pa.string()),
+            pa.array([meta.size for meta in named], pa.int64()),
+            pa.array([meta.modified for meta in named], pa.int64()),
+        ]
+        yield pa.record_batch(columns, LISTED_FILES)
+
+
+def _is_unicode(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def earlier_clock(store: Storage, folder: str) -> int:
+    """Return the time in milliseconds since 1970: of this machine or of the store, whichever is earlier.
+
+    Ages of files are counted from the times that the store gives them. A clock of this machine that is ahead would make
+    young files old. A new object in the folder, which is deleted at once, shows the clock of the store. Where writing
+    is not permitted, nothing can be deleted either, and the clock of this machine has to do.
+
+    Raises
+    ------
+    StorageError
+        If the store fails.
+    """
+    own = time.time_ns() // 1_000_000
+    path = f"{folder.rstrip('/')}/.deltaberg-probe-{uuid.uuid4().hex}"
+    try:
+        store.put(path, b"the time")
+        return min(own, store.head(path).modified)
+    except AuthenticationError:
+        return own
+    finally:
+        # An object that stays is hidden, and harmless.
+        with suppress(StorageError):
+            store.delete(path)
