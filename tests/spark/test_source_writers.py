@@ -1,0 +1,103 @@
+"""The writers of the Data Sources as Spark calls them, without Spark: pickled, in tasks, and once at the end."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import EvaluationError
+from tests.spark.doors import needs_data_sources
+
+pytestmark = [needs_data_sources, pytest.mark.one_backend]
+
+_COLUMNS = "id long, p string"
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table_format(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def _writer(table_format: str, root: Path, *, overwrite: bool = False, **options: str) -> Any:
+    """Return a writer, in the state in which tasks receive it."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
+
+    source = {"delta": DeltaDataSource, "iceberg": IcebergDataSource}[table_format]({"path": str(root), **options})
+    schema = StructType([StructField("id", LongType()), StructField("p", StringType())])
+    return pickle.loads(pickle.dumps(source.writer(schema, overwrite)))
+
+
+def _batches(*parts: list[int]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield pa.record_batch({"id": pa.array(part, pa.int64()), "p": pa.array([f"p{n % 2}" for n in part])})
+
+
+def _failing() -> Iterator[pa.RecordBatch]:
+    yield from _batches([7])
+    raise EvaluationError("the rows of a task end in an error")
+
+
+def _ids(root: Path) -> list[int]:
+    found: list[int] = sorted(open_table(root).scan().to_arrow()["id"].to_pylist())
+    return found
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.parquet"))
+
+
+def test_the_files_of_all_tasks_are_one_commit(tmp_path: Path, table_format: str) -> None:
+    """Of tasks with several batches, with none, and with no rows in them."""
+    root = tmp_path / "t"
+    writer = _writer(table_format, root, partitionBy="p") if table_format == "delta" else _writer(table_format, root)
+    messages = [writer.write(_batches(*parts)) for parts in ([[1, 2], [3]], [], [[]], [[4]])]
+    writer.commit(pickle.loads(pickle.dumps(messages)))
+    assert _ids(root) == [1, 2, 3, 4]
+    table = open_table(root)
+    assert len(table.history()) == 1
+    assert table.scan().count() == 4
+    again = _writer(table_format, root)
+    again.commit([again.write(_batches([5]))])
+    over = _writer(table_format, root, overwrite=True)
+    over.commit([over.write(_batches([6])), over.write(_batches())])
+    assert _ids(root) == [6]
+    nothing = _writer(table_format, root, overwrite=True)
+    nothing.commit([])
+    assert _ids(root) == []
+
+
+def test_a_task_that_fails_leaves_nothing(tmp_path: Path, table_format: str) -> None:
+    root = tmp_path / "t"
+    first = _writer(table_format, root)
+    first.commit([first.write(_batches([1]))])
+    kept = _files(root)
+    writer = _writer(table_format, root)
+    done = writer.write(_batches([2]))
+    # Its own error is in its reply, and raised where Spark shows it whole.
+    failed = writer.write(_failing())
+    with pytest.raises(EvaluationError, match="end in an error"):
+        writer.commit([done, failed])
+    assert (_ids(root), _files(root)) == ([1], kept)
+    # Spark aborts with None for a task that never replied.
+    done = writer.write(_batches([3]))
+    assert len(_files(root)) == len(kept) + 1
+    writer.abort([done, None])
+    assert (_ids(root), _files(root)) == ([1], kept)
+
+
+def test_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path: Path, table_format: str) -> None:
+    root = tmp_path / "t"
+    writer = _writer(table_format, root)
+    messages = [writer.write(_batches([1])), writer.write(_batches([2]))]
+    writer.commit(messages)
+    writer.abort(messages)
+    assert _ids(root) == [1, 2]
