@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,10 @@ def test_repeated_requests_carry_one_key(server: WritableServer) -> None:
     assert [key is None for key in sent] == [False] * 5
     assert [sent.count(key) for key in sent] == [1, 3, 3, 3, 1]
     assert all(key[14] == "7" and key[19] in "89ab" for key in sent if key)
+    # They begin with the time in milliseconds.
+    minute = 60_000
+    now = time.time_ns() // 1_000_000
+    assert all(now - minute < int(key[:13].replace("-", ""), 16) <= now for key in sent if key)
 
 
 def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> None:

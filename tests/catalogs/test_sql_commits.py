@@ -335,6 +335,24 @@ def test_no_file_is_deleted_while_nobody_knows(row: _Row) -> None:
         _set(row.committer(), "ours")
 
 
+def test_a_table_that_goes_while_we_look_for_our_change(row: _Row) -> None:
+    """The catalog names another file first, and then none."""
+    committer = row.committer()
+    real = committer.find
+
+    def find() -> str | None:
+        found = real()
+        if found == "theirs":
+            row.location = None
+        return found
+
+    committer.find = find
+    row.script = [(False, False, lambda: setattr(row, "location", "theirs"))]
+    with pytest.raises(CommitUnknownError, match="it is not known"):
+        _set(committer, "ours")
+    assert row.location is None
+
+
 def test_a_table_that_is_created_twice(row: _Row, tmp_path: Path) -> None:
     other = _Row()
     raw = new_metadata(Schema(Struct((Field("id", Primitive("long")),))), location=str(tmp_path / "t"), now_ms=5)

@@ -324,7 +324,11 @@ def test_spec_evolution(catalog: SqlCatalog, request: Any, rng: random.Random, v
     assert check_filters(ours, rng) > 0
 
 
-@pytest.mark.parametrize("partitions", [[], [("s", "identity")], [("ts", "month"), ("i", "bucket[2]")]])
+@pytest.mark.parametrize(
+    "partitions",
+    [[], [("s", "identity")], [("ts", "month"), ("i", "bucket[2]")]],
+    ids=["unpartitioned", "by text", "by month and bucket"],
+)
 def test_deletes_and_overwrites(
     catalog: SqlCatalog, request: Any, rng: random.Random, partitions: list[tuple[str, str]]
 ) -> None:

@@ -59,7 +59,8 @@ def test_the_files_of_all_tasks_are_one_commit(tmp_path: Path, table_format: str
     """Of tasks with several batches, with none, and with no rows in them."""
     root = tmp_path / "t"
     writer = _writer(table_format, root, partitionBy="p") if table_format == "delta" else _writer(table_format, root)
-    messages = [writer.write(_batches(*parts)) for parts in ([[1, 2], [3]], [], [[]], [[4]])]
+    tasks: list[list[list[int]]] = [[[1, 2], [3]], [], [[]], [[4]]]
+    messages = [writer.write(_batches(*parts)) for parts in tasks]
     writer.commit(pickle.loads(pickle.dumps(messages)))
     assert _ids(root) == [1, 2, 3, 4]
     table = open_table(root)
