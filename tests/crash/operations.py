@@ -226,6 +226,7 @@ _ALL = [
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
+    Operation("repair", lambda at: at.table.repair(), start="lost"),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
     Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),

@@ -15,10 +15,12 @@ from deltaberg.storage.stores import open_store
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["COLUMNS", "INCOMING", "PART_COLUMNS", "STARTS", "restore"]
+__all__ = ["COLUMNS", "INCOMING", "LOST", "LOST_ID", "PART_COLUMNS", "STARTS", "restore"]
 
 #: A file that is to be added to the table in whose directory it is.
 INCOMING = "incoming/rows.parquet"
+#: A data file that a table names and the store lacks, and the only id in it.
+LOST, LOST_ID = "old-lost.parquet", 100
 COLUMNS = pa.schema([("id", pa.int64()), ("value", pa.int64())])
 PART_COLUMNS = COLUMNS.append(pa.field("part", pa.string()))
 
@@ -99,6 +101,16 @@ def _compacting(root: Path) -> None:
     _plain(root, {"deltaberg.logCompactionInterval": "2"})
 
 
+def _lost(root: Path) -> None:
+    """Make a table of the same ids and of a data file that is lost."""
+    builder = DeltaBuilder(root)
+    adds = [
+        builder.add(_rows(*group), stats="full", path=f"old-{group[0]}.parquet") for group in ((1, 2), (3, 4, 5, 6))
+    ]
+    builder.create(COLUMNS, *adds, builder.add(_rows(LOST_ID), stats="full", path=LOST))
+    (root / LOST).unlink()
+
+
 def _in_folder(build: Callable[[Path], None]) -> Callable[[Target], None]:
     def build_at(at: Target) -> None:
         build(Path(at.location))
@@ -176,6 +188,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "tracked": _in_folder(_tracked),
     "mapped": _in_folder(_mapped),
     "parts": _in_folder(_parts),
+    "lost": _in_folder(_lost),
     "folder": _in_folder(_folder),
     "nothing": _in_folder(_nothing),
     "iceberg": _iceberg,

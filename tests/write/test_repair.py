@@ -188,10 +188,28 @@ def test_an_error_of_the_store_is_never_a_loss(
             table.repair()
     else:
         for given in (None, findings):
-            result = table.repair(given)
+            with pytest.raises(type(error), match=error.message):
+                table.repair(given)
+            result = table.repair(given, dry_run=True)
             assert (result.files, result.commit) == ((), None)
             assert result.warnings == (f"1 file could not be checked, and stays: {error.message}",)
     assert _commits(lost) == 1
+
+
+@pytest.mark.req("DL-OPS-12")
+def test_a_file_that_cannot_be_checked_stays(lost: Path) -> None:
+    """Others, which are certainly lost, go. A directory in the place of a file is no loss, and no failure."""
+    (lost / "b.parquet").unlink()
+    (lost / "b.parquet").symlink_to("/nowhere/b.parquet")
+    table = DeltaTable(lost)
+    result = table.repair()
+    assert _paths(result) == ["a.parquet"]
+    assert result.warnings[0].startswith("1 file could not be checked, and stays: a link")
+    with pytest.raises(StorageError, match="a link"):
+        table.repair()
+    (lost / "b.parquet").unlink()
+    (lost / "b.parquet").mkdir()
+    assert (table.repair().files, _commits(lost)) == ((), 2)
 
 
 @pytest.mark.req("DL-OPS-12")

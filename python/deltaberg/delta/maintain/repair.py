@@ -16,7 +16,7 @@ from deltaberg.delta.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable, check_writable
-from deltaberg.errors import CommitConflictError, ConstraintViolationError, DeltabergError
+from deltaberg.errors import CommitConflictError, ConstraintViolationError, DeltabergError, ObjectNotFoundError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
@@ -60,7 +60,7 @@ def repair_table(
     CommitConflictError
         One of the files is there again, or another commit removed it, or gave it another vector.
     StorageError
-        The store fails, so that it is not known whether the files are lost.
+        The store fails, so that it is not known whether files are lost. If some certainly are, the others stay.
     """
     if begin is None:
         return _lost(_Loss(snapshot.newer(), resolver, findings))
@@ -71,6 +71,8 @@ def repair_table(
         loss = _Loss(snapshot, resolver, findings)
         if not loss.files:
             transaction.abort()
+            if loss.failure is not None:
+                raise loss.failure
             return _lost(loss, is_dry=False)
         with transaction.operation("repair", writes_files=False) as made:
             transaction.remove_files(snapshot.live.table.take(loss.numbers), data_change=True)
@@ -93,6 +95,8 @@ class _Loss:
         What is known of each.
     numbers
         Their numbers among the live files.
+    failure
+        Why the store gave no answer about a file; None if it did about all.
     warnings
         What could not be checked, and what readers of the change feed will see.
 
@@ -116,6 +120,7 @@ class _Loss:
             presence = look_up(self._log.store, self._log.root, wanted.to_pylist())
         self._locations = wanted.filter(pa.array([one is None for one in presence], pa.bool_()))
         self.warnings = _unchecked(presence)
+        self.failure = next((one for one in presence if isinstance(one, DeltabergError) and _is_failure(one)), None)
         data, vectors = (pc.is_in(one, value_set=self._locations, skip_nulls=True) for one in both)
         self.numbers = pc.indices_nonzero(pc.or_(data, vectors)).cast(pa.int64())
         self.files = _described(snapshot, names, self.numbers, data)
@@ -155,6 +160,11 @@ def _described(snapshot: Snapshot, names: LiveNames, numbers: pa.Int64Array, dat
         LostFile(path, location if is_lost else vector, DATA_FILE if is_lost else VECTOR, size, rows)
         for path, location, vector, is_lost, size, rows in zip(*(one.to_pylist() for one in columns), strict=True)
     ]
+
+
+def _is_failure(answer: DeltabergError) -> bool:
+    """Return whether the store gave no answer. It did about what has the name of a file and is none."""
+    return not isinstance(answer, ObjectNotFoundError)
 
 
 def _unchecked(presence: Sequence[Presence]) -> list[str]:
