@@ -1,0 +1,109 @@
+"""Listing all that is below a directory: a stream, of every name there is, and never a short one."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg.errors import AuthenticationError, StorageError
+from deltaberg.storage import remote
+from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
+from tests.storage.conftest import Bucket
+from tests.storage.places import Place
+from tests.support.faulty_proxy import Fault, FaultyProxy, Seen
+
+pytestmark = pytest.mark.one_backend
+
+_ODD_NAMES = ["a b", "a%20b", "a+b", "#", "?x=1", "é", "e\u0301", "日本\U0001f600", "p=%2F/q=1%25/x", "..x", "a&<b>"]
+#: No client of a bucket takes these; a directory may hold them.
+_CONTROL = ["a\nb", "a\tb", "\x7f"]
+
+
+def test_names_of_all_kinds_and_no_siblings(place: Place) -> None:
+    """The name of a directory is no beginning of a name: what is beside it is not below it."""
+    names = [*_ODD_NAMES, *(_CONTROL if place.kind == "local" else ())]
+    place.fill(*(f"t/{name}" for name in names), "t2/x", "t 2", "t-x/t/y", "s/t/z")
+    place.fill(*(f"{name}.d/x" for name in names))
+    for prefix in (place("t"), f"{place('t')}/"):
+        assert sorted(meta.path for meta in place.store.walk(prefix)) == sorted(place(f"t/{name}") for name in names)
+    for name in names:
+        assert [meta.path for meta in place.store.walk(place(f"{name}.d"))] == [place(f"{name}.d/x")]
+
+
+def test_a_key_that_the_client_cannot_name_is_raised(behind: Bucket, s3_proxy: FaultyProxy) -> None:
+    """It is neither left out nor taken for another."""
+    store = open_store(parse_location(behind.url), behind.options)
+    for key, is_taken in (("t/ab", True), ("t/a&#10;b", False)):
+        page = (
+            '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>'
+            f"<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size>"
+            '<ETag>"1"</ETag></Contents></ListBucketResult>'
+        )
+        s3_proxy.faults.append(Fault(forwards=0, answer=200, body=page.encode(), kind="application/xml"))
+        if is_taken:
+            assert [meta.path for meta in store.walk("t")] == [key]
+        else:
+            with pytest.raises(StorageError):
+                list(store.walk("t"))
+
+
+@pytest.mark.parametrize("answer", [403, 503, "none", "cut"])
+def test_a_page_that_fails_is_raised(
+    s3: Bucket, behind: Bucket, s3_proxy: FaultyProxy, answer: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moto.settings.get_s3_default_max_keys", lambda: 10)
+    monkeypatch.setattr(remote, "_LISTED_AT_ONCE", 10)
+    direct = open_store(parse_location(s3.url), s3.options)
+    for number in range(35):
+        direct.put(f"t/{number:02}", b"x")
+    store = open_store(parse_location(behind.url), {**behind.options, "max_retries": "0"})
+    assert sum(1 for _ in store.walk("t")) == 35
+
+    def is_later_page(seen: Seen) -> bool:
+        return seen.method == "GET" and "continuation-token" in seen.target
+
+    s3_proxy.faults += [Fault(is_later_page), Fault(is_later_page, forwards=int(answer == "cut"), answer=answer)]
+    found: list[str] = []
+    with pytest.raises(StorageError):
+        found.extend(meta.path for meta in store.walk("t"))
+    assert found == [f"t/{number:02}" for number in range(len(found))]
+    assert len(found) < 35
+
+
+def test_a_directory_that_cannot_be_read_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/x", "b/x"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path.endswith("/a"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("deltaberg.storage.local.os.scandir", refusing)
+    with pytest.raises(AuthenticationError, match="/a"):
+        list(LocalStorage().walk(str(tmp_path)))
+
+
+def test_a_large_directory_is_a_stream(tmp_path: Path) -> None:
+    """The memory of a listing does not grow with the number of files, in one directory or in many."""
+    for number in range(20_000):
+        (tmp_path / f"{number:064}").touch()
+    for number in range(200):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / "x").touch()
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in LocalStorage().walk(str(tmp_path))) == 20_200
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A path of each file would take more than 2 MB.
+    assert peak < 400_000
