@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from deltaberg.errors import AuthenticationError, StorageError
@@ -14,9 +17,11 @@ from deltaberg.storage import remote
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import open_store
+from tests.kernels.twins import backends
 from tests.storage.conftest import Bucket
 from tests.storage.places import Place
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen
+from tests.support.long_listing import LongListing
 
 pytestmark = pytest.mark.one_backend
 
@@ -107,3 +112,24 @@ def test_a_large_directory_is_a_stream(tmp_path: Path) -> None:
         tracemalloc.stop()
     # A path of each file would take more than 2 MB.
     assert peak < 400_000
+
+
+@pytest.mark.parametrize("kernels", backends(), ids=lambda module: module.__name__)
+def test_what_is_listed_and_not_live_is_found_page_by_page(tmp_path: Path, kernels: ModuleType) -> None:
+    """A set of live paths and a long listing, as vacuum joins them; what is below is told from what is beside."""
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "own").touch()
+    folder = str(tmp_path / "t")
+    store = LongListing(LocalStorage(), folder, directories=100, files=100)
+    names = list(store.names())
+    live = kernels.PathSet([pa.array(names[:9_900]), pa.array(["own", "t2/x"])])
+    listed = store.walk(folder)
+    doomed = []
+    while page := [meta.path[len(folder) + 1 :] for meta in islice(listed, 1_000)]:
+        known = live.contains(pa.array(page))
+        doomed += [name for name, is_live in zip(page, known.to_pylist(), strict=True) if not is_live]
+    assert doomed == names[9_900:]
+    assert store.delete_many(f"{folder}/{name}" for name in [*doomed, "own"]) == []
+    assert store.deleted == 100
+    assert list(LongListing(LocalStorage(), folder, 1, 1).walk(f"{folder}2")) == []
+    assert list(tmp_path.rglob("own")) == []

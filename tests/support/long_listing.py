@@ -1,0 +1,60 @@
+"""A store that lists as many objects as wanted, which are made while they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from deltaberg.storage.base import DeletionFailure, ObjectMeta, Storage
+
+__all__ = ["LongListing"]
+
+
+class LongListing:
+    """A store that has other objects in a folder besides its own: a million of them need neither a disk nor memory.
+
+    Parameters
+    ----------
+    store
+        Does everything else.
+    folder
+        The path of the folder.
+    directories, files
+        How many directories are in it, and how many objects are in each of them.
+    modified
+        When each of them was modified, in milliseconds since 1970.
+    """
+
+    def __init__(self, store: Storage, folder: str, directories: int, files: int, modified: int = 0) -> None:
+        self._store, self._folder = store, folder
+        self._directories, self._files, self._modified = directories, files, modified
+        #: How many of the made objects were deleted.
+        self.deleted = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the made objects, below the folder."""
+        for directory in range(self._directories):
+            for number in range(self._files):
+                yield f"made={directory:05}/part-{number:07}-00000000-0000-4000-8000-{number:012}.parquet"
+
+    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+        """List the objects of the store, and then those that are made."""
+        made = (ObjectMeta(f"{self._folder}/{name}", 1, self._modified) for name in self.names())
+        below = f"{prefix.rstrip('/')}/"
+        return chain(self._store.walk(prefix), (meta for meta in made if meta.path.startswith(below)))
+
+    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+        """Count the made objects, and delete the others."""
+
+        def others() -> Iterator[str]:
+            for path in paths:
+                if path.startswith(f"{self._folder}/made="):
+                    self.deleted += 1
+                else:
+                    yield path
+
+        return self._store.delete_many(others())
