@@ -103,6 +103,11 @@ def _delete_by_file(at: Target) -> None:
         at.table.delete("id IN (1, 5, 6)")
 
 
+def _vacuum(at: Target) -> None:
+    """Delete the file that the table removed, whenever that was."""
+    at.table.vacuum(0, dry_run=False, enforce_retention_duration=False, untracked_hours=0)
+
+
 def _merge(at: Target) -> None:
     """Update, delete and insert rows by one merge."""
     source = pa.table({"id": [1, 4, 7], "value": [11, 0, 70]}, COLUMNS)
@@ -227,6 +232,7 @@ _ALL = [
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
+    Operation("vacuum", _vacuum, keeps_from=2, versions=2),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
     Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),

@@ -336,6 +336,12 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
         assert table.history(1).schema["timestamp"].dataType == st.TimestampType()
         assert table.detail().collect() == [detail]
     assert table.history().count() == 5
+    with pytest.raises(InvalidArgumentError, match="168 hours"):
+        table.vacuum(0)
+    assert table.vacuum().collect() == []
+    with setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
+        assert table.vacuum(0).columns == ["path", "kind", "bytes", "reason"]
+    assert table.history(1).collect()[0]["operation"] == "VACUUM END"
     refused: dict[str, Callable[[], object]] = {
         "generate": lambda: table.generate("symlink_format_manifest"),
         "restoreToVersion": lambda: table.restoreToVersion(0),

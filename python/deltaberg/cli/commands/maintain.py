@@ -135,5 +135,8 @@ def _print_cleanup(location: str, result: CleanupResult, as_json: bool) -> None:
         print_lines(*_file_lines(result), *failed, f"{location}: {result}")
         return
     counts = {"dry_run": result.dry_run, "deleted_files": result.deleted_files, "deleted_bytes": result.deleted_bytes}
-    files = result.files.to_pylist()
+    files = [
+        {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
+        for file in result.files.to_pylist()
+    ]
     print_done(location, {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}, as_json)

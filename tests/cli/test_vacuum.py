@@ -1,0 +1,89 @@
+"""`deltaberg vacuum`: what it prints, how it ends, and that nothing goes unasked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from deltaberg import DeltaTable
+from deltaberg.cli import confirm
+from deltaberg.cli.app import cli
+from deltaberg.errors import AuthenticationError
+from deltaberg.storage.local import LocalStorage
+from tests.support.command_line import call, json_lines, printed
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_OLD = 946_684_800
+
+
+@pytest.fixture
+def root(builder: DeltaBuilder) -> Path:
+    """A table of which version 1 has removed a file, in the year 2000."""
+    old, new = (builder.add(ids(number), path=f"{number}.parquet") for number in (1, 2))
+    builder.create(ID, old, new)
+    builder.commit(builder.remove(old, deletionTimestamp=_OLD * 1000))
+    for path in (*builder.root.glob("*.parquet"), *builder.log.glob("*.json")):
+        os.utime(path, (_OLD, _OLD))
+    return builder.root
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, text: str, *arguments: object) -> Result:
+    monkeypatch.setattr(confirm, "_can_ask", lambda: True)
+    return CliRunner().invoke(cli, [str(one) for one in arguments], input=f"{text}\n", prog_name="deltaberg")
+
+
+def test_nothing_goes_without_a_question(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = call("vacuum", root)
+    assert ended.exit_code == 2
+    assert "pass --yes to do it" in ended.stderr
+    ended = _answer(monkeypatch, "n", "vacuum", root)
+    assert ended.exit_code == 1
+    assert "1.parquet (data file): the table removed it before the retention" in ended.stderr
+    assert "nothing was deleted" in ended.stderr
+    assert (root / "1.parquet").exists()
+    ended = _answer(monkeypatch, "y", "vacuum", root)
+    assert ended.exit_code == 0
+    assert not (root / "1.parquet").exists()
+    assert ids_of(DeltaTable(root)) == [2]
+
+
+def test_a_dry_run_changes_nothing(root: Path) -> None:
+    (found,) = json_lines("vacuum", root, "--dry-run")
+    assert (found["dry_run"], found["deleted_files"], found["failed"]) == (True, 1, {})
+    (file,) = found["files"]
+    assert (file["path"], file["kind"]) == ("1.parquet", "data file")
+    assert (root / "1.parquet").exists()
+    (done,) = json_lines("vacuum", root, "--yes")
+    assert (done["dry_run"], done["files"]) == (False, found["files"])
+    assert "deleted 0 files" in printed("vacuum", root, "--yes")
+
+
+def test_options_are_those_of_the_library(root: Path) -> None:
+    ended = call("vacuum", root, "--dry-run", "--retention-hours", "1")
+    assert ended.exit_code != 0
+    assert "--no-retention-check" in ended.stderr
+    assert "would delete 1 files" in printed(
+        "vacuum", root, "--dry-run", "--retention-hours", "1", "--no-retention-check"
+    )
+    assert "would delete 1 files" in printed("vacuum", root, "--dry-run", "--lite")
+    assert "would delete 0 files" in printed("vacuum", root, "--dry-run", "--keep-version", "0")
+
+
+def test_files_that_cannot_be_deleted_end_with_1(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = LocalStorage.delete
+
+    def delete(self: LocalStorage, path: str) -> None:
+        if path.endswith("/1.parquet"):
+            raise AuthenticationError("the store denies it", path=path)
+        real(self, path)
+
+    monkeypatch.setattr(LocalStorage, "delete", delete)
+    ended = call("vacuum", root, "--yes")
+    assert ended.exit_code == 1
+    assert "1.parquet could not be deleted: the store denies it" in ended.stdout
