@@ -77,6 +77,7 @@ _ROOMS = {
         {"maintain"},
         {"operations"},
         {"table_transaction"},
+        {"upkeep"},
         {"staged_write", "table"},
         {"place"},
     ],

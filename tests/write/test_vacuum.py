@@ -30,7 +30,7 @@ from deltaberg.errors import (
 from deltaberg.storage.base import ObjectMeta, PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.remote import RemoteStorage
-from deltaberg.table.maintain.listing import earlier_clock
+from deltaberg.table.maintain.listed_files import earlier_clock
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -74,10 +74,6 @@ def _files(root: Path) -> set[str]:
     """Return all files of a table beside those of its log."""
     found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     return {path for path in found if not path.startswith("_delta_log/")}
-
-
-def _live(table: DeltaTable) -> set[str]:
-    return set(table.live_files.column("path").to_pylist())
 
 
 def _age(path: Path, days: float) -> None:
@@ -393,7 +389,6 @@ def test_the_mark_advances_only_after_a_whole_run(
     result = table.vacuum(dry_run=False, **arguments)
     assert bool(result.failed) == (how == "failed")
     assert not (tmp_path / "_delta_log" / "_last_vacuum_info").exists()
-    monkeypatch.undo()
 
 
 def _denying(suffix: str) -> Callable[[LocalStorage, str], None]:
@@ -491,7 +486,10 @@ def test_an_inventory_replaces_the_listing(tmp_path: Path, clock: Clock, monkeyp
         {"path": "_hidden", "length": 3, "isDir": False, "modificationTime": 0},
         {"path": "/elsewhere/f.parquet", "length": 3, "isDir": False, "modificationTime": 0},
         {"path": "some", "length": 0, "isDir": True, "modificationTime": 0},
-        *({"path": path, "length": 3, "isDir": False, "modificationTime": 0} for path in _live(table)),
+        *(
+            {"path": path, "length": 3, "isDir": False, "modificationTime": 0}
+            for path in table.live_files["path"].to_pylist()
+        ),
     ]
     monkeypatch.setattr(LocalStorage, "walk", lambda *_: pytest.fail("the directory was listed"))
     done = table.vacuum(dry_run=False, inventory=pa.Table.from_pylist(rows))
@@ -598,7 +596,7 @@ def test_nothing_is_deleted_where_a_live_file_is_missing(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = _every_kind(tmp_path)
-    (live,) = _live(table)
+    (live,) = table.live_files["path"].to_pylist()
     before = _files(tmp_path) - {live}
     clock.ahead = 8 * _DAY
     data = (tmp_path / live).read_bytes()
@@ -622,7 +620,7 @@ def test_nothing_is_deleted_where_a_live_file_is_missing(
 @pytest.mark.req("DL-VAC-14")
 def test_a_file_of_the_last_hour_may_be_missing_from_the_listing(tmp_path: Path) -> None:
     table = _every_kind(tmp_path)
-    (live,) = _live(table)
+    (live,) = table.live_files["path"].to_pylist()
     (tmp_path / live).unlink()
     assert table.vacuum().deleted_files == 0
 

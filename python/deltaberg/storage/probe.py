@@ -1,4 +1,4 @@
-"""Whether a store honours the condition of a put: some ignore it, and overwrite."""
+"""What only an attempt tells of a store: whether it honours the condition of a put, and what time it has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from deltaberg.errors import DeltabergError, StorageError, UnsupportedFeatureError
 from deltaberg.storage.base import PutOutcome, Storage
 
-__all__ = ["conditional_put_works"]
+__all__ = ["conditional_put_works", "time_of_store"]
 
 #: How many new names are tried where the store does not answer.
 _ATTEMPTS = 3
@@ -27,8 +27,7 @@ def conditional_put_works(store: Storage, directory: str) -> bool:
     """
     cause: DeltabergError | None = None
     for _ in range(_ATTEMPTS):
-        name = f".deltaberg-probe-{uuid.uuid4().hex}"
-        path = f"{directory.rstrip('/')}/{name}" if directory else name
+        path = _new_path(directory)
         try:
             results = [store.put(path, data, if_absent=True) for data in (b"first", b"second")]
         except UnsupportedFeatureError:
@@ -49,3 +48,25 @@ def conditional_put_works(store: Storage, directory: str) -> bool:
         hint="try again when it answers",
         path=directory,
     ) from cause
+
+
+def time_of_store(store: Storage, directory: str) -> int:
+    """Return the time that a store gives a new object, in milliseconds since 1970. The object is deleted at once.
+
+    Raises
+    ------
+    StorageError
+        If the store fails, or does not permit the writing.
+    """
+    path = _new_path(directory)
+    try:
+        store.put(path, b"what time is it?")
+        return store.head(path).modified
+    finally:
+        with contextlib.suppress(StorageError):
+            store.delete(path)
+
+
+def _new_path(directory: str) -> str:
+    name = f".deltaberg-probe-{uuid.uuid4().hex}"
+    return f"{directory.rstrip('/')}/{name}" if directory else name

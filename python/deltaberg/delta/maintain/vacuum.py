@@ -28,7 +28,7 @@ from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import DataFileNotFoundError, DeltabergError, ObjectNotFoundError, VersionNotFoundError
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupProgress, CleanupResult
-from deltaberg.table.maintain.listing import LISTED_FILES, earlier_clock, list_files
+from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock, list_files
 from deltaberg.table.removal import FileKind, try_to_delete
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 
 import pyarrow as pa
 
-from deltaberg.errors import AuthenticationError, StorageError
+from deltaberg.errors import AuthenticationError
 from deltaberg.storage.base import Storage
+from deltaberg.storage.probe import time_of_store
 
 __all__ = ["LISTED_FILES", "earlier_clock", "list_files"]
 
@@ -48,8 +47,8 @@ def earlier_clock(store: Storage, folder: str) -> int:
     """Return the time in milliseconds since 1970: of this machine or of the store, whichever is earlier.
 
     Ages of files are counted from the times that the store gives them. A clock of this machine that is ahead would make
-    young files old. A new object in the folder, which is deleted at once, shows the clock of the store. Where writing
-    is not permitted, nothing can be deleted either, and the clock of this machine has to do.
+    young files old. Where writing is not permitted, nothing can be deleted either, and the clock of this machine has to
+    do.
 
     Raises
     ------
@@ -57,13 +56,7 @@ def earlier_clock(store: Storage, folder: str) -> int:
         If the store fails.
     """
     own = time.time_ns() // 1_000_000
-    path = f"{folder.rstrip('/')}/.deltaberg-probe-{uuid.uuid4().hex}"
     try:
-        store.put(path, b"the time")
-        return min(own, store.head(path).modified)
+        return min(own, time_of_store(store, folder))
     except AuthenticationError:
         return own
-    finally:
-        # An object that stays is hidden, and harmless.
-        with suppress(StorageError):
-            store.delete(path)
