@@ -1,0 +1,411 @@
+"""Runs of vacuum: by the log or an inventory, recorded, interrupted, beside others (DL-VAC-08 on)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import deltaberg
+from deltaberg import CleanupResult, DeltaTable
+from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.errors import (
+    AuthenticationError,
+    CommitUnknownError,
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    SchemaError,
+    StorageError,
+    VersionNotFoundError,
+)
+from deltaberg.storage.base import ObjectMeta, PutOutcome, PutResult
+from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.remote import RemoteStorage
+from tests.storage.conftest import Bucket
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+from tests.support.vacuums import DAY, FEED, VECTORS, Clock, every_kind, files, new_table, paths
+
+
+@pytest.mark.req("DL-VAC-08", "DL-VAC-09")
+def test_a_lite_run_goes_by_the_log(tmp_path: Path, clock: Clock) -> None:
+    table = every_kind(tmp_path)
+    before = files(tmp_path)
+    mark = tmp_path / "_delta_log" / "_last_vacuum_info"
+    clock.ahead = 8 * DAY
+    planned = table.vacuum(full=False)
+    assert paths(planned) == paths(table.vacuum()) - {"orphan.parquet"}
+    version = table.version
+    done = table.vacuum(full=False, dry_run=False)
+    assert paths(done) == paths(planned)
+    assert json.loads(mark.read_bytes()) == {"latestCommitVersionOutsideOfRetentionWindow": version}
+    assert files(tmp_path) == before - paths(done)
+    assert table.vacuum(full=False).deleted_files == 0
+    assert paths(table.vacuum(dry_run=False)) == {"orphan.parquet"}
+
+
+@pytest.mark.req("DL-VAC-08")
+def test_a_lite_run_keeps_a_file_that_is_live_again(builder: DeltaBuilder, clock: Clock) -> None:
+    a, b = (builder.add(ids(number), path=f"{number}.parquet") for number in (1, 2))
+    builder.create(ID, a, b)
+    builder.commit(builder.remove(a), builder.remove(b))
+    builder.commit(a)
+    clock.ahead = 8 * DAY
+    assert paths(DeltaTable(builder.root).vacuum(full=False, dry_run=False)) == {"2.parquet"}
+    assert ids_of(DeltaTable(builder.root)) == [1]
+
+
+@pytest.mark.req("DL-VAC-08", "DL-VAC-09")
+@pytest.mark.parametrize("mark", [None, b"", b"{}", b'{"latestCommitVersionOutsideOfRetentionWindow": 0}'])
+def test_a_lite_run_needs_the_log_back_to_the_mark(builder: DeltaBuilder, clock: Clock, mark: bytes | None) -> None:
+    builder.create(ID, builder.add(ids(1)))
+    for number in (2, 3, 4):
+        builder.commit(builder.add(ids(number)))
+    builder.checkpoint(3)
+    for version in (0, 1):
+        (builder.log / f"{version:020d}.json").unlink()
+    if mark is not None:
+        (builder.log / "_last_vacuum_info").write_bytes(mark)
+    clock.ahead = 8 * DAY
+    table = DeltaTable(builder.root)
+    with pytest.raises(VersionNotFoundError) as caught:
+        table.vacuum(full=False)
+    assert "full" in str(caught.value.hint)
+    (builder.log / "_last_vacuum_info").write_bytes(b'{"latestCommitVersionOutsideOfRetentionWindow": 1}')
+    assert table.vacuum(full=False).deleted_files == 0
+    assert table.vacuum(dry_run=False).deleted_files == 0
+    assert table.vacuum(full=False).deleted_files == 0
+
+
+@pytest.mark.req("DL-VAC-09")
+@pytest.mark.parametrize("how", ["versions", "inventory", "failed", "untracked"])
+def test_the_mark_advances_only_after_a_whole_run(
+    tmp_path: Path, clock: Clock, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    arguments: dict[str, Any] = {}
+    if how == "versions":
+        arguments["keep_versions"] = [table.version]
+    elif how == "inventory":
+        arguments["inventory"] = pa.table({"path": ["x"], "length": [1], "isDir": [False], "modificationTime": [0]})
+    elif how == "failed":
+        monkeypatch.setattr(LocalStorage, "delete", _denying(".bin"))
+    else:
+        arguments["untracked_hours"] = 24 * 365
+    result = table.vacuum(dry_run=False, **arguments)
+    assert bool(result.failed) == (how == "failed")
+    assert not (tmp_path / "_delta_log" / "_last_vacuum_info").exists()
+
+
+def _denying(suffix: str) -> Callable[[LocalStorage, str], None]:
+    real = LocalStorage.delete
+
+    def delete(self: LocalStorage, path: str) -> None:
+        if path.endswith(suffix):
+            raise AuthenticationError("the store denies it", path=path)
+        real(self, path)
+
+    return delete
+
+
+def _statuses(table: DeltaTable) -> list[tuple[str | None, Any, Any]]:
+    return [
+        (commit.operation, commit.info["operationParameters"].get("status"), commit.info.get("operationMetrics"))
+        for commit in table.history(2)
+    ]
+
+
+@pytest.mark.req("DL-VAC-10")
+def test_the_history_shows_both_ends(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "delete", _denying(".bin"))
+        done = table.vacuum(dry_run=False)
+    assert {Path(path).suffix for path in done.failed} == {".bin"}
+    end, start = _statuses(table)
+    assert end == ("VACUUM END", "FAILED", {"numDeletedFiles": str(done.deleted_files)})
+    assert start[0] == "VACUUM START"
+    assert start[2]["numFilesToDelete"] == str(done.deleted_files + len(done.failed))
+    again = table.vacuum(dry_run=False)
+    assert paths(again) == set(done.failed)
+    assert _statuses(table)[0] == ("VACUUM END", "COMPLETED", {"numDeletedFiles": str(len(done.failed))})
+    version = table.version
+    table.vacuum(dry_run=False, logging=False)
+    assert table.version == version
+    assert [entry["operation"] for entry in deltalake.DeltaTable(str(tmp_path)).history(2)] == [
+        "VACUUM END",
+        "VACUUM START",
+    ]
+
+
+@pytest.mark.req("DL-VAC-10")
+def test_nothing_is_deleted_after_an_unknown_start(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = every_kind(tmp_path)
+    before = files(tmp_path)
+    clock.ahead = 8 * DAY
+    real = LocalStorage.put
+
+    def put(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        if if_absent and b"VACUUM START" in data:
+            return PutResult(PutOutcome.UNKNOWN)
+        return real(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "put", put)
+    with pytest.raises((CommitUnknownError, StorageError)):
+        DeltaTable(tmp_path).vacuum(dry_run=False)
+    assert files(tmp_path) == before
+    assert table.refresh().history(1)[0].operation != "VACUUM START"
+
+
+@pytest.mark.req("DL-VAC-10")
+def test_an_end_that_fails_hides_nothing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    real = LocalStorage.put
+
+    def put(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        if b"VACUUM END" in data:
+            raise StorageError("the end fails")
+        return real(self, path, data, if_absent=if_absent)
+
+    def broken(*_: object) -> Iterator[Any]:
+        raise StorageError("the deletion fails")
+
+    monkeypatch.setattr(LocalStorage, "put", put)
+    monkeypatch.setattr(LocalStorage, "delete_many", broken)
+    with pytest.raises(StorageError, match="the deletion fails"):
+        table.vacuum(dry_run=False)
+
+
+@pytest.mark.req("DL-VAC-11")
+def test_an_inventory_replaces_the_listing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    wanted = sorted(paths(table.vacuum()))
+    left, listed = wanted[0], wanted[1:]
+    rows = [
+        *({"path": path, "length": 1, "isDir": False, "modificationTime": 0} for path in listed),
+        {"path": f"{tmp_path}/orphan.parquet", "length": 3, "isDir": False, "modificationTime": 0},
+        {"path": "_hidden", "length": 3, "isDir": False, "modificationTime": 0},
+        {"path": "/elsewhere/f.parquet", "length": 3, "isDir": False, "modificationTime": 0},
+        {"path": "some", "length": 0, "isDir": True, "modificationTime": 0},
+        *(
+            {"path": path, "length": 3, "isDir": False, "modificationTime": 0}
+            for path in table.live_files["path"].to_pylist()
+        ),
+    ]
+    monkeypatch.setattr(LocalStorage, "walk", lambda *_: pytest.fail("the directory was listed"))
+    done = table.vacuum(dry_run=False, inventory=pa.Table.from_pylist(rows))
+    monkeypatch.undo()
+    assert paths(done) == set(listed)
+    assert (tmp_path / left).exists()
+    assert ids_of(DeltaTable(tmp_path)) == [7]
+
+
+@pytest.mark.parametrize("inventory", [pa.table({"path": ["a"]}), "files.csv", 7, {"path": [1]}])
+def test_what_is_no_inventory_is_refused(tmp_path: Path, inventory: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="inventory"):
+        new_table(tmp_path).vacuum(inventory=inventory)
+
+
+def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="lists nothing"):
+        table.vacuum(full=False, inventory=pa.table({"path": ["a"]}))
+    for versions in ("3", 3, [-1], ["x"], [None]):
+        with pytest.raises(InvalidArgumentError, match="keep_versions"):
+            table.vacuum(keep_versions=versions)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="opened with version"):
+        DeltaTable(tmp_path, version=0).vacuum()
+
+
+@pytest.mark.req("DL-VAC-12")
+def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each of its deletions; and a file that is gone already is no error."""
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    wanted = paths(table.vacuum())
+    real = LocalStorage.delete
+    runs = 0
+    while files(tmp_path) & wanted:
+        runs += 1
+
+        def killed(self: LocalStorage, path: str) -> None:
+            real(self, path)
+            if "_delta_log" not in path:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalStorage, "delete", killed)
+            with pytest.raises(KeyboardInterrupt):
+                table.vacuum(dry_run=False)
+        assert ids_of(DeltaTable(tmp_path)) == [7]
+    assert runs == len(wanted)
+    assert table.vacuum(dry_run=False).deleted_files == 0
+
+
+@pytest.mark.req("DL-VAC-12")
+def test_two_at_once_delete_each_file(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second runs between the listing of the first and its deletions."""
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    wanted = paths(table.vacuum())
+    real = vacuum_module._Vacuum._delete
+    others: list[CleanupResult] = []
+
+    def delete(self: Any, files: pa.Table) -> CleanupResult:
+        if not others:
+            monkeypatch.undo()
+            monkeypatch.setattr(vacuum_module, "earlier_clock", clock)
+            others.append(DeltaTable(tmp_path).vacuum(dry_run=False))
+        return real(self, files)
+
+    monkeypatch.setattr(vacuum_module._Vacuum, "_delete", delete)
+    done = table.vacuum(dry_run=False)
+    assert paths(done) | paths(others[0]) == wanted
+    assert not done.failed
+    assert ids_of(DeltaTable(tmp_path)) == [7]
+
+
+@pytest.mark.req("DL-VAC-13")
+@pytest.mark.parametrize("by_property", [False, True])
+def test_kept_versions_stay_readable(tmp_path: Path, clock: Clock, by_property: bool) -> None:
+    table = new_table(tmp_path, **VECTORS, **FEED)
+    table.append(ids(*range(5)))
+    table.delete("id = 1", strategy="merge-on-read")
+    kept = table.version
+    table.append(ids(7))
+    table.overwrite(ids(9))
+    if by_property:
+        table.alter().set({"deltaberg.keepVersions": f"{kept}"}).commit()
+    table.checkpoint()
+    clock.ahead = 40 * DAY
+    table.vacuum(dry_run=False, keep_versions=None if by_property else [kept])
+    if by_property:
+        table.cleanup_metadata(at="2100-01-01")
+    assert ids_of(DeltaTable(tmp_path, version=kept)) == [0, 2, 3, 4]
+    with pytest.raises(DataFileNotFoundError, match="vacuum"):
+        DeltaTable(tmp_path, version=kept + 1).scan().to_arrow()
+
+
+def test_a_property_that_names_no_versions_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path, **{"deltaberg.keepVersions": "3, x"})
+    with pytest.raises(SchemaError, match="keepVersions"):
+        table.vacuum()
+
+
+@pytest.mark.req("DL-VAC-14")
+def test_nothing_is_deleted_where_a_live_file_is_missing(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = every_kind(tmp_path)
+    (live,) = table.live_files["path"].to_pylist()
+    before = files(tmp_path) - {live}
+    clock.ahead = 8 * DAY
+    data = (tmp_path / live).read_bytes()
+    (tmp_path / live).unlink()
+    with pytest.raises(DataFileNotFoundError, match=live) as caught:
+        table.vacuum(dry_run=False)
+    assert "verify" in str(caught.value.hint)
+    assert "repair" in str(caught.value.hint)
+    assert files(tmp_path) == before
+    (tmp_path / live).write_bytes(data)
+    # A listing that lacks a file which is there: the file is asked for.
+    real = LocalStorage.walk
+
+    def walk(self: LocalStorage, prefix: str) -> Iterator[ObjectMeta]:
+        return (meta for meta in real(self, prefix) if not meta.path.endswith(live))
+
+    monkeypatch.setattr(LocalStorage, "walk", walk)
+    assert table.vacuum().deleted_files > 0
+
+
+@pytest.mark.req("DL-VAC-14")
+def test_a_file_of_the_last_hour_may_be_missing_from_the_listing(tmp_path: Path) -> None:
+    table = every_kind(tmp_path)
+    (live,) = table.live_files["path"].to_pylist()
+    (tmp_path / live).unlink()
+    assert table.vacuum().deleted_files == 0
+
+
+@pytest.mark.req("DL-VAC-14")
+def test_a_listing_that_fails_deletes_nothing(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    before = files(tmp_path)
+    clock.ahead = 8 * DAY
+    real = LocalStorage.walk
+
+    def walk(self: LocalStorage, prefix: str) -> Iterator[ObjectMeta]:
+        yield from real(self, prefix)
+        raise StorageError("the last page fails")
+
+    monkeypatch.setattr(LocalStorage, "walk", walk)
+    with pytest.raises(StorageError, match="last page"):
+        table.vacuum(dry_run=False)
+    assert files(tmp_path) == before
+
+
+def test_a_file_that_a_commit_brings_back_meanwhile_stays(
+    builder: DeltaBuilder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore may make a removed file live again, after the log was read and before anything is deleted (T84b)."""
+    a, b = (builder.add(ids(number), path=f"{number}.parquet") for number in (1, 2))
+    builder.create(ID, a, b)
+    builder.commit(builder.remove(a), builder.remove(b))
+    clock.ahead = 8 * DAY
+    real = vacuum_module._Vacuum._delete
+
+    def delete(self: Any, files: pa.Table) -> CleanupResult:
+        builder.commit(a)
+        return real(self, files)
+
+    monkeypatch.setattr(vacuum_module._Vacuum, "_delete", delete)
+    assert paths(DeltaTable(builder.root).vacuum(dry_run=False)) == {"2.parquet"}
+    assert ids_of(DeltaTable(builder.root)) == [1]
+
+
+def test_links_are_left_alone(tmp_path: Path, clock: Clock) -> None:
+    table = new_table(tmp_path / "t")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "f.parquet").write_bytes(b"")
+    (tmp_path / "t" / "link.parquet").symlink_to(tmp_path / "other" / "f.parquet")
+    (tmp_path / "t" / "linked").symlink_to(tmp_path / "other")
+    clock.ahead = 8 * DAY
+    assert table.vacuum(dry_run=False).deleted_files == 0
+    assert (tmp_path / "other" / "f.parquet").exists()
+
+
+def test_a_table_in_a_bucket(s3: Bucket, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighbour's name begins like the table's; and a vacuum makes no commits on S3 unless it is asked to."""
+    root, options = f"{s3.url}/t", s3.options
+    table: Any = deltaberg.create_table(root, ids().schema, storage_options=options)
+    beside: Any = deltaberg.create_table(f"{root}2", ids().schema, storage_options=options)
+    for one in (table, beside):
+        one.append(ids(1))
+        one.overwrite(ids(2))
+    clock.ahead = 8 * DAY
+    version = table.version
+    batches: list[int] = []
+    real = RemoteStorage.delete_many
+
+    def delete_many(self: RemoteStorage, paths: Any) -> Any:
+        some = list(paths)
+        batches.append(len(some))
+        return real(self, some)
+
+    monkeypatch.setattr(RemoteStorage, "delete_many", delete_many)
+    assert table.vacuum(dry_run=False).deleted_files == 1
+    assert (batches, table.version) == ([1], version)
+    assert ids_of(deltaberg.open_table(root, storage_options=options)) == [2]
+    assert beside.vacuum().deleted_files == 1
+    table.vacuum(dry_run=False, logging=True)
+    assert table.version == version + 2
