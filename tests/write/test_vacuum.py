@@ -47,14 +47,14 @@ def test_what_is_named_or_young_stays(builder: DeltaBuilder) -> None:
     f = builder.add(ids(1, 2), path="f.parquet", vector=builder.vector([0]))
     g, h = (builder.add(ids(3), path=f"{name}.parquet") for name in "gh")
     builder.create(ID, f, g, h, protocol=builder.features("deletionVectors"), configuration=VECTORS)
-    builder.commit(
-        builder.remove(g, deletionTimestamp=now - int(DAY * 1000)),
-        builder.remove(h, deletionTimestamp=now - int(8 * DAY * 1000)),
-    )
+    # The node that has removed h had a clock of its own, so that the commit says when that was.
+    builder.commit(builder.remove(h, deletionTimestamp=now - int(8 * DAY * 1000)))
+    age(builder.log / f"{1:020d}.json", 8)
+    builder.commit(builder.remove(g, deletionTimestamp=now - int(DAY * 1000)))
     for name in ("o", "p"):
         (builder.root / f"{name}.parquet").write_bytes(b"")
-    for path in builder.root.glob("*.*"):
-        age(path, 8)
+    for path in (*builder.root.glob("*.*"), *builder.log.glob("*0.json")):
+        age(path, 8.1)
     age(builder.root / "p.parquet", 1 / 24)
     result = DeltaTable(builder.root).vacuum(dry_run=False)
     assert paths(result) == {"h.parquet", "o.parquet"}
@@ -251,3 +251,72 @@ def test_a_dry_run_lists_what_a_run_deletes(tmp_path: Path, clock: Clock, caplog
     said = "\n".join(record.getMessage() for record in caplog.records)
     assert all(f"deleting {tmp_path}/{path}: {row['reason']}" in said for path, row in rows.items())
     assert ids_of(DeltaTable(tmp_path)) == [7]
+
+
+@pytest.mark.req("DL-VAC-02")
+@pytest.mark.parametrize("fields", [{}, {"deletionTimestamp": 0}])
+def test_the_time_of_the_commit_counts_where_that_of_the_removal_is_wrong(
+    builder: DeltaBuilder, fields: dict[str, Any]
+) -> None:
+    old = builder.add(ids(1), path="old.parquet")
+    builder.create(ID, old)
+    removed = builder.remove(old, **fields)
+    if not fields:
+        removed["remove"].pop("deletionTimestamp")
+    builder.commit(removed)
+    age(builder.root / "old.parquet", 30)
+    assert DeltaTable(builder.root).vacuum().deleted_files == 0
+
+
+@pytest.mark.req("DL-VAC-05")
+@pytest.mark.parametrize("prefix", ["ab", "ab/", "./ab", "a//b", "/ab"])
+def test_vectors_in_directories_of_any_spelling_stay(builder: DeltaBuilder, clock: Clock, prefix: str) -> None:
+    vector = builder.vector([0])
+    (name,) = [path.name for path in builder.root.glob("*.bin")]
+    (builder.root / prefix.strip("/")).mkdir(parents=True, exist_ok=True)
+    (builder.root / name).rename(builder.root / prefix.strip("/") / name)
+    vector["pathOrInlineDv"] = prefix + vector["pathOrInlineDv"]
+    live = builder.add(ids(1, 2), path="f.parquet", vector=vector)
+    builder.create(ID, live, protocol=builder.features("deletionVectors"), configuration=VECTORS)
+    assert ids_of(DeltaTable(builder.root)) == [2]
+    clock.ahead = 8 * DAY
+    assert DeltaTable(builder.root).vacuum(dry_run=False).deleted_files == 0
+    assert ids_of(DeltaTable(builder.root)) == [2]
+
+
+@pytest.mark.req("DL-VAC-05")
+@pytest.mark.parametrize("how", ["directory", "file", "from outside", "moved", "other store"])
+def test_a_live_file_has_several_names(builder: DeltaBuilder, clock: Clock, how: str) -> None:
+    """Links inside of the table, or to it; and paths of where a table was before it was moved."""
+    live = builder.add(ids(1), path="real/f.parquet")
+    root, real = builder.root, builder.root / "real"
+    if how == "directory":
+        (root / "link").symlink_to(real)
+        live["add"]["path"] = "link/f.parquet"
+    elif how == "file":
+        (root / "link.parquet").symlink_to(real / "f.parquet")
+        live["add"]["path"] = "link.parquet"
+    elif how == "from outside":
+        (root.parent / "out.parquet").symlink_to(real / "f.parquet")
+        live["add"]["path"] = (root.parent / "out.parquet").as_uri()
+    else:
+        live["add"]["path"] = "file:///old/place/f.parquet" if how == "moved" else "s3://other/t/f.parquet"
+    builder.create(ID, live)
+    age(real / "f.parquet", 30)
+    age(builder.log / f"{0:020d}.json", 30)
+    clock.ahead = 8 * DAY
+    assert DeltaTable(root).vacuum(dry_run=False).deleted_files == 0
+    assert (real / "f.parquet").exists()
+
+
+def test_a_table_below_the_table_stays(tmp_path: Path, clock: Clock) -> None:
+    table = new_table(tmp_path)
+    inner = new_table(tmp_path / "inner" / "most")
+    inner.append(ids(1))
+    (tmp_path / "iceberg" / "metadata").mkdir(parents=True)
+    (tmp_path / "iceberg" / "metadata" / "v1.metadata.json").write_bytes(b"")
+    (tmp_path / "iceberg" / "f.parquet").write_bytes(b"")
+    clock.ahead = 8 * DAY
+    result = table.vacuum(dry_run=False)
+    assert (result.deleted_files, result.kept["of another table below the directory"]) == (0, 3)
+    assert ids_of(inner) == [1]

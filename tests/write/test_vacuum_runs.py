@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from deltaberg.errors import (
     CommitUnknownError,
     DataFileNotFoundError,
     InvalidArgumentError,
+    MetadataChangedError,
     SchemaError,
     StorageError,
     VersionNotFoundError,
@@ -54,9 +56,11 @@ def test_a_lite_run_keeps_a_file_that_is_live_again(builder: DeltaBuilder, clock
     a, b = (builder.add(ids(number), path=f"{number}.parquet") for number in (1, 2))
     builder.create(ID, a, b)
     builder.commit(builder.remove(a), builder.remove(b))
-    builder.commit(a)
+    builder.commit(a, b)
+    builder.commit(builder.remove(b))
     clock.ahead = 8 * DAY
-    assert paths(DeltaTable(builder.root).vacuum(full=False, dry_run=False)) == {"2.parquet"}
+    done = DeltaTable(builder.root).vacuum(full=False, dry_run=False)
+    assert done.files["path"].to_pylist() == ["2.parquet"]
     assert ids_of(DeltaTable(builder.root)) == [1]
 
 
@@ -409,3 +413,65 @@ def test_a_table_in_a_bucket(s3: Bucket, clock: Clock, monkeypatch: pytest.Monke
     assert beside.vacuum().deleted_files == 1
     table.vacuum(dry_run=False, logging=True)
     assert table.version == version + 2
+
+
+def test_rules_that_change_meanwhile_end_the_run(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    before = files(tmp_path)
+    clock.ahead = 8 * DAY
+    real = vacuum_module._Vacuum._deletable
+
+    def deletable(self: Any, chosen: pa.Table) -> pa.Table:
+        other = DeltaTable(tmp_path)
+        other.alter().set({"delta.deletedFileRetentionDuration": "interval 60 days"}).commit()
+        return real(self, chosen)
+
+    monkeypatch.setattr(vacuum_module._Vacuum, "_deletable", deletable)
+    with pytest.raises(MetadataChangedError, match="how long"):
+        table.vacuum(dry_run=False)
+    assert files(tmp_path) == before
+
+
+def test_an_end_that_cannot_be_recorded_is_told(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    real = LocalStorage.put
+
+    def put(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        if b"VACUUM END" in data:
+            raise AuthenticationError("the end fails")
+        return real(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "put", put)
+    done = table.vacuum(dry_run=False)
+    assert done.deleted_files > 1
+    assert done.warnings == ("the end of the vacuum could not be recorded: the end fails",)
+
+
+@pytest.mark.req("DL-VAC-09")
+def test_a_mark_never_goes_back(tmp_path: Path, clock: Clock) -> None:
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    version = table.version
+    table.vacuum(dry_run=False)
+    clock.ahead = 0
+    table.vacuum(dry_run=False)
+    clock.ahead = 8 * DAY
+    table.vacuum(24 * 30, dry_run=False)
+    mark = json.loads((tmp_path / "_delta_log" / "_last_vacuum_info").read_bytes())
+    assert mark == {"latestCommitVersionOutsideOfRetentionWindow": version}
+
+
+def test_times_of_an_inventory_have_units(tmp_path: Path, clock: Clock) -> None:
+    table = new_table(tmp_path)
+    (tmp_path / "new.parquet").write_bytes(b"")
+    now = dt.datetime.now(dt.timezone.utc)
+    for unit in ("s", "ms", "us"):
+        times = pa.array([now], pa.timestamp(unit, "UTC"))
+        columns = {
+            "path": [f"file:{tmp_path}//new.parquet"],
+            "length": [0],
+            "isDir": [False],
+            "modificationTime": times,
+        }
+        assert table.vacuum(inventory=pa.table(columns)).deleted_files == 0

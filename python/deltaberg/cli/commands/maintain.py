@@ -126,15 +126,18 @@ def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
 
 
 def _file_lines(result: CleanupResult) -> list[str]:
-    return [f"{file['path']} ({file['kind']}): {file['reason']}" for file in result.files.to_pylist()]
+    # A name may hold the end of a line.
+    return [
+        f"{' '.join(file['path'].splitlines())} ({file['kind']}): {file['reason']}" for file in result.files.to_pylist()
+    ]
 
 
 def _print_cleanup(location: str, result: CleanupResult, as_json: bool) -> None:
     if not as_json:
         failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
-        print_lines(*_file_lines(result), *failed, f"{location}: {result}")
+        print_lines(*_file_lines(result), *failed, *result.warnings, f"{location}: {result}")
         return
-    counts = {"dry_run": result.dry_run, "deleted_files": result.deleted_files, "deleted_bytes": result.deleted_bytes}
+    counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
     files = [
         {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
         for file in result.files.to_pylist()

@@ -1,20 +1,23 @@
-"""The paths that files of a log have below the root of the table (Delta protocol, "Data Files")."""
+"""The paths that files of a log have below the root of the table, in every spelling by which a store lists them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.actions.log_action import find_actions
 from deltaberg.delta.data.deletion_vectors import locate_vectors
-from deltaberg.errors import UnsafePathError
+from deltaberg.errors import CorruptLogError, UnsafePathError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 
 __all__ = ["OwnPaths"]
+
+#: What a listing never has in a path, though a path that is recorded may have it.
+_LOOSE = r"(?:^|/)(?:\.?/|\.?$)"
 
 
 class OwnPaths:
@@ -29,12 +32,18 @@ class OwnPaths:
     def __init__(self, resolver: PathResolver) -> None:
         self._resolver = resolver
         self._prefix = f"{str(resolver.root).rstrip('/')}/"
+        self._is_local = resolver.root.scheme == "file"
         self._real_root = os.path.join(os.path.realpath(resolver.root.path), "")
         #: What directories are in truth.
         self._real: dict[str, str] = {}
+        #: The names, without directories, of files that are recorded as being elsewhere.
+        self.elsewhere: set[str] = set()
 
     def of_files(self, files: pa.Table) -> Iterator[pa.StringArray]:
         """Return the paths of data files, relative to the root and decoded, and those of their deletion vectors.
+
+        Files elsewhere are left out, and their names are added to `elsewhere`: where a table was moved, or its store
+        has several names, they may be those below the root.
 
         Parameters
         ----------
@@ -51,31 +60,50 @@ class OwnPaths:
         yield self._below(self._located(files.column("path")))
         vectors = as_array(files.column("deletionVector"))
         if vectors.null_count < len(vectors):
-            yield self._below(pc.struct_field(self._vectors(vectors), "location").drop_null())
+            yield from self._of_vectors(vectors.drop_null())
 
     def of_changes(self, data: bytes) -> pa.StringArray:
-        """Return the paths of the change data files that a log entry names."""
-        paths = [action["path"] for _, _, action in find_actions(data, "cdc")]
-        return self._below(self._located(pa.chunked_array([pa.array(paths, pa.string())])))
+        """Return the paths of the change data files that a log entry names.
 
-    def _vectors(self, descriptors: pa.StructArray) -> pa.StructArray:
+        Raises
+        ------
+        CorruptLogError
+            A path is not Unicode.
+        """
+        paths = [action["path"] for _, _, action in find_actions(data, "cdc")]
         try:
-            return locate_vectors(descriptors, self._resolver)
+            recorded = pa.chunked_array([pa.array(paths, pa.string())])
+        except UnicodeEncodeError as error:
+            raise CorruptLogError(
+                "the path of a change data file is not Unicode", table=str(self._resolver.root)
+            ) from error
+        return self._below(self._located(recorded))
+
+    def own_path(self, path: str) -> str | None:
+        """Return a plain path, relative or absolute, relative to the root; None if it is elsewhere."""
+        place = PathResolver(self._resolver.root, encoded=False).absolute(path)
+        if place is None:
+            return _tight(path)
+        text = str(place)
+        return _tight(text[len(self._prefix) :]) if text.startswith(self._prefix) else None
+
+    def _of_vectors(self, descriptors: pa.StructArray) -> Iterator[pa.StringArray]:
+        try:
+            yield self._below(pc.struct_field(locate_vectors(descriptors, self._resolver), "location").drop_null())
         except UnsafePathError:
-            # Vectors in another store are named by absolute paths.
+            # Those in other stores are named by absolute paths.
             kind, path = (pc.struct_field(descriptors, name) for name in ("storageType", "pathOrInlineDv"))
             absolute = pc.fill_null(pc.equal(kind, "p"), False)
             located = locate_vectors(descriptors.filter(pc.invert(absolute)), self._resolver)
-            elsewhere = self._located(pa.chunked_array([path.filter(absolute)]))
-            texts = pa.concat_arrays([pc.struct_field(located, "location"), as_array(elsewhere)])
-            return pa.StructArray.from_arrays([texts], ["location"])
+            yield self._below(pc.struct_field(located, "location").drop_null())
+            yield self._below(self._located(pa.chunked_array([path.filter(absolute)])))
 
-    def _located(self, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _located(self, paths: pa.ChunkedArray) -> pa.StringArray:
         try:
-            return self._resolver.locate(paths)
+            return as_array(self._resolver.locate(paths))
         except UnsafePathError:
             located = [self._text_of(path) for path in paths.to_pylist()]
-            return pa.chunked_array([pa.array(located, pa.string()).drop_null()])
+            return pa.array(located, pa.string()).drop_null()
 
     def _text_of(self, recorded: str) -> str | None:
         try:
@@ -84,21 +112,33 @@ class OwnPaths:
             absolute = self._resolver.absolute(recorded)
             if absolute is None or absolute.same_store(self._resolver.root):
                 raise
+            self.elsewhere.add(absolute.path.rpartition("/")[2])
             return None
 
-    def _below(self, located: pa.ChunkedArray | pa.StringArray) -> pa.StringArray:
-        texts = as_array(located) if isinstance(located, pa.ChunkedArray) else located
+    def _below(self, texts: pa.StringArray) -> pa.StringArray:
+        """Return locations relative to the root, in each spelling by which a listing may show the files."""
         inside = pc.starts_with(texts, self._prefix)
         own = pc.utf8_slice_codeunits(texts.filter(inside), len(self._prefix))
-        if self._resolver.root.scheme == "file" and len(own) < len(texts):
-            # A link may lead to the root, or from it, so that one file has several absolute paths.
-            others = map(self._by_real_path, texts.filter(pc.invert(inside)).to_pylist())
-            own = pa.concat_arrays([own, pa.array([path for path in others if path is not None], pa.string())])
-        return own
+        loose = own.filter(pc.match_substring_regex(own, _LOOSE)).to_pylist()
+        others = texts.filter(pc.invert(inside)).to_pylist()
+        self.elsewhere.update(path.rpartition("/")[2] for path in others)
+        more = {_tight(path) for path in loose}
+        if self._is_local:
+            # A link may lead to the root, from it, or from one place in it to another.
+            more.update(self._by_real_paths(others))
+            more.update(self._by_real_paths(f"{self._prefix}{path}" for path in own.to_pylist()))
+        return pa.concat_arrays([own, pa.array(sorted(more), pa.string())]) if more else own
 
-    def _by_real_path(self, path: str) -> str | None:
-        above, _, name = path.rpartition("/")
-        if above not in self._real:
-            self._real[above] = os.path.join(os.path.realpath(above), "")
-        directory = self._real[above]
-        return f"{directory[len(self._real_root) :]}{name}" if directory.startswith(self._real_root) else None
+    def _by_real_paths(self, paths: Iterable[str]) -> Iterator[str]:
+        for path in paths:
+            above, _, name = path.rpartition("/")
+            if above not in self._real:
+                self._real[above] = os.path.join(os.path.realpath(above), "")
+            for real in (f"{self._real[above]}{name}", os.path.realpath(path) if os.path.islink(path) else path):
+                if real != path and real.startswith(self._real_root):
+                    yield real[len(self._real_root) :]
+
+
+def _tight(path: str) -> str:
+    """Return a path without empty parts and dots, as stores list it."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))

@@ -119,6 +119,14 @@ def _inventory_table(given: Any) -> pa.Table:
             table = given.toArrow()
         else:
             table = pa.table(given)
-        return table.select(_INVENTORY.names).cast(_INVENTORY)
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        table = table.select(_INVENTORY.names)
+        modified = table.column("modificationTime")
+        if pa.types.is_timestamp(modified.type):
+            table = table.set_column(3, "modificationTime", modified.cast(pa.timestamp("ms"), safe=False))
+        table = table.cast(_INVENTORY)
+    except Exception as error:
+        # Frames of other libraries raise whatever they like.
         raise InvalidArgumentError(f"the inventory cannot be used: {error!s:.200}", hint=hint) from error
+    if table.column("path").null_count:
+        raise InvalidArgumentError("the inventory has a row without a path", hint=hint)
+    return table

@@ -106,6 +106,10 @@ class CommitTimes:
                 continue  # It was cleaned up after the log was listed.
             yield Commit(version, _EPOCH + dt.timedelta(milliseconds=self.time_of(version)), info)
 
+    def versions(self, first: int) -> list[int]:
+        """Return the versions from one on whose commits the log holds."""
+        return sorted(version for version in self._entries if version >= first)
+
     def time_of(self, version: int) -> int:
         """Return when a version was committed, in milliseconds since 1970.
 

@@ -62,6 +62,8 @@ class CleanupResult:
         How many files stay, by the reason. Files that the table needs are among them.
     seconds
         The time that it took.
+    warnings
+        What went wrong beside the deletions.
     """
 
     dry_run: bool
@@ -69,6 +71,7 @@ class CleanupResult:
     failed: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def deleted_files(self) -> int:

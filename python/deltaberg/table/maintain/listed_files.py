@@ -8,7 +8,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from deltaberg.errors import AuthenticationError
+from deltaberg.errors import AuthenticationError, StorageError
 from deltaberg.storage.base import Storage
 from deltaberg.storage.probe import time_of_store
 
@@ -47,8 +47,8 @@ def earlier_clock(store: Storage, folder: str) -> int:
     """Return the time in milliseconds since 1970: of this machine or of the store, whichever is earlier.
 
     Ages of files are counted from the times that the store gives them. A clock of this machine that is ahead would make
-    young files old. Where writing is not permitted, nothing can be deleted either, and the clock of this machine has to
-    do.
+    young files old. Where the store does not permit writing, nothing can be deleted either, and the clock of this
+    machine has to do. Where it is full, the newest file that is directly in the folder shows a time that has passed.
 
     Raises
     ------
@@ -60,3 +60,5 @@ def earlier_clock(store: Storage, folder: str) -> int:
         return min(own, time_of_store(store, folder))
     except AuthenticationError:
         return own
+    except StorageError:
+        return min([own, max((meta.modified for meta in store.list_from(folder)), default=0)])
