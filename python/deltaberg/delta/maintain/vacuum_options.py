@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_flag, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
@@ -54,7 +55,7 @@ class VacuumOptions:
             )
         if self.inventory is not None:
             if self.is_lite:
-                raise InvalidArgumentError("an inventory replaces a listing, and ⟪full=False⟫ lists nothing")
+                raise InvalidArgumentError(Hint("an inventory replaces a listing, and ⟪full=False⟫ lists nothing"))
             object.__setattr__(self, "inventory", _inventory_table(self.inventory))
         if self.keep_versions is not None:
             object.__setattr__(self, "keep_versions", _checked_versions(self.keep_versions))
