@@ -117,6 +117,13 @@ def _partition_values(scale: float) -> Work:
     return Work(lambda: kernels.parse_partition_values(maps, [("p", "long")]), len(maps), maps.nbytes, len)
 
 
+def _path_set(scale: float) -> Work:
+    from deltaberg import kernels
+
+    (paths,) = _adds(scale, "path")
+    return Work(lambda: kernels.PathSet([paths]).contains(paths), len(paths), paths.nbytes)
+
+
 def _locate(changed: Callable[[pa.StringArray], pa.StringArray], prefix: str = "") -> Callable[[float], Work]:
     def prepare(scale: float) -> Work:
         from deltaberg import kernels
@@ -154,6 +161,7 @@ LOG_KERNEL_CASES: dict[str, Case] = {
     "kernel-stats": _case("`parse_stats` of 3 columns, per file", _parse_stats),
     "kernel-format-stats": _case("`format_stats` of 3 columns, per file", _format_stats),
     "kernel-partition-values": _case("`parse_partition_values` of an integer, per file", _partition_values),
+    "kernel-path-set": _case("`PathSet` built and asked, per path", _path_set),
     "kernel-locate": _case("`locate_paths`, per path", _locate(lambda paths: paths)),
     "kernel-locate-escaped": _case("`locate_paths` with two escapes, per path", _locate(_escaped)),
     "kernel-locate-prefix": _case(

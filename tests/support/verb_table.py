@@ -90,6 +90,8 @@ _RIGHT: dict[str, Any] = {
     "target_alias": "t",
     "target_file_size": 1 << 20,
     "target_size": 1 << 20,
+    "dry_run": True,
+    "findings": None,
     "threads": 1,
     "timezone": "UTC",
     "txn": ("app", 1),

@@ -104,7 +104,7 @@ def _in_transaction(table: Any, **words: Any) -> None:
         ),
         (
             lambda table: table.merge(_ROWS, _MERGE_ON).when_not_matched_insert_all(except_cols=[5]).execute(),
-            "a name in except_cols must be text that is not empty, not 5",
+            "5 is not a column name",
         ),
         (lambda table: table.alter().comment([], "c").commit(), "a column name has no parts"),
         (lambda table: table.alter().add([], pa.int64()).commit(), "a column name has no parts"),
