@@ -64,7 +64,10 @@ CLAIMS = Claims(
             *(f"DL-DV-{number:02}" for number in (1, 2, *range(6, 10), *range(11, 20), 21, 22, *range(24, 29))),
             "DL-CKPT",
             *(f"DL-LOG-{number}" for number in (14, 15, 16)),
-            *(f"DL-CLEAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
+            *(f"DL-CLEAN-{number:02}" for number in range(1, 11)),
+            # Clean-up of files. Two vacuums at once (DL-VAC-12) delete each file, and may both count it.
+            *(f"DL-VAC-{number:02}" for number in (*range(1, 12), 13, 14)),
+            *("DL-GEN-08", "BEY-05", "DL-OPS-11", "DL-OPS-12", "DL-OPS-14"),
             "BEY-08",
             "BEY-17",
             "BEY-24",

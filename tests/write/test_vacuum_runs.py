@@ -232,7 +232,6 @@ def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> Non
         DeltaTable(tmp_path, version=0).vacuum()
 
 
-@pytest.mark.req("DL-VAC-12")
 def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each of its deletions; and a file that is gone already is no error."""
     table = every_kind(tmp_path)
@@ -257,7 +256,6 @@ def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, mo
     assert table.vacuum(dry_run=False).deleted_files == 0
 
 
-@pytest.mark.req("DL-VAC-12")
 def test_two_at_once_delete_each_file(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second runs between the listing of the first and its deletions."""
     table = every_kind(tmp_path)
