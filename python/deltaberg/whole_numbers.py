@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["MOST_DIGITS", "bits_of_endless", "whole_number"]
+__all__ = ["MOST_DIGITS", "bits_of_endless", "known_sum", "whole_number"]
 
 #: More digits than any member, property or column has. Python itself refuses to read some thousands.
 MOST_DIGITS = 400
@@ -30,6 +30,18 @@ def whole_number(text: str, least: int | None = None) -> int | None:
     found = _NUMBER.fullmatch(text)
     number = None if found is None else int(found[1] + found[2])
     return number if number is None or least is None or number >= least else None
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of some counts; None where one of them is None, since nobody has counted.
+
+    Examples
+    --------
+    >>> known_sum([2, 3]), known_sum([2, None])
+    (5, None)
+    """
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def bits_of_endless(values: Iterable[Any]) -> int | None:

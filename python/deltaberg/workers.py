@@ -12,9 +12,10 @@ from __future__ import annotations
 import _thread
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from _thread import RLock
     from types import TracebackType
 
-__all__ = ["Outcome", "Workers", "give_back", "map_in_order", "wait_for"]
+__all__ = ["Outcome", "Workers", "give_back", "in_chunks", "map_in_order", "wait_for"]
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
@@ -210,6 +211,19 @@ class Workers:
             # A garbage collection in one of these threads can end a scan that nobody refers to.
             if thread != here:
                 outcome.wait()
+
+
+def in_chunks(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
+    """Return items in lists of at most so many, as a stream.
+
+    Examples
+    --------
+    >>> list(in_chunks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    rest = iter(items)
+    while chunk := list(islice(rest, most)):
+        yield chunk
 
 
 def map_in_order(threads: int, call: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

@@ -16,7 +16,7 @@ import pytest
 from deltaberg import CheckpointLayout, DeltaTable, open_table, write_table
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec, open_store
-from deltaberg.table.removal import FileKind, try_to_delete
+from deltaberg.table.removal import FileKind, delete_files
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -71,7 +71,7 @@ def test_names_that_lead_elsewhere(tmp_path: Path, scheme: str, name: str) -> No
     for one in (*(f"table/{one}" for one in names), "table/log/%31.json", "other/log/1.json"):
         store.put(f"{home}/{one}", b"kept")
     before = sorted(meta.path for meta in store.walk(home))
-    found = try_to_delete(
+    found = delete_files(
         store, f"{home}/table/log", [name.format(home=home), f"{home}/table/log/2.json"], _KIND, "a test"
     )
     assert found.deleted == [f"{home}/table/log/2.json"]
@@ -94,7 +94,7 @@ def test_links_and_directories(tmp_path: Path) -> None:
     kind = FileKind("a log entry", re.compile("(?:below/)?[0-9]+[.]json"))
     before = _there(tmp_path)
     paths = [str(log / name) for name in ("1.json", "2.json", "3.json", "4.json", "below/1.json", "5.json", "\0.json")]
-    found = try_to_delete(open_store(parse_location(str(log))), str(log), paths, kind, "a test")
+    found = delete_files(open_store(parse_location(str(log))), str(log), paths, kind, "a test")
     assert found.deleted == [str(log / "4.json"), str(log / "5.json")]
     del before["real/4.json"]
     assert _there(tmp_path) == before
@@ -111,7 +111,7 @@ def test_what_is_kept_is_asked_last(tmp_path: Path) -> None:
 
     paths = [str(tmp_path / name) for name in ("1.json", "2.json", "notes.txt")]
     store = open_store(parse_location(str(tmp_path)))
-    found = try_to_delete(store, str(tmp_path), paths, _KIND, "a test", why_kept=why)
+    found = delete_files(store, str(tmp_path), paths, _KIND, "a test", why_kept=why)
     assert asked == paths[:2]
     assert found.deleted == [paths[0]]
     assert list(found.kept.values()) == [f"{paths[2]} does not have the name of a log entry", "it is needed"]

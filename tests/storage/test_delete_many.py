@@ -322,4 +322,4 @@ def test_the_remover_raises_the_first_failure(s3: Bucket, behind: Bucket, s3_pro
     s3_proxy.trouble = lambda _: Fault(forwards=0, answer=403, body=b"<Error><Code>AccessDenied</Code></Error>")
     kind = FileKind("a log entry", re.compile(r"[0-9]+\.json"))
     with pytest.raises(AuthenticationError, match=r"t/1\.json"):
-        delete_files(_opened(behind), "t", ["t/1.json", "t/2.json"], kind, "a test")
+        delete_files(_opened(behind), "t", ["t/1.json", "t/2.json"], kind, "a test").or_raise()

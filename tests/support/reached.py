@@ -1,7 +1,7 @@
 """A plugin of pytest for ``make mutants``: notes which tests reach the places of mutants, and runs chosen tests.
 
 ``REACHED`` names the folder where a run with probes writes what its tests reach, and ``CHOSEN`` a file of those tests
-that a run is about. Processes that a test starts write for it, too.
+that a run is about. The processes that a test starts write on its behalf.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def test_vectors_in_directories_of_any_spelling_stay(builder: DeltaBuilder, cloc
 @pytest.mark.req("DL-VAC-05")
 @pytest.mark.parametrize("how", ["directory", "file", "from outside", "moved", "other store"])
 def test_a_live_file_has_several_names(builder: DeltaBuilder, clock: Clock, how: str) -> None:
-    """Links inside of the table, or to it; and paths of where a table was before it was moved."""
+    """A link leads to it, or its recorded path is that of the place from which the table was moved."""
     live = builder.add(ids(1), path="real/f.parquet")
     root, real = builder.root, builder.root / "real"
     if how == "directory":

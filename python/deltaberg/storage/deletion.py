@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from deltaberg.errors import StorageError
 from deltaberg.storage.base import DeletionFailure
-from deltaberg.workers import Outcome, Workers
+from deltaberg.workers import Outcome, Workers, in_chunks
 
 __all__ = ["delete_batches", "delete_each"]
 
@@ -91,7 +91,7 @@ def delete_batches(
                 return []
         return _delete_some(batch, delete, attempts)
 
-    batches = _batches(paths, size)
+    batches = in_chunks(paths, size)
     first = list(islice(batches, 2))
     if len(first) < 2:
         return [failure for batch in first for failure in settle(batch)]
@@ -121,12 +121,6 @@ def _delete_some(paths: Iterable[str], delete: Callable[[str], None], attempts: 
         else:
             attempts.succeeded()
     return failures
-
-
-def _batches(paths: Iterable[str], size: int) -> Iterator[list[str]]:
-    left = iter(paths)
-    while batch := list(islice(left, size)):
-        yield batch
 
 
 def _is_never(error: StorageError) -> bool:

@@ -237,6 +237,20 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
     return value
 
 
+def checked_function(name: str, value: Any, taken: str) -> None:
+    """Refuse what cannot be called.
+
+    Parameters
+    ----------
+    taken
+        What the function is called with.
+    """
+    if not callable(value):
+        raise InvalidArgumentError(
+            f"{name} must be a function, not {value!r:.200}", hint=f"pass what takes a {taken}, such as print"
+        )
+
+
 def checked_flag(name: str, value: Any) -> bool:
     """Refuse what is neither True nor False, such as the text "false", which Python takes for true."""
     if not isinstance(value, bool):

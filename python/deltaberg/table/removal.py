@@ -18,7 +18,7 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations", "try_to_delete"]
+__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations"]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _logger = logging.getLogger("deltaberg.removal")
@@ -63,8 +63,20 @@ class Removal(NamedTuple):
     kept: dict[str, str]
     failed: dict[str, StorageError]
 
+    def or_raise(self) -> list[str]:
+        """Return the paths that are gone now.
 
-def try_to_delete(
+        Raises
+        ------
+        StorageError
+            A file could not be deleted; others may have been.
+        """
+        for error in self.failed.values():
+            raise error
+        return self.deleted
+
+
+def delete_files(
     store: Storage,
     folder: str,
     paths: Iterable[str],
@@ -99,7 +111,7 @@ def try_to_delete(
     >>> from deltaberg.storage.location import parse_location
     >>> place = parse_location(tempfile.mkdtemp())
     >>> kind = FileKind("a log entry", re.compile("[0-9]+[.]json"))
-    >>> try_to_delete(open_store(place), place.path, [f"{place.path}/../1.json"], kind, "it is old").deleted
+    >>> delete_files(open_store(place), place.path, [f"{place.path}/../1.json"], kind, "it is old").deleted
     []
     """
     base = f"{folder.rstrip('/')}/" if folder else ""
@@ -126,28 +138,6 @@ def try_to_delete(
             kept[path] = why
     failed = {failure.path: failure.error for failure in store.delete_many(doomed)} if doomed else {}
     return Removal([path for path in doomed if path not in failed] if failed else doomed, kept, failed)
-
-
-def delete_files(
-    store: Storage,
-    folder: str,
-    paths: Iterable[str],
-    kind: FileKind,
-    reason: str,
-    *,
-    why_kept: Callable[[str], str | None] | None = None,
-) -> list[str]:
-    """Delete files as `try_to_delete` does, and return the paths that are gone now.
-
-    Raises
-    ------
-    StorageError
-        If a file cannot be deleted; others may have been.
-    """
-    removal = try_to_delete(store, folder, paths, kind, reason, why_kept=why_kept)
-    if removal.failed:
-        raise next(iter(removal.failed.values()))
-    return removal.deleted
 
 
 def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileKind) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import asking_options, confirmed
+from deltaberg.cli.confirm import ask, asking_options
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint", "compact", "compact_log", "vacuum"]
 
-#: The exit code where files could not be deleted, or were not to be.
+#: The exit code where files could not be deleted.
 _NOT_DELETED = 1
 
 _NUMBERS = ("copied_rows", "added_files", "removed_files", "added_bytes", "removed_bytes")
@@ -114,10 +114,8 @@ def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
         if dry_run or not planned.deleted_files:
             _print_cleanup(opened.location, planned, as_json)
             return
-        print_lines(*_file_lines(planned), str(planned), to_error=True)
-        if not confirmed(f"Delete {planned.deleted_files} files of {opened.location}?", is_agreed=is_agreed):
-            print_lines("nothing was deleted", to_error=True)
-            raise click.exceptions.Exit(_NOT_DELETED)
+        question = f"Delete {planned.deleted_files} files of {opened.location}?"
+        ask(question, [*_file_lines(planned), str(planned)], otherwise="nothing was deleted")
     with progress(f"vacuuming {opened.location}"):
         result = opened.vacuum(dry_run=False, **arguments)
     _print_cleanup(opened.location, result, as_json)

@@ -9,7 +9,7 @@ import click
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import asking_options, confirmed
+from deltaberg.cli.confirm import ask, asking_options
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_json, print_lines, progress
 from deltaberg.cli.show.results import print_done
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["repair", "verify"]
 
-#: The exit codes of a verification that found something, and of a repair that was not wanted.
-_FOUND = _DECLINED = 1
+#: The exit code of a verification that found something.
+_FOUND = 1
 
 
 @write_command()
@@ -63,10 +63,7 @@ def repair(place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run:
         if dry_run or not planned.files:
             _print(opened.location, planned, as_json)
             return
-        print_lines(str(planned), to_error=True)
-        if not confirmed(f"Take them out of {opened.location}?", is_agreed=is_agreed):
-            print_lines("nothing was changed", to_error=True)
-            raise click.exceptions.Exit(_DECLINED)
+        ask(f"Take them out of {opened.location}?", [str(planned)], otherwise="nothing was changed")
     with progress(f"repairing {opened.location}"):
         result = opened.repair(findings, **arguments)
     _print(opened.location, result, as_json)

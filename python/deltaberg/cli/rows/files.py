@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from deltaberg.cli.rows.json_rows import open_json_rows
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
+from deltaberg.whole_numbers import known_sum
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,9 +68,7 @@ def open_row_files(paths: Sequence[str], format: str | None, wanted: pa.Schema |
             except pa.ArrowInvalid as error:
                 raise _damaged(path, error) from None
 
-    counts = [one.rows for one in opened]
-    known = None if None in counts else sum(count for count in counts if count is not None)
-    return RowFiles(pa.RecordBatchReader.from_batches(schema, batches()), known)
+    return RowFiles(pa.RecordBatchReader.from_batches(schema, batches()), known_sum(one.rows for one in opened))
 
 
 def _format_of(path: str) -> str:

@@ -113,7 +113,7 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
             _LOG_FILE,
             f"it is older than the retention of the log, and version {kept} has a checkpoint",
             why_kept=lambda path: f"{path} is a data file" if path in live else None,
-        )
+        ).or_raise()
     return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
 
 

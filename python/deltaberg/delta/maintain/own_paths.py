@@ -31,6 +31,7 @@ class OwnPaths:
 
     def __init__(self, resolver: PathResolver) -> None:
         self._resolver = resolver
+        self._plain = PathResolver(resolver.root, encoded=False)
         self._prefix = f"{str(resolver.root).rstrip('/')}/"
         self._is_local = resolver.root.scheme == "file"
         self._real_root = os.path.join(os.path.realpath(resolver.root.path), "")
@@ -81,7 +82,7 @@ class OwnPaths:
 
     def own_path(self, path: str) -> str | None:
         """Return a plain path, relative or absolute, relative to the root; None if it is elsewhere."""
-        place = PathResolver(self._resolver.root, encoded=False).absolute(path)
+        place = self._plain.absolute(path)
         if place is None:
             return _tight(path)
         text = str(place)

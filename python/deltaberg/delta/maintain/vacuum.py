@@ -38,7 +38,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupProgress, CleanupResult
 from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock, list_files
-from deltaberg.table.removal import FileKind, try_to_delete
+from deltaberg.table.removal import FileKind, delete_files
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
 
@@ -158,7 +158,7 @@ class _Vacuum:
         return self._result(files, {}) if self._options.dry_run else self._delete(files)
 
     def _lower_mark(self, versions: pa.ChunkedArray) -> None:
-        """Keep the mark below commits that are old, and that removed files which are to stay for now."""
+        """Keep the mark below the old commits whose removed files still stay."""
         if self._mark is not None:
             old = pc.min(versions.filter(pc.less_equal(versions, self._mark))).as_py()
             self._mark = self._mark if old is None else old - 1
@@ -261,7 +261,7 @@ class _Vacuum:
             found.append(paths.filter(live))
             inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, _INNER_TABLE)), _INNER_TABLE)
             self._nested.update(pc.struct_field(inner, "table").to_pylist())
-            yield self._chosen_of(batch, live, foreign)
+            yield self._chosen_of(batch, live, self._named.contains(paths), foreign)
         if self._options.inventory is None and sum(map(len, found)) < len(self._live):
             self._check_missing(found)
 
@@ -277,10 +277,12 @@ class _Vacuum:
             inside = pa.record_batch([paths, batch.column("length"), batch.column("modificationTime")], LISTED_FILES)
             yield inside.filter(paths.is_valid())
 
-    def _chosen_of(self, batch: pa.RecordBatch, live: pa.BooleanArray, foreign: str | None = None) -> pa.RecordBatch:
+    def _chosen_of(
+        self, batch: pa.RecordBatch, live: pa.BooleanArray, named: pa.BooleanArray, foreign: str | None = None
+    ) -> pa.RecordBatch:
         """Return the files of a batch that no rule keeps, and count the others by the first rule that does."""
         paths, modified = batch.column("path"), batch.column("modified")
-        named, changes = self._named.contains(paths), pc.starts_with(paths, f"{_CHANGE_DATA}/")
+        changes = pc.starts_with(paths, f"{_CHANGE_DATA}/")
         names = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
         rules = (
             (pc.starts_with(paths, f"{LOG_DIRECTORY}/"), None),
@@ -356,8 +358,7 @@ class _Vacuum:
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, LISTED_FILES, strict=True)]
         batch = pa.record_batch(arrays, LISTED_FILES)
-        self._named = kernels.PathSet([paths])
-        return self._chosen_of(batch, pa.repeat(False, len(batch)))
+        return self._chosen_of(batch, pa.repeat(False, len(batch)), pa.repeat(True, len(batch)))
 
     def _described(self, path: str) -> ObjectMeta | None:
         try:
@@ -445,7 +446,7 @@ class _Vacuum:
         for reason in pc.unique(files.column("reason")).to_pylist():
             chosen = files.filter(pc.equal(files.column("reason"), reason)).column("path").to_pylist()
             paths = map(self._absolute, chosen)
-            removal = try_to_delete(self._store, self._root.path, paths, _TABLE_FILE, reason)
+            removal = delete_files(self._store, self._root.path, paths, _TABLE_FILE, reason)
             self._kept[_STRAY] += len(removal.kept)
             failed.update((bases[path], error.message) for path, error in removal.failed.items())
             gone.update(bases[path] for path in removal.deleted)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
-from deltaberg.table.arguments import checked_flag, checked_integer
+from deltaberg.table.arguments import checked_flag, checked_function, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["VacuumOptions"]
@@ -48,11 +48,8 @@ class VacuumOptions:
         if self.retention_hours is not None:
             _check_hours("retention_hours", self.retention_hours)
         _check_hours("untracked_hours", self.untracked_hours)
-        if self.progress is not None and not callable(self.progress):
-            raise InvalidArgumentError(
-                f"progress must be a function, not {self.progress!r:.200}",
-                hint="pass what takes a CleanupProgress, such as print",
-            )
+        if self.progress is not None:
+            checked_function("progress", self.progress, "CleanupProgress")
         if self.inventory is not None:
             if self.is_lite:
                 raise InvalidArgumentError(Hint("an inventory replaces a listing, and ⟪full=False⟫ lists nothing"))

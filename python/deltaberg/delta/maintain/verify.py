@@ -23,8 +23,8 @@ from deltaberg.files.read.bitmaps import load_bitmap
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
-from deltaberg.table.maintain.presence import CONCURRENT, Presence, find_files, in_chunks
-from deltaberg.workers import map_in_order
+from deltaberg.table.maintain.presence import CONCURRENT, Presence, find_files
+from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["DATA_FILE", "VECTOR", "verify_table"]
 
@@ -34,6 +34,9 @@ VECTOR = "deletion vector"
 _CHANGE_FILE = "change data file"
 _SIDECAR = "sidecar"
 _FOOTER = "footer"
+
+#: Files that are looked into together.
+_TOGETHER = 1 << 13
 
 _T = TypeVar("_T")
 
@@ -79,7 +82,7 @@ class _Found(NamedTuple):
 class _Named(NamedTuple):
     """A file that is looked for: its location, its size, what names it, and the number of the live file that does.
 
-    ``is_part`` says that the size is the least that the file may have, because it may hold other things, too.
+    With ``is_part``, the file must have at least this size: it may hold more than what is looked for.
     """
 
     location: str
@@ -244,7 +247,7 @@ def _failure(work: Callable[[], object]) -> DeltabergError | None:
 
 def _in_parallel(look: Callable[[int], _T], rows: Sequence[int]) -> Iterator[tuple[int, _T]]:
     """Look at some files, several at a time."""
-    for chunk in in_chunks(rows):
+    for chunk in in_chunks(rows, _TOGETHER):
         yield from zip(chunk, map_in_order(CONCURRENT, look, chunk), strict=True)
 
 

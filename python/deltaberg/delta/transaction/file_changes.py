@@ -27,6 +27,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.lossless_json import integer_of, write_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Field, Struct
+from deltaberg.whole_numbers import known_sum
 
 __all__ = ["AddedFile", "RemovedFile", "encode_path", "new_adds", "recorded_add", "removes_of", "total_rows"]
 
@@ -205,5 +206,4 @@ def _record_count(stats: Any) -> int | None:
 
 def total_rows(files: Iterable[AddedFile]) -> int | None:
     """Return the number of rows in files; None if one of them does not tell."""
-    counts = [file.rows for file in files]
-    return None if None in counts else sum(count for count in counts if count is not None)
+    return known_sum(file.rows for file in files)

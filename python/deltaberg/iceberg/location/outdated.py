@@ -18,7 +18,7 @@ from deltaberg.iceberg.metadata.metadata_file import belongs_to
 from deltaberg.iceberg.metadata.write_metadata import outdated_files
 from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location, PathResolver
-from deltaberg.table.removal import try_to_delete
+from deltaberg.table.removal import delete_files
 
 __all__ = ["delete_outdated"]
 
@@ -59,7 +59,7 @@ def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
             store = base.store.open(folder)
             why_kept = partial(_why_kept, store, {file.path for file in kept if file.same_store(folder)}, after)
             reason = "newer metadata does not list it any more"
-            removal = try_to_delete(store, folder.path, paths, METADATA_FILE, reason, why_kept=why_kept)
+            removal = delete_files(store, folder.path, paths, METADATA_FILE, reason, why_kept=why_kept)
             stays += [*removal.kept.values(), *(error.message for error in removal.failed.values())]
     except (StorageError, UnsafePathError, InvalidArgumentError) as error:
         stays.append(error.message)

@@ -282,7 +282,7 @@ class NativeWrite:
         ]
         kept = {file.path for file in files}
         others = (meta.path for path, meta in found.items() if f"{name}/{path}" not in kept)
-        delete_files(storage, place, others, _OF_SPARK, "a task of Spark wrote it beside what was committed")
+        delete_files(storage, place, others, _OF_SPARK, "a task of Spark wrote it beside what was committed").or_raise()
         return written_rows(files, self._spec.schema, footers=self._spec.footers)
 
 

@@ -103,7 +103,9 @@ def new_stage(store: StoreSpec, root: Location, columns: Struct) -> StageTask:
     with suppress(StorageError):
         storage = store.open(folder)
         old = [meta.path for meta in storage.list_from(folder.path) if meta.modified < before]
-        delete_files(storage, folder.path, old, _STAGED, "a merge that was killed a day ago or earlier left it")
+        delete_files(
+            storage, folder.path, old, _STAGED, "a merge that was killed a day ago or earlier left it"
+        ).or_raise()
     return StageTask(store, folder, uuid.uuid4().hex, columns)
 
 

@@ -19,6 +19,7 @@ from deltaberg.table.arguments import checked_number
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.read.scan_options import ScanOptions, processors
 from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.whole_numbers import known_sum
 from deltaberg.workers import map_in_order
 
 __all__ = [
@@ -306,8 +307,7 @@ class CompactResult:
     @property
     def copied_rows(self) -> int | None:
         """How many rows were written anew, as they were; None where nobody counted them."""
-        counts = [commit.copied_rows for commit in self.commits]
-        return sum(count for count in counts if count is not None) if None not in counts else None
+        return known_sum(commit.copied_rows for commit in self.commits)
 
 
 def rows_of_bins(rows: _Rows, bins: Sequence[Sized]) -> list[_Rows]:

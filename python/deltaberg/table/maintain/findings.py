@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.signatures import public
 
-__all__ = ["CHECKSUM", "DAMAGED", "MISSING", "ROWS", "SIZE", "UNCHECKED", "Finding", "VerifyResult"]
+__all__ = ["CHECKSUM", "DAMAGED", "MISSING", "ROWS", "SIZE", "UNCHECKED", "Finding", "VerifyResult", "first_lines"]
 
 #: The kinds of findings.
 MISSING = "missing"
@@ -21,6 +21,12 @@ DAMAGED = "damaged"
 CHECKSUM = "checksum"
 #: How many findings are shown where all are printed together.
 _MOST_SHOWN = 20
+
+
+def first_lines(items: Sequence[object]) -> list[str]:
+    """Return the first of some things, a line each, and how many more there are."""
+    left = len(items) - _MOST_SHOWN
+    return [*(f"  {item}" for item in items[:_MOST_SHOWN]), *([f"  and {left} more"] if left > 0 else [])]
 
 
 @public
@@ -111,9 +117,7 @@ class VerifyResult:
 
     def __str__(self) -> str:
         """Return the numbers on one line, and the first findings on the lines below it."""
-        lines = [self.summary, *(f"  {finding}" for finding in self.findings[:_MOST_SHOWN])]
-        left = len(self.findings) - _MOST_SHOWN
-        return "\n".join([*lines, f"  and {left} more"] if left > 0 else lines)
+        return "\n".join([self.summary, *first_lines(self.findings)])
 
     def _repr_html_(self) -> str:
         """Return the numbers and the first findings, for notebooks."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import islice
 
 import pyarrow as pa
 
 from deltaberg.errors import AuthenticationError, StorageError
 from deltaberg.storage.base import Storage
 from deltaberg.storage.probe import time_of_store
+from deltaberg.workers import in_chunks
 
 __all__ = ["LISTED_FILES", "earlier_clock", "list_files"]
 
@@ -28,8 +28,7 @@ def list_files(store: Storage, folder: str) -> Iterator[pa.RecordBatch]:
         If the store fails, even on its last page.
     """
     base = f"{folder.rstrip('/')}/" if folder else ""
-    listed = iter(store.walk(folder))
-    while some := list(islice(listed, _AT_ONCE)):
+    for some in in_chunks(store.walk(folder), _AT_ONCE):
         named = [meta for meta in some if meta.path.startswith(base) and _is_unicode(meta.path)]
         columns = [
             pa.array([meta.path[len(base) :] for meta in named], pa.string()),

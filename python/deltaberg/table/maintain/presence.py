@@ -8,43 +8,28 @@ directory outside of the table that does not exist, since a disk may not be moun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import DeltabergError, NotAFileError, ObjectNotFoundError, StorageError
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.workers import map_in_order
+from deltaberg.table.maintain.listed_files import list_files
+from deltaberg.workers import in_chunks, map_in_order
 
-__all__ = ["CONCURRENT", "Presence", "find_files", "in_chunks", "look_up"]
+__all__ = ["CONCURRENT", "Presence", "find_files", "look_up"]
 
 #: The size of a file in bytes; None if the file is certainly gone; an error if that could not be found out.
 Presence = int | DeltabergError | None
 
 #: Requests about single files that are made at a time.
 CONCURRENT = 32
-#: Files that are looked at together: of a listing, and by requests for each.
+#: Files for which requests are made together.
 _CHUNK = 1 << 13
-
-_T = TypeVar("_T")
-
-
-def in_chunks(items: Iterable[_T], most: int = _CHUNK) -> Iterator[list[_T]]:
-    """Return items in lists of at most so many, as a stream.
-
-    Examples
-    --------
-    >>> list(in_chunks("abcde", 2))
-    [['a', 'b'], ['c', 'd'], ['e']]
-    """
-    rest = iter(items)
-    while chunk := list(islice(rest, most)):
-        yield chunk
 
 
 def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> list[Presence]:
@@ -68,17 +53,16 @@ def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> l
     found: list[Presence] = [None] * len(locations)
     if not found:
         return found
-    index = kernels.index_keys(_keys(locations.cast(pa.binary())))
-    above = str(root._replace(path="")) if root.scheme != "file" else ""
-    for listed in in_chunks(store.open(root).walk(root.path)):
-        # Names of local files need not be UTF-8; such a name is none that metadata has.
-        names = [f"{above}{meta.path}".encode("utf-8", "surrogateescape") for meta in listed]
-        numbers = kernels.find_keys(index, _keys(pa.array(names, pa.binary()))).to_pylist()
-        for number, meta in zip(numbers, listed, strict=True):
+    index = kernels.index_keys(_keys(locations))
+    above = pa.scalar(f"{str(root).rstrip('/')}/")
+    for listed in list_files(store.open(root), root.path):
+        paths = pc.binary_join_element_wise(above, listed.column("path"), "")
+        numbers = kernels.find_keys(index, _keys(paths))
+        for number, size in zip(numbers.to_pylist(), listed.column("bytes").to_pylist(), strict=True):
             if number is not None:
-                found[number] = meta.size
+                found[number] = size
     lacking = [number for number, size in enumerate(found) if size is None]
-    for numbers in in_chunks(lacking):
+    for numbers in in_chunks(lacking, _CHUNK):
         texts = locations.take(pa.array(numbers, pa.int64())).to_pylist()
         for number, answer in zip(numbers, look_up(store, root, texts), strict=True):
             found[number] = answer
@@ -108,7 +92,7 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
     return found
 
 
-def _keys(paths: pa.BinaryArray) -> pa.RecordBatch:
+def _keys(paths: pa.StringArray) -> pa.RecordBatch:
     return pa.record_batch([paths], ["path"])
 
 

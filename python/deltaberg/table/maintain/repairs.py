@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from deltaberg.signatures import public
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.findings import first_lines
+from deltaberg.whole_numbers import known_sum
 
 __all__ = ["LostFile", "RepairResult", "rows_of"]
-
-_MOST_SHOWN = 20
 
 
 @public
@@ -47,8 +47,7 @@ def rows_of(files: Iterable[LostFile]) -> int | None:
     >>> rows_of([LostFile("a", "/t/a", "data file", 700, 2), LostFile("b", "/t/b", "data file", 700, 3)])
     5
     """
-    counts = [file.rows for file in files]
-    return None if None in counts else sum(count for count in counts if count is not None)
+    return known_sum(file.rows for file in files)
 
 
 @public
@@ -108,15 +107,13 @@ class RepairResult:
 
     def __str__(self) -> str:
         """Return what was done on one line, and the first files and all warnings on the lines below it."""
-        lines = [self._summary, *(_line(file) for file in self.files[:_MOST_SHOWN])]
-        left = len(self.files) - _MOST_SHOWN
-        return "\n".join([*lines, *([f"  and {left} more"] if left > 0 else []), *self.warnings])
+        return "\n".join([self._summary, *first_lines([_line(file) for file in self.files]), *self.warnings])
 
 
 def _line(file: LostFile) -> str:
     counted = "" if file.rows is None else f", {_counted(file.rows)}"
     why = "it is lost" if file.what == "data file" else f"its deletion vector {file.lost} is lost"
-    return f"  {file.path}{counted}: {why}"
+    return f"{file.path}{counted}: {why}"
 
 
 def _counted(rows: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import checked_function
 
 __all__ = ["Progress", "ProgressSum", "WriteProgress"]
 
@@ -48,10 +48,7 @@ class ProgressSum:
     """
 
     def __init__(self, tell: Progress) -> None:
-        if not callable(tell):
-            raise InvalidArgumentError(
-                f"progress must be a function, not {tell!r:.200}", hint="pass what takes a WriteProgress, such as print"
-            )
+        checked_function("progress", tell, "WriteProgress")
         self._tell = tell
         self._now = WriteProgress(0, 0)
 
