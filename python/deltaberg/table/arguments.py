@@ -247,7 +247,7 @@ def checked_function(name: str, value: Any, taken: str) -> None:
     """
     if not callable(value):
         raise InvalidArgumentError(
-            f"{name} must be a function, not {value!r:.200}", hint=f"pass what takes a {taken}, such as print"
+            _named(name, f"must be a function, not {value!r:.200}"), hint=f"pass what takes a {taken}, such as print"
         )
 
 
