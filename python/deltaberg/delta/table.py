@@ -381,12 +381,12 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
     def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.delta.maintain.verify import verify_table
 
-        return verify_table(self._snapshot, self._resolver, depth, is_pinned=is_pinned)
+        return verify_table(self._snapshot, self._resolver, depth, self._file_tasks, is_pinned=is_pinned)
 
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
         from deltaberg.delta.maintain.repair import repair_table
 
-        return repair_table(self._snapshot, self._resolver, findings, begin)
+        return repair_table(self._snapshot, self._resolver, findings, begin, self._file_tasks)
 
     def _scan(self, source: ScanSource, *arguments: Any) -> Scan:
         try:

@@ -20,18 +20,29 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from deltaberg.spark.maintain.file_tasks import file_tasks
     from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
     from deltaberg.spark.source.register import register
     from deltaberg.spark.tables.delta_table import DeltaTable
     from deltaberg.spark.write.frame_rows import FrameRows
     from deltaberg.spark.write.row_tasks import row_tasks
 
-__all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "row_tasks", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = [
+    "DeltaTable",
+    "FrameRows",
+    "explain_roads",
+    "file_tasks",
+    "register",
+    "row_tasks",
+    "scan_map_in_arrow",
+    "scan_to_spark",
+]
 
 _HOMES = {
     "DeltaTable": "tables",
     "FrameRows": "write.frame_rows",
     "explain_roads": "read.roads",
+    "file_tasks": "maintain.file_tasks",
     "register": "source.register",
     "row_tasks": "write.row_tasks",
     "scan_map_in_arrow": "read.roads",

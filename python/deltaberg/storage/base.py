@@ -15,6 +15,7 @@ __all__ = [
     "MOST_WHOLE",
     "Counters",
     "DeletionFailure",
+    "Level",
     "ObjectMeta",
     "OutputFile",
     "PutOutcome",
@@ -55,6 +56,13 @@ class PutResult(NamedTuple):
 
     outcome: PutOutcome
     cause: DeltabergError | None = None
+
+
+class Level(NamedTuple):
+    """The objects directly in a directory, and the names of its directories."""
+
+    objects: list[ObjectMeta]
+    directories: list[str]
 
 
 class DeletionFailure(NamedTuple):
@@ -181,6 +189,9 @@ class Storage(Protocol):
         ObjectNotFoundError
             If there is no such directory. A bucket has those that something lies in.
         """
+
+    def level(self, prefix: str) -> Level:
+        """List what is directly in a directory, as `walk` would come by it: its objects and its directories."""
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.

@@ -18,6 +18,7 @@ from deltaberg.storage.base import (
     MOST_WHOLE,
     Counters,
     DeletionFailure,
+    Level,
     ObjectMeta,
     OutputFile,
     PutOutcome,
@@ -109,9 +110,18 @@ class LocalStorage:
         with _OurErrors(prefix), os.scandir(prefix) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
+    def level(self, prefix: str) -> Level:
+        """List the files and the names of the directories directly in one."""
+        directories: list[str] = []
+        files = list(self._described(self._paths_in(prefix, directories)))
+        return Level(files, [os.path.basename(path) for path in directories])
+
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory."""
-        for path in self._paths(prefix):
+        return self._described(self._paths(prefix))
+
+    def _described(self, paths: Iterable[str]) -> Iterator[ObjectMeta]:
+        for path in paths:
             try:
                 found = os.stat(path)
             except FileNotFoundError:
@@ -124,20 +134,20 @@ class LocalStorage:
         """Yield the paths of all files below a directory, and perhaps those of devices, named pipes and the like."""
         waiting = [prefix]
         while waiting:
-            directory = waiting.pop()
-            try:
-                with _OurErrors(directory), os.scandir(directory) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        elif (
-                            entry.is_file(follow_symlinks=False)
-                            or os.path.isfile(entry.path)
-                            or (special and not os.path.isdir(entry.path) and os.path.exists(entry.path))
-                        ):
-                            yield entry.path
-            except ObjectNotFoundError:
-                continue
+            yield from self._paths_in(waiting.pop(), waiting, special)
+
+    def _paths_in(self, directory: str, directories: list[str], special: bool = False) -> Iterator[str]:
+        """Yield the paths of the files directly in a directory, and add those of its directories to a list."""
+        with suppress(ObjectNotFoundError), _OurErrors(directory), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(entry.path)
+                elif (
+                    entry.is_file(follow_symlinks=False)
+                    or os.path.isfile(entry.path)
+                    or (special and not os.path.isdir(entry.path) and os.path.exists(entry.path))
+                ):
+                    yield entry.path
 
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any file below a directory."""

@@ -18,6 +18,7 @@ from deltaberg.storage.base import (
     MOST_WHOLE,
     Counters,
     DeletionFailure,
+    Level,
     ObjectMeta,
     PutOutcome,
     PutResult,
@@ -199,11 +200,18 @@ class RemoteStorage:
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
+        found = self.level(prefix)
+        if not found.directories and not found.objects:
+            raise ObjectNotFoundError("there is no such directory", path=f"{self._name}/{prefix}")
+        return found.directories
+
+    def level(self, prefix: str) -> Level:
+        """List the objects and the names of the directories directly in one."""
         directory = _directory(prefix)
         found = self._listed(prefix)
-        if not found["common_prefixes"] and not found["objects"]:
-            raise ObjectNotFoundError("there is no such directory", path=f"{self._name}/{prefix}")
-        return sorted(name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
+        objects = [_meta(item) for item in found["objects"]]
+        names = (name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
+        return Level(list(self._without_markers(objects)), sorted(names))
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all objects below a directory, page by page."""

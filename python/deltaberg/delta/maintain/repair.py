@@ -20,6 +20,7 @@ from deltaberg.errors import CommitConflictError, ConstraintViolationError, Delt
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.findings import MISSING, Finding
 from deltaberg.table.maintain.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.repairs import LostFile, RepairResult, rows_of
@@ -39,6 +40,7 @@ def repair_table(
     resolver: PathResolver,
     findings: Iterable[Finding] | None,
     begin: Callable[[], Transaction] | None,
+    tasks: FileTasks | None = None,
 ) -> RepairResult:
     """Remove the files that the store has lost from a table.
 
@@ -50,6 +52,8 @@ def repair_table(
         What was found missing; None looks for it. Whatever it says, the store decides.
     begin
         What begins a transaction on the same version; None where nothing is to be changed.
+    tasks
+        What lists a large table in place of this process.
 
     Raises
     ------
@@ -63,12 +67,12 @@ def repair_table(
         The store fails, so that it is not known whether files are lost. If some certainly are, the others stay.
     """
     if begin is None:
-        return _lost(_Loss(snapshot.newer(), resolver, findings))
+        return _lost(_Loss(snapshot.newer(), resolver, findings, tasks))
     with begin() as transaction:
         if transaction.is_done:
             # The progress that would be recorded is recorded already: another run has repaired the table.
             return RepairResult(commit=transaction.commit())
-        loss = _Loss(snapshot, resolver, findings)
+        loss = _Loss(snapshot, resolver, findings, tasks)
         if not loss.files:
             transaction.abort()
             if loss.failure is not None:
@@ -106,14 +110,20 @@ class _Loss:
         The table must not be repaired.
     """
 
-    def __init__(self, snapshot: Snapshot, resolver: PathResolver, findings: Iterable[Finding] | None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        resolver: PathResolver,
+        findings: Iterable[Finding] | None,
+        tasks: FileTasks | None,
+    ) -> None:
         check_writable(snapshot)
         self._log = snapshot.log
         names = LiveNames.of(snapshot, resolver)
         both = (names.data, names.vector_files)
         wanted = pc.unique(pa.concat_arrays(both)).drop_null()
         if findings is None:
-            presence = find_files(self._log.store, self._log.root, wanted)
+            presence = find_files(self._log.store, self._log.root, wanted, tasks)
         else:
             given = {one.path for one in findings if one.kind == MISSING and one.what in _LOST}
             wanted = wanted.filter(pc.is_in(wanted, value_set=pa.array(sorted(given), pa.string())))

@@ -22,6 +22,7 @@ from deltaberg.files.formats.footers import count_rows
 from deltaberg.files.read.bitmaps import load_bitmap
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
 from deltaberg.table.maintain.presence import CONCURRENT, Presence, find_files
 from deltaberg.workers import in_chunks, map_in_order
@@ -41,7 +42,14 @@ _TOGETHER = 1 << 13
 _T = TypeVar("_T")
 
 
-def verify_table(snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+def verify_table(
+    snapshot: Snapshot,
+    resolver: PathResolver,
+    depth: VerifyDepth,
+    tasks: FileTasks | None = None,
+    *,
+    is_pinned: bool,
+) -> VerifyResult:
     """Compare a version with the store.
 
     Parameters
@@ -50,6 +58,8 @@ def verify_table(snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth,
         A version of the table.
     depth
         How closely files are looked at.
+    tasks
+        What lists a large table in place of this process.
     is_pinned
         Whether this version is meant. Otherwise it is the newest one, and what a later one has removed is not reported.
 
@@ -62,7 +72,7 @@ def verify_table(snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth,
     """
     if not is_pinned:
         snapshot = snapshot.newer()
-    verification = _Verification(snapshot, resolver, depth)
+    verification = _Verification(snapshot, resolver, depth, tasks)
     log = LogNames(snapshot)
     found = [*verification.of_files(log)]
     if not is_pinned:
@@ -93,7 +103,8 @@ class _Named(NamedTuple):
 
 
 class _Verification:
-    def __init__(self, snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth) -> None:
+    def __init__(self, snapshot: Snapshot, resolver: PathResolver, depth: VerifyDepth, tasks: FileTasks | None) -> None:
+        self._tasks = tasks
         self._snapshot = snapshot
         self._resolver = resolver
         self._depth = depth
@@ -108,7 +119,7 @@ class _Verification:
         beside = [*changes, *log.sidecars.values()]
         several = [names.data, vector_files.drop_null(), pa.array([one.location for one in beside], pa.string())]
         wanted = pc.unique(pa.concat_arrays(several))
-        presence = find_files(self._store, self._snapshot.log.root, wanted)
+        presence = find_files(self._store, self._snapshot.log.root, wanted, self._tasks)
 
         def answers(locations: pa.StringArray) -> list[Presence]:
             numbers = pc.index_in(locations, value_set=wanted).to_pylist()

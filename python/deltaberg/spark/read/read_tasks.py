@@ -35,6 +35,7 @@ __all__ = [
     "batch_for_spark",
     "mark_rows",
     "read_packed",
+    "task_groups",
 ]
 
 #: The column of the key by which Spark partitions tasks.
@@ -111,12 +112,17 @@ class ReadTask:
 
     def groups(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         """Return the packed groups of tasks that batches hold or number."""
-        _forget_archives_of_spark()
-        for batch in batches:
-            if self.carried is None:
-                yield from batch.column(TASK_COLUMN).to_pylist()
-            else:
-                yield from (self.carried[number] for number in batch.column(NUMBER_COLUMN).to_pylist())
+        return task_groups(batches, self.carried)
+
+
+def task_groups(batches: Iterable[pa.RecordBatch], carried: tuple[bytes, ...] | None) -> Iterator[bytes]:
+    """Return the packed groups of tasks that batches hold; or their numbers, where a function carries the groups."""
+    _forget_archives_of_spark()
+    for batch in batches:
+        if carried is None:
+            yield from batch.column(TASK_COLUMN).to_pylist()
+        else:
+            yield from (carried[number] for number in batch.column(NUMBER_COLUMN).to_pylist())
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from deltaberg.errors import AuthenticationError, StorageError
-from deltaberg.storage.base import Storage
+from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
 from deltaberg.workers import in_chunks
 
-__all__ = ["LISTED_FILES", "earlier_clock", "list_files"]
+__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "list_files"]
 
 #: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
 LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
@@ -27,15 +27,20 @@ def list_files(store: Storage, folder: str) -> Iterator[pa.RecordBatch]:
     StorageError
         If the store fails, even on its last page.
     """
-    base = f"{folder.rstrip('/')}/" if folder else ""
     for some in in_chunks(store.walk(folder), _AT_ONCE):
-        named = [meta for meta in some if meta.path.startswith(base) and _is_unicode(meta.path)]
-        columns = [
-            pa.array([meta.path[len(base) :] for meta in named], pa.string()),
-            pa.array([meta.size for meta in named], pa.int64()),
-            pa.array([meta.modified for meta in named], pa.int64()),
-        ]
-        yield pa.record_batch(columns, LISTED_FILES)
+        yield as_listed(some, folder)
+
+
+def as_listed(objects: Iterable[ObjectMeta], folder: str) -> pa.RecordBatch:
+    """Return objects below a folder as `LISTED_FILES` describes them, apart from those whose names are not Unicode."""
+    base = f"{folder.rstrip('/')}/" if folder else ""
+    named = [meta for meta in objects if meta.path.startswith(base) and _is_unicode(meta.path)]
+    columns = [
+        pa.array([meta.path[len(base) :] for meta in named], pa.string()),
+        pa.array([meta.size for meta in named], pa.int64()),
+        pa.array([meta.modified for meta in named], pa.int64()),
+    ]
+    return pa.record_batch(columns, LISTED_FILES)
 
 
 def _is_unicode(path: str) -> bool:

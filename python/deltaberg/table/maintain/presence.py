@@ -18,7 +18,7 @@ from deltaberg.errors import DeltabergError, NotAFileError, ObjectNotFoundError,
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.maintain.listed_files import list_files
+from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["CONCURRENT", "Presence", "find_files", "look_up"]
@@ -32,7 +32,9 @@ CONCURRENT = 32
 _CHUNK = 1 << 13
 
 
-def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> list[Presence]:
+def find_files(
+    store: StoreSpec, root: Location, locations: pa.StringArray, tasks: FileTasks | None = None
+) -> list[Presence]:
     """Return what the store says of each of some files, in their order.
 
     The table is listed once, as a stream, and requests for single files are made only for those that the listing lacks:
@@ -44,6 +46,8 @@ def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> l
         The location of the table.
     locations
         The locations of the files as text, each at most once.
+    tasks
+        What lists a large table in place of this process.
 
     Raises
     ------
@@ -55,7 +59,8 @@ def find_files(store: StoreSpec, root: Location, locations: pa.StringArray) -> l
         return found
     index = kernels.index_keys(_keys(locations))
     above = pa.scalar(f"{str(root).rstrip('/')}/")
-    for listed in list_files(store.open(root), root.path):
+    known = locations.filter(pc.starts_with(locations, above.as_py()))
+    for listed in list_by_tasks(tasks, store, root, pc.utf8_slice_codeunits(known, len(above.as_py()))):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
         numbers = kernels.find_keys(index, _keys(paths))
         for number, size in zip(numbers.to_pylist(), listed.column("bytes").to_pylist(), strict=True):

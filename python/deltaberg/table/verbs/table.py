@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from deltaberg.table.change.changed_rows import RowTasks
     from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.file_tasks import FileTasks
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
     from deltaberg.table.verbs.table_transaction import TableTransaction
@@ -60,6 +61,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     _source: ScanSource
     #: What reads and writes files of the table to change rows; None for this machine.
     _row_tasks: RowTasks | None = None
+    #: What lists directories and deletes files of the table; None for this machine.
+    _file_tasks: FileTasks | None = None
 
     @property
     @abstractmethod
@@ -324,11 +327,12 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         return rows.found
 
     def on_spark(self: _Own, spark: SparkSession) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
-        """Return the table as one that has Spark's tasks find and write the rows that an operation changes.
+        """Return the table as one that has Spark's tasks do the work of large operations.
 
-        They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
+        They find and write the rows that an operation changes, and list and delete files. They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
         the place of others where more than 2 GiB must be read for that; less is done here. Rows that a merge inserts
-        are written here in any case. The object that this is called on stays as it is.
+        are written here in any case. They list the directories of a partitioned table of at least 50,000 files, and
+        delete files where there are at least 10,000. The object that this is called on stays as it is.
 
         Parameters
         ----------
@@ -349,7 +353,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             events.merge(updates, "target.id = source.id").when_matched_update_all().execute()
         """
         found = copy.copy(self)
-        found._row_tasks = spark_engine().row_tasks(spark)  # noqa: SLF001 - another object of this class
+        engine = spark_engine()
+        # Another object of this class.
+        found._row_tasks, found._file_tasks = engine.row_tasks(spark), engine.file_tasks(spark)  # noqa: SLF001
         return found
 
 

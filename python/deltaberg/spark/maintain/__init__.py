@@ -1,0 +1,1 @@
+"""The upkeep of tables by Spark's tasks."""

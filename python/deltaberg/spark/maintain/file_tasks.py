@@ -1,0 +1,139 @@
+"""Listing directories and deleting files in Spark's tasks: `FileTasks`. Listings pass the JVM as packed bytes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+
+from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.spark.jobs import run_job
+from deltaberg.spark.read.planning import planned_tasks
+from deltaberg.spark.read.read_tasks import task_groups
+from deltaberg.spark.session import SessionFacts
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.listed_files import LISTED_FILES, list_files
+from deltaberg.table.removal import FileKind, Removal, delete_files
+
+__all__ = ["SparkFileTasks", "file_tasks"]
+
+#: What a task replies: what it found as an Arrow stream, why it did not delete files, or the error that it met.
+_NAMES = ("listed", "left", "error")
+_REPLY = pa.schema([(name, pa.binary()) for name in _NAMES])
+_REPLY_SCHEMA = st.StructType([st.StructField(name, st.BinaryType()) for name in _NAMES])
+#: How many directories one job lists: the driver holds what it finds.
+_FOLDERS = 2048
+#: Files that one task deletes: a request of S3 takes a thousand.
+_DELETED = 5_000
+
+
+@dataclass(frozen=True)
+class SparkFileTasks:
+    """Has Spark's tasks list and delete."""
+
+    facts: SessionFacts
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+        return self.facts.parallelism
+
+    def list_folders(self, store: StoreSpec, root: Location, folders: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Return all files below some directories of a table."""
+        for start in range(0, len(folders), _FOLDERS):
+            some = folders[start : start + _FOLDERS]
+            # Neighbours are often of one size, so each task takes some from everywhere.
+            shares = [some[number :: self._shares(len(some))] for number in range(self._shares(len(some)))]
+            for reply in self._run(_ListTask(store, root), shares):
+                yield from pa.ipc.open_stream(bytes(reply["listed"]))
+
+    def _shares(self, count: int) -> int:
+        return min(count, 4 * self.facts.parallelism)
+
+    def delete_files(
+        self, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+    ) -> Removal:
+        """Delete files below a table."""
+        shares = [list(paths[start : start + _DELETED]) for start in range(0, len(paths), _DELETED)]
+        kept: dict[str, str] = {}
+        failed: dict[str, StorageError] = {}
+        for reply in self._run(_DeleteTask(store, root, kind, reason), shares):
+            # Our own workers sent it.
+            others = pickle.loads(reply["left"])  # noqa: S301
+            kept |= others[0]
+            failed |= others[1]
+        return Removal([path for path in paths if path not in kept and path not in failed], kept, failed)
+
+    def _run(self, work: _ListTask | _DeleteTask, shares: Sequence[Sequence[str]]) -> list[Any]:
+        packed = tuple(pickle.dumps(share) for share in shares)
+        planned = planned_tasks(self.facts, packed, 0, _REPLY_SCHEMA)
+        task = _FolderTask(work, planned.carried)
+        replies: list[Any] = run_job(self.facts, planned.tasks.mapInArrow(task, _REPLY_SCHEMA).collect)
+        for reply in replies:
+            if reply["error"] is not None:
+                raise pickle.loads(reply["error"])  # noqa: S301
+        return replies
+
+
+@dataclass(frozen=True)
+class _FolderTask:
+    """Does some work with the shares of a task inside `mapInArrow`."""
+
+    work: _ListTask | _DeleteTask
+    carried: tuple[bytes, ...] | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Reply for each share.
+
+        Clients of stores have tried again by themselves what can be tried again, so Spark need not.
+        """
+        for share in task_groups(batches, self.carried):
+            try:
+                # Our own driver packed it.
+                done = self.work(pickle.loads(share))  # noqa: S301
+            except DeltabergError as error:
+                done = {"error": pickle.dumps(error)}
+            yield pa.RecordBatch.from_pylist([done], schema=_REPLY)
+
+
+@dataclass(frozen=True)
+class _ListTask:
+    store: StoreSpec
+    root: Location
+
+    def __call__(self, folders: Sequence[str]) -> dict[str, bytes]:
+        """Return an Arrow stream of all files below the directories."""
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(sink, LISTED_FILES, options=options) as writer:
+            for folder in folders:
+                above = pa.scalar(f"{folder}/")
+                for batch in list_files(self.store.open(self.root), self.root.join(folder).path):
+                    paths = pc.binary_join_element_wise(above, batch.column("path"), "")
+                    writer.write_batch(batch.set_column(0, LISTED_FILES.field(0), paths))
+        return {"listed": sink.getvalue().to_pybytes()}
+
+
+@dataclass(frozen=True)
+class _DeleteTask:
+    store: StoreSpec
+    root: Location
+    kind: FileKind
+    reason: str
+
+    def __call__(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Delete files, and return why others stay."""
+        removal = delete_files(self.store.open(self.root), self.root.path, paths, self.kind, self.reason)
+        return {"left": pickle.dumps((removal.kept, removal.failed))}
+
+
+def file_tasks(spark: SparkSession) -> SparkFileTasks:
+    """Return what has the tasks of a session list and delete files."""
+    return SparkFileTasks(SessionFacts.of(spark))

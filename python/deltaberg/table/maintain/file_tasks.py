@@ -1,0 +1,94 @@
+"""Listing and deleting the files of a large table by the tasks of an engine, in place of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.listed_files import as_listed, list_files
+from deltaberg.table.removal import FileKind, Removal
+
+__all__ = ["LEAST_DELETED", "FileTasks", "list_by_tasks"]
+
+#: With fewer files in its metadata, a table is listed in less time than a job takes to start.
+_LEAST_LISTED = 50_000
+#: The same for files that are to be deleted.
+LEAST_DELETED = 10_000
+#: A table is divided among tasks where it has so many directories for each task that runs at a time.
+_SHARES = 4
+#: Directories are looked for at most so many levels below the table.
+_MOST_LEVELS = 4
+
+
+class FileTasks(Protocol):
+    """Has the tasks of an engine list directories, and delete files."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+
+    def list_folders(self, store: StoreSpec, root: Location, folders: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Return all files below some directories of a table, as `LISTED_FILES` describes them.
+
+        Parameters
+        ----------
+        folders
+            Paths relative to the table, none of which is below another.
+
+        Raises
+        ------
+        StorageError
+            A directory cannot be listed to its end.
+        """
+
+    def delete_files(
+        self, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+    ) -> Removal:
+        """Delete files below a table as `deltaberg.table.removal.delete_files` does."""
+
+
+def list_by_tasks(
+    tasks: FileTasks | None, store: StoreSpec, root: Location, known: pa.StringArray
+) -> Iterator[pa.RecordBatch]:
+    """List all files of a table, by tasks where it is large and has enough directories that can be shared out.
+
+    Parameters
+    ----------
+    known
+        The paths of the files that its metadata names, relative to the table. They only say how it is laid out.
+    """
+    levels = 0 if tasks is None else _levels(known, _SHARES * tasks.parallelism)
+    storage = store.open(root)
+    if tasks is None or not levels:
+        yield from list_files(storage, root.path)
+        return
+    folders = [""]
+    for _ in range(levels):
+        below = []
+        for folder in folders:
+            found = storage.level(root.join(folder).path if folder else root.path)
+            if found.objects:
+                yield as_listed(found.objects, root.path)
+            # A key of a bucket may have an empty part, which no directory has, and no file of a table.
+            below += [f"{folder}/{name}" if folder else name for name in found.directories if name]
+        folders = below
+    yield from tasks.list_folders(store, root, folders)
+
+
+def _levels(known: pa.StringArray, wanted: int) -> int:
+    """Return how many levels of directories make enough of them; 0 if a listing is not to be divided."""
+    if len(known) < _LEAST_LISTED:
+        return 0
+    for level in range(1, _MOST_LEVELS + 1):
+        directories = pc.drop_null(pc.struct_field(pc.extract_regex(known, rf"(?s)^(?P<d>(?:[^/]+/){{{level}}})"), "d"))
+        if len(directories) < len(known) // 2:
+            # What is directly in directories above would be listed here.
+            return 0
+        if len(directories.unique()) >= wanted:
+            return level
+    return 0
