@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltaberg.delta.maintain import vacuum
+from deltaberg.delta.maintain import vacuum_candidates
 from tests.storage.conftest import s3, s3_endpoint
 from tests.support.vacuums import Clock
 
@@ -15,5 +15,5 @@ __all__ = ["s3", "s3_endpoint"]
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that can be set ahead."""
     made = Clock()
-    monkeypatch.setattr(vacuum, "earlier_clock", made)
+    monkeypatch.setattr(vacuum_candidates, "earlier_clock", made)
     return made

@@ -15,6 +15,7 @@ import pytest
 import deltaberg
 from deltaberg import CleanupResult, DeltaTable
 from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.delta.maintain import vacuum_candidates
 from deltaberg.errors import (
     AuthenticationError,
     CommitUnknownError,
@@ -267,7 +268,7 @@ def test_two_at_once_delete_each_file(tmp_path: Path, clock: Clock, monkeypatch:
     def delete(self: Any, files: pa.Table) -> CleanupResult:
         if not others:
             monkeypatch.undo()
-            monkeypatch.setattr(vacuum_module, "earlier_clock", clock)
+            monkeypatch.setattr(vacuum_candidates, "earlier_clock", clock)
             others.append(DeltaTable(tmp_path).vacuum(dry_run=False))
         return real(self, files)
 
@@ -417,14 +418,14 @@ def test_rules_that_change_meanwhile_end_the_run(tmp_path: Path, clock: Clock, m
     table = every_kind(tmp_path)
     before = files(tmp_path)
     clock.ahead = 8 * DAY
-    real = vacuum_module._Vacuum._deletable
+    real = vacuum_candidates.VacuumCandidates._deletable
 
     def deletable(self: Any, chosen: pa.Table) -> pa.Table:
         other = DeltaTable(tmp_path)
         other.alter().set({"delta.deletedFileRetentionDuration": "interval 60 days"}).commit()
         return real(self, chosen)
 
-    monkeypatch.setattr(vacuum_module._Vacuum, "_deletable", deletable)
+    monkeypatch.setattr(vacuum_candidates.VacuumCandidates, "_deletable", deletable)
     with pytest.raises(MetadataChangedError, match="how long"):
         table.vacuum(dry_run=False)
     assert files(tmp_path) == before

@@ -1,83 +1,39 @@
 """Vacuum: data files, deletion vectors and change data files that no retained version needs are deleted.
 
-Delta protocol, "Add File and Remove File" and "Vacuum Protocol Check". What stays is in compact sets, and what is
-listed streams past them. Commits that come meanwhile are asked last, before each batch of deletions.
+Delta protocol, "Vacuum Protocol Check". `VacuumCandidates` says which files those are. A run deletes them in batches,
+and records its beginning and its end.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg import kernels
-from deltaberg.delta.log.commit import cleaned_up
 from deltaberg.delta.log.names import LOG_DIRECTORY
-from deltaberg.delta.maintain.own_paths import OwnPaths
+from deltaberg.delta.maintain.vacuum_candidates import VacuumCandidates
 from deltaberg.delta.maintain.vacuum_mark import read_mark, write_mark
 from deltaberg.delta.maintain.vacuum_options import VacuumOptions
-from deltaberg.delta.schema.iceberg_compat import FORMATS, is_compatible
-from deltaberg.delta.snapshot.history import CommitTimes
-from deltaberg.delta.snapshot.retention import deleted_file_retention, kept_versions, unexpired
+from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import (
-    DataFileNotFoundError,
-    DeltabergError,
-    MetadataChangedError,
-    ObjectNotFoundError,
-    VersionNotFoundError,
-)
-from deltaberg.schema.arrow import as_array
-from deltaberg.storage.base import ObjectMeta
-from deltaberg.storage.location import PathResolver
-from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupProgress, CleanupResult
-from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock, list_files
+from deltaberg.errors import DeltabergError
+from deltaberg.table.maintain.cleanup import STRAY, CleanupResult
 from deltaberg.table.removal import FileKind, delete_files
-from deltaberg.table.write.places import hive_text
-from deltaberg.workers import map_in_order
 
 __all__ = ["RecordVacuum", "vacuum_table"]
 
 #: Commits an operation without other changes: its name, parameters and metrics.
 RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
 
-_CHANGE_DATA = "_change_data"
-#: A part of a path that hides the file, and the directories that do not though their names begin like that.
-_HIDDEN_PART = r"(?:^|/)[_.]"
-_SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
-_VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
 _TABLE_FILE = FileKind("a file of the table", re.compile(rf"(?!{LOG_DIRECTORY}(?:/|$)).+", re.DOTALL))
-_ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
-#: A file of the metadata of another table in a directory below.
-_INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json|version-hint\.text)$)"
 #: Stores on which each vacuum is recorded as commits, unless the caller says otherwise, as delta-spark does it.
 _RECORDING = frozenset({"file", "hdfs", "wasb", "wasbs", "abfs", "abfss", "adl", "az", "gs"})
-_HOUR = 3_600_000
 _AT_ONCE = 5_000
-#: How many log entries are replayed at once, and how many requests are made at a time.
-_READ_TOGETHER, _ASKED_TOGETHER = 256, 16
-_NAMED_AT_MOST = 10
-
-_REMOVED = "the table removed it before the retention"
-_UNTRACKED = "no retained version names it"
-_EXPIRED_CHANGES = "it holds changes of commits before the retention"
-_LIVE = "the table needs it"
-_RETAINED = "removed, or changed, within the retention"
-_VERSIONS = "a version needs it that is to be kept"
-_YOUNG = "written within the retention"
-_GUARDED = "not named by the log, and too young to be a leftover"
-_HIDDEN = "hidden: its path has a part that begins with _ or ."
-_ELSEWHERE = "the table names a file of this name by the path of another place"
-_NESTED = "of another table below the directory"
-_STRAY = "a link, or behind one"
-_OUTSIDE = "listed by the inventory, and not below the table"
-_ICEBERG = "metadata of an Iceberg table in the same directory"
 
 
 def vacuum_table(snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum) -> CleanupResult:
@@ -115,291 +71,17 @@ class _Vacuum:
         self._record = record
         self._begun = time.monotonic()
         self._log = snapshot.log
-        self._root = self._log.root
-        self._store = self._log.storage
-        self._own = OwnPaths(PathResolver(self._root))
-        self._table = str(self._root)
-        self._retention, self._kept_versions = self._rules(snapshot)
-        self._now = earlier_clock(self._store, self._log.path)
-        self._cutoff = self._now - self._retention
-        self._guard = min(self._cutoff, self._now - options.untracked)
-        self._times = CommitTimes(self._log, snapshot)
-        #: The newest commit outside of the retention, which is the mark of this run unless older ones leave files.
-        self._newest_old = self._mark = self._last_before(self._cutoff)
-        names = {name for field in snapshot.partition_fields for name in (field.name, field.physical_name)}
-        escaped = {re.escape(text) for name in names for text in (name, hive_text(name))}
-        # Directories of partition columns are not hidden, whatever their names.
-        self._shown_columns = rf"(^|/)(?:{'|'.join(sorted(escaped))})=[^/]*" if escaped else None
-        self._kept: Counter[str] = Counter()
-        self._listed = self._deleted = self._chosen = 0
-        #: Directories below the root that are tables of their own.
-        self._nested: set[str] = set()
-        #: The version up to which commits that came meanwhile were asked, and what they name.
-        self._seen = snapshot
-        self._meanwhile: list[pa.Array] = []
-
-    def _rules(self, snapshot: Snapshot) -> tuple[int, frozenset[int]]:
-        properties = snapshot.metadata.configuration
-        asked = frozenset(self._options.keep_versions or ())
-        return self._options.retention(properties, self._table), kept_versions(properties) | asked
+        self._candidates = VacuumCandidates(snapshot, options)
+        self._deleted = 0
 
     def run(self) -> CleanupResult:
-        tombstones = self._snapshot.tombstones
-        unexpired_ones = unexpired(tombstones, self._now, self._retention)
-        self._live = kernels.PathSet(self._own.of_files(self._snapshot.live.table))
-        self._named = kernels.PathSet(self._own.of_files(tombstones))
-        self._retained = kernels.PathSet([*self._own.of_files(unexpired_ones), *self._of_retained_commits()])
-        self._versions = kernels.PathSet(self._of_kept_versions())
-        self._elsewhere = pa.array(sorted(self._own.elsewhere), pa.string())
-        self._lower_mark(unexpired_ones.column("version"))
-        parts = list(self._of_log() if self._options.is_lite else self._of_listing())
-        files = self._deletable(pa.Table.from_batches(parts, CLEANED_FILES))
-        self._chosen = len(files)
+        files = self._candidates.find()
         return self._result(files, {}) if self._options.dry_run else self._delete(files)
-
-    def _lower_mark(self, versions: pa.ChunkedArray) -> None:
-        """Keep the mark below the old commits whose removed files still stay."""
-        if self._mark is not None:
-            old = pc.min(versions.filter(pc.less_equal(versions, self._mark))).as_py()
-            self._mark = self._mark if old is None else old - 1
-
-    # What stays
-
-    def _of_retained_commits(self) -> Iterator[pa.Array]:
-        """Return what commits within the retention removed, and their change data files.
-
-        The time of the commit counts, whatever it says of the time of the removal. Checkpoints do not help: they hold
-        removed files for the table's own retention only.
-        """
-        versions = self._times.versions(0 if self._newest_old is None else self._newest_old + 1)
-        for commits in self._commits(versions):
-            yield from self._own.of_files(kernels.replay(commits).removes)
-            yield from (self._own.of_changes(data) for _, data in commits if b"cdc" in data or b"\\u" in data)
-
-    def _commits(self, versions: Sequence[int]) -> Iterator[list[tuple[int, bytes]]]:
-        """Return log entries, some at a time, newest first. Those that were cleaned up meanwhile are left out."""
-
-        def read(version: int) -> tuple[int, bytes] | None:
-            with suppress(VersionNotFoundError):
-                return version, self._times.read(version)
-            return None
-
-        for start in range(0, len(versions), _READ_TOGETHER):
-            some = versions[start : start + _READ_TOGETHER]
-            found = map_in_order(_ASKED_TOGETHER, read, reversed(some))
-            yield [commit for commit in found if commit is not None]
-
-    def _of_kept_versions(self) -> Iterator[pa.Array]:
-        for version in sorted(self._kept_versions):
-            yield from self._own.of_files(Snapshot.load(self._log, version).live.table)
-            with suppress(VersionNotFoundError):
-                yield self._own.of_changes(self._times.read(version))
-
-    def _last_before(self, instant: int) -> int | None:
-        try:
-            return self._times.last_before(instant)
-        except VersionNotFoundError:
-            return None
-
-    def _deletable(self, files: pa.Table) -> pa.Table:
-        """Return the files of which nothing but a look at all candidates says that they stay."""
-        paths = files.column("path").to_pylist()
-        # Several commits may have removed one file, and an inventory may list it twice.
-        numbers = dict(zip(reversed(paths), reversed(range(len(paths))), strict=True))
-        above = tuple(f"{directory}/" for directory in sorted(self._nested))
-        absolute = {self._absolute(path): path for path in numbers}
-        strays = self._store.strays(self._root.path, absolute)
-        left = []
-        for place, path in absolute.items():
-            if path.startswith(above):
-                self._kept[_NESTED] += 1
-            elif place in strays:
-                self._kept[_STRAY] += 1
-            else:
-                left.append(numbers[path])
-        return self._without_meanwhile(files.take(pa.array(sorted(left), pa.int64())))
-
-    def _without_meanwhile(self, files: pa.Table) -> pa.Table:
-        """Return the files that no commit names that came since the snapshot was read: a restore may bring one back.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            One of these commits demands a feature that is not supported.
-        MetadataChangedError
-            One of them changed what the table says of the retention, or of versions to keep.
-        """
-        for version, data in self._seen.newer_commits().commits:
-            replay = kernels.replay([(version, data)])
-            named = (*self._own.of_files(replay.adds), *self._own.of_files(replay.removes))
-            self._meanwhile += [*named, self._own.of_changes(data)]
-            self._seen = self._seen.after(version, data)
-            check_writable(self._seen)
-            if self._rules(self._seen) != (self._retention, self._kept_versions):
-                raise MetadataChangedError(
-                    "another commit changed how long the table keeps files", hint="vacuum again", table=self._table
-                )
-        if not self._meanwhile or not len(files):
-            return files
-        again = kernels.PathSet(self._meanwhile).contains(as_array(files.column("path")))
-        self._kept[_LIVE] += again.true_count
-        return files.filter(pc.invert(again))
-
-    def _absolute(self, path: str) -> str:
-        return self._root.join(path).path
-
-    # Candidates
-
-    def _of_listing(self) -> Iterator[pa.RecordBatch]:
-        """Return what a listing or an inventory has and nothing needs."""
-        found: list[pa.Array] = []
-        foreign = self._iceberg_directory()
-        for batch in self._listing():
-            self._listed += len(batch)
-            paths = batch.column("path")
-            live = self._live.contains(paths)
-            found.append(paths.filter(live))
-            inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, _INNER_TABLE)), _INNER_TABLE)
-            self._nested.update(pc.struct_field(inner, "table").to_pylist())
-            yield self._chosen_of(batch, live, self._named.contains(paths), foreign)
-        if self._options.inventory is None and sum(map(len, found)) < len(self._live):
-            self._check_missing(found)
-
-    def _listing(self) -> Iterator[pa.RecordBatch]:
-        if self._options.inventory is None:
-            yield from list_files(self._store, self._root.path)
-            return
-        inventory = self._options.inventory
-        files = inventory.filter(pc.invert(pc.fill_null(inventory.column("isDir"), False)))
-        for batch in files.to_batches(max_chunksize=10_000):
-            paths = pa.array(map(self._own.own_path, batch.column("path").to_pylist()), pa.string())
-            self._kept[_OUTSIDE] += paths.null_count
-            inside = pa.record_batch([paths, batch.column("length"), batch.column("modificationTime")], LISTED_FILES)
-            yield inside.filter(paths.is_valid())
-
-    def _chosen_of(
-        self, batch: pa.RecordBatch, live: pa.BooleanArray, named: pa.BooleanArray, foreign: str | None = None
-    ) -> pa.RecordBatch:
-        """Return the files of a batch that no rule keeps, and count the others by the first rule that does."""
-        paths, modified = batch.column("path"), batch.column("modified")
-        changes = pc.starts_with(paths, f"{_CHANGE_DATA}/")
-        names = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
-        rules = (
-            (pc.starts_with(paths, f"{LOG_DIRECTORY}/"), None),
-            (live, _LIVE),
-            (pc.is_in(names, value_set=self._elsewhere), _ELSEWHERE),
-            (self._retained.contains(paths), _RETAINED),
-            (self._versions.contains(paths), _VERSIONS),
-            (self._is_hidden(paths), _HIDDEN),
-            *(() if foreign is None else ((pc.starts_with(paths, foreign), _ICEBERG),)),
-            (pc.greater_equal(modified, self._cutoff), _YOUNG),
-            (pc.and_(pc.invert(named), pc.greater_equal(modified, self._guard)), _GUARDED),
-        )
-        left = pa.repeat(True, len(batch))
-        for stays, reason in rules:
-            stopped = pc.and_(left, pc.fill_null(stays, True))
-            left = pc.and_(left, pc.invert(stopped))
-            if reason is not None and stopped.true_count:
-                self._kept[reason] += stopped.true_count
-        reasons = pc.if_else(changes, _EXPIRED_CHANGES, pc.if_else(named, _REMOVED, _UNTRACKED))
-        made = _as_cleaned(paths, batch.column("bytes"), modified, reasons).filter(left)
-        self._chosen += len(made)
-        self._tell()
-        return made
-
-    def _is_hidden(self, paths: pa.StringArray) -> pa.BooleanArray:
-        """Return which paths have a part that hides them, apart from directories that belong to the table."""
-        shown = pc.replace_substring_regex(paths, _SHOWN_DIRECTORIES, r"\1x/")
-        if self._shown_columns is not None:
-            shown = pc.replace_substring_regex(shown, self._shown_columns, r"\1x")
-        return pc.match_substring_regex(shown, _HIDDEN_PART)
-
-    def _iceberg_directory(self) -> str | None:
-        """Return the directory that may hold metadata of an Iceberg table, if it does."""
-        formats = self._snapshot.metadata.configuration.get(FORMATS, "").lower()
-        directory = self._root.join("metadata").path
-        if "iceberg" in formats or is_compatible(self._snapshot.active_features):
-            return "metadata/"
-        names = (meta.path.rpartition("/")[2] for meta in self._store.list_from(directory))
-        return "metadata/" if any(_ICEBERG_FILES.fullmatch(name) for name in names) else None
-
-    def _of_log(self) -> Iterator[pa.RecordBatch]:
-        """Return what commits removed that left the retention since the mark, without a listing."""
-        if self._newest_old is None:
-            return
-        mark = read_mark(self._log)
-        first = 0 if mark is None else mark + 1
-        versions = list(range(first, self._newest_old + 1))
-        absent = sorted(set(versions).difference(self._times.versions(first)))
-        if absent:
-            raise VersionNotFoundError(
-                f"a vacuum without a listing needs all commits from version {first} on, and {absent[0]} is gone",
-                hint="run a full one, which lists the directory: leave out ⟪full=False⟫",
-                table=self._table,
-            )
-        count = 0
-        for commits in self._commits(versions):
-            count += len(commits)
-            removes = kernels.replay(commits).removes
-            paths = [*self._own.of_files(removes), *(self._own.of_changes(data) for _, data in commits)]
-            for path in paths:
-                yield self._chosen_of_log(path.unique())
-        if count < len(versions):
-            raise cleaned_up(self._log, first)
-
-    def _chosen_of_log(self, paths: pa.StringArray) -> pa.RecordBatch:
-        """Return those of some removed files that are there and nothing needs; the store says their age."""
-        self._listed += len(paths)
-        live = self._live.contains(paths)
-        wanted = paths.filter(pc.invert(live)).to_pylist()
-        found = map_in_order(_ASKED_TOGETHER, self._described, wanted)
-        rows = [(path, meta.size, meta.modified) for path, meta in zip(wanted, found, strict=True) if meta is not None]
-        self._kept[_LIVE] += live.true_count
-        columns = zip(*rows, strict=True) if rows else ((), (), ())
-        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, LISTED_FILES, strict=True)]
-        batch = pa.record_batch(arrays, LISTED_FILES)
-        return self._chosen_of(batch, pa.repeat(False, len(batch)), pa.repeat(True, len(batch)))
-
-    def _described(self, path: str) -> ObjectMeta | None:
-        try:
-            return self._store.head(self._absolute(path))
-        except ObjectNotFoundError:
-            return None
-
-    def _check_missing(self, listed: list[pa.Array]) -> None:
-        """Refuse to delete anything where the table names files that are not there.
-
-        Raises
-        ------
-        DataFileNotFoundError
-            A file is missing that was committed more than an hour ago.
-        """
-        there = kernels.PathSet(listed)
-        named = pa.chunked_array(list(self._own.of_files(self._snapshot.live.table)), pa.string()).unique()
-        missing = named.filter(pc.invert(there.contains(named)))
-        since = self._last_before(self._now - _HOUR)
-        versions = self._times.versions(0 if since is None else since + 1)
-        recent = kernels.PathSet(
-            path for commits in self._commits(versions) for path in self._own.of_files(kernels.replay(commits).adds)
-        )
-        asked = missing.filter(pc.invert(recent.contains(missing))).to_pylist()
-        found = map_in_order(_ASKED_TOGETHER, self._described, asked)
-        gone = [path for path, meta in zip(asked, found, strict=True) if meta is None]
-        if gone:
-            shown = ", ".join(map(repr, gone[:_NAMED_AT_MOST])) + (", ..." if len(gone) > _NAMED_AT_MOST else "")
-            raise DataFileNotFoundError(
-                f"the table names files that do not exist ({len(gone)}), so nothing was deleted: {shown}",
-                hint="⟪verify()⟫ says what is missing; put it back, or let ⟪repair()⟫ take it out of the table",
-                table=self._table,
-                version=self._snapshot.version,
-            )
-
-    # Deleting
 
     def _delete(self, files: pa.Table) -> CleanupResult:
         recorded = self._options.logging
         if recorded is None:
-            recorded = self._root.scheme in _RECORDING
+            recorded = self._log.root.scheme in _RECORDING
         if recorded:
             self._record("VACUUM START", *self._start(files))
         failed: dict[str, str] = {}
@@ -416,9 +98,8 @@ class _Vacuum:
             if recorded:
                 status = "FAILED" if failed else "COMPLETED"
                 self._record("VACUUM END", {"status": status}, {"numDeletedFiles": self._deleted})
-            mark = read_mark(self._log)
-            if self._mark is not None and self._is_whole(failed) and (mark is None or mark < self._mark):
-                write_mark(self._log, self._mark)
+            if not failed and self._candidates.leaves_none():
+                self._advance_mark()
         except DeltabergError as error:
             # What was done is done, and is to be told.
             warnings.append(f"the end of the vacuum could not be recorded: {error.message}")
@@ -431,7 +112,7 @@ class _Vacuum:
         parameters = {
             "retentionCheckEnabled": str(self._options.enforce_retention_duration).lower(),
             "defaultRetentionMillis": str(own),
-            **({} if hours is None else {"specifiedRetentionMillis": str(self._retention)}),
+            **({} if hours is None else {"specifiedRetentionMillis": str(self._candidates.retention)}),
         }
         return parameters, {
             "numFilesToDelete": len(files),
@@ -440,40 +121,25 @@ class _Vacuum:
 
     def _delete_some(self, files: pa.Table, failed: dict[str, str]) -> pa.Table:
         """Delete some files, except what commits name that came meanwhile, and return those that are gone."""
-        files = self._without_meanwhile(files)
-        bases = {self._absolute(path): path for path in files.column("path").to_pylist()}
+        files = self._candidates.without_meanwhile(files)
+        bases = {self._candidates.absolute(path): path for path in files.column("path").to_pylist()}
         gone: set[str] = set()
         for reason in pc.unique(files.column("reason")).to_pylist():
             chosen = files.filter(pc.equal(files.column("reason"), reason)).column("path").to_pylist()
-            paths = map(self._absolute, chosen)
-            removal = delete_files(self._store, self._root.path, paths, _TABLE_FILE, reason)
-            self._kept[_STRAY] += len(removal.kept)
+            paths = map(self._candidates.absolute, chosen)
+            removal = delete_files(self._log.storage, self._log.root.path, paths, _TABLE_FILE, reason)
+            self._candidates.kept[STRAY] += len(removal.kept)
             failed.update((bases[path], error.message) for path, error in removal.failed.items())
             gone.update(bases[path] for path in removal.deleted)
         self._deleted += len(gone)
-        self._tell()
+        self._candidates.tell(self._deleted)
         return files.filter(pc.is_in(files.column("path"), value_set=pa.array(gone, pa.string())))
 
-    def _is_whole(self, failed: Mapping[str, str]) -> bool:
-        """Return whether all files are gone that commits outside of the retention removed, and all leftovers."""
-        was_whole = self._options.inventory is None and not self._kept_versions and not failed
-        return was_whole and not self._kept[_GUARDED]
+    def _advance_mark(self) -> None:
+        new, old = self._candidates.mark, read_mark(self._log)
+        if new is not None and (old is None or old < new):
+            write_mark(self._log, new)
 
     def _result(self, files: pa.Table, failed: Mapping[str, str], warnings: tuple[str, ...] = ()) -> CleanupResult:
-        kept = {reason: count for reason, count in sorted(self._kept.items()) if count}
+        kept = {reason: count for reason, count in sorted(self._candidates.kept.items()) if count}
         return CleanupResult(self._options.dry_run, files, failed, kept, time.monotonic() - self._begun, warnings)
-
-    def _tell(self) -> None:
-        if self._options.progress is not None:
-            self._options.progress(CleanupProgress(self._listed, self._chosen, self._deleted))
-
-
-def _as_cleaned(paths: pa.Array, sizes: pa.Array, modified: pa.Array, reasons: pa.Array) -> pa.RecordBatch:
-    """Return files as `CLEANED_FILES` describes them."""
-    kinds = pc.if_else(
-        pc.match_substring_regex(paths, _VECTOR),
-        "deletion vector",
-        pc.if_else(pc.starts_with(paths, f"{_CHANGE_DATA}/"), "change data", "data file"),
-    )
-    times = modified.cast(pa.timestamp("ms", "UTC"))
-    return pa.record_batch([paths, kinds, sizes, times, reasons], CLEANED_FILES)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["CLEANED_FILES", "CleanupProgress", "CleanupResult", "OnProgress"]
+__all__ = ["CLEANED_FILES", "STRAY", "CleanupProgress", "CleanupResult", "OnProgress"]
 
 #: The columns of `CleanupResult.files`.
 CLEANED_FILES = pa.schema(
@@ -21,6 +21,8 @@ CLEANED_FILES = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
     ]
 )
+#: Why a file stays that only a link leads to.
+STRAY = "a link, or behind one"
 
 
 class CleanupProgress(NamedTuple):
