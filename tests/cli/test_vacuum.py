@@ -53,6 +53,24 @@ def test_nothing_goes_without_a_question(root: Path, monkeypatch: pytest.MonkeyP
     assert ids_of(DeltaTable(root)) == [2]
 
 
+def test_an_inventory_is_a_file_of_rows(root: Path, tmp_path: Path) -> None:
+    for name in ("one.parquet", "two.parquet"):
+        (root / name).write_bytes(b"x")
+        os.utime(root / name, (_OLD, _OLD))
+    listed = tmp_path / "inventory.csv"
+    listed.write_text(f"path,length,isDir,modificationTime\none.parquet,1,false,{_OLD}000\nsome,0,true,{_OLD}000\n")
+    call("vacuum", root, "--yes", "--inventory", listed, "--no-logging")
+    assert not (root / "one.parquet").exists()
+    assert (root / "two.parquet").exists()
+    assert DeltaTable(root).version == 1
+    call("vacuum", root, "--yes", "--logging")
+    assert not (root / "two.parquet").exists()
+    assert DeltaTable(root).version == 3
+    ended = call("vacuum", root, "--inventory", tmp_path / "none.csv")
+    assert ended.exit_code == 8
+    assert "none.csv" in ended.stderr
+
+
 def test_a_dry_run_changes_nothing(root: Path) -> None:
     (found,) = json_lines("vacuum", root, "--dry-run")
     assert (found["dry_run"], found["deleted_files"], found["failed"]) == (True, 1, {})

@@ -117,6 +117,7 @@ _ROOMS = {
         {"native"},
         {"read"},
         {"write"},
+        {"maintain"},
         {"source"},
         {"columns"},
         {"tables"},

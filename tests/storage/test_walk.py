@@ -41,6 +41,20 @@ def test_names_of_all_kinds_and_no_siblings(place: Place) -> None:
         assert [meta.path for meta in place.store.walk(place(f"{name}.d"))] == [place(f"{name}.d/x")]
 
 
+def test_a_level_has_the_objects_and_directories_that_a_walk_comes_by(place: Place) -> None:
+    names = [*_ODD_NAMES, *(_CONTROL if place.kind == "local" else ())]
+    place.fill(*(f"t/{name}" for name in names), "t2/x", *(f"t/{name}.d/e/x" for name in names if "/" not in name))
+    waiting, found = ["t"], []
+    while waiting:
+        directory = waiting.pop()
+        level = place.store.level(place(directory))
+        found += [meta.path for meta in level.objects]
+        waiting += [f"{directory}/{name}" for name in level.directories]
+    assert sorted(found) == sorted(meta.path for meta in place.store.walk(place("t")))
+    assert sorted(place.store.level(place("t2"))[1]) == []
+    assert place.store.level(place("none")) == ([], [])
+
+
 def test_a_key_that_the_client_cannot_name_is_raised(behind: Bucket, s3_proxy: FaultyProxy) -> None:
     """It is neither left out nor taken for another."""
     store = open_store(parse_location(behind.url), behind.options)

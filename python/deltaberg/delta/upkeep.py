@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
+    from deltaberg.table.maintain.file_tasks import FileTasks
 
 __all__ = ["DeltaUpkeep"]
 
@@ -30,6 +31,7 @@ class DeltaUpkeep:
     _log: LogDirectory
     _options: OpenOptions
     _snapshot: Snapshot
+    _file_tasks: FileTasks | None
 
     @property
     @abstractmethod
@@ -239,4 +241,4 @@ class DeltaUpkeep:
             made = Transaction(self._log, self._snapshot, timezone=self._options.timezone, committed=self._set)
             made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
 
-        return vacuum_table(self._newest(), options, record)
+        return vacuum_table(self._newest(), options, record, self._file_tasks)

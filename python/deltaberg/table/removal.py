@@ -18,7 +18,7 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations"]
+__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "announce", "delete_files", "discard_files", "discard_locations"]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _logger = logging.getLogger("deltaberg.removal")
@@ -133,11 +133,18 @@ def delete_files(
             why = f"{path} is a link or no file, or a link leads to it"
         if why is None:
             doomed.append(path)
-            _logger.info("deleting %s: %s", path, reason)
         else:
             kept[path] = why
+    announce(doomed, reason)
     failed = {failure.path: failure.error for failure in store.delete_many(doomed)} if doomed else {}
     return Removal([path for path in doomed if path not in failed] if failed else doomed, kept, failed)
+
+
+def announce(paths: Iterable[str], reason: str) -> None:
+    """Log which files are about to be deleted, and why."""
+    if _logger.isEnabledFor(logging.INFO):
+        for path in paths:
+            _logger.info("deleting %s: %s", path, reason)
 
 
 def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileKind) -> None:

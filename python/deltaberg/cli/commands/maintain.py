@@ -9,6 +9,7 @@ import click
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import ask, asking_options
 from deltaberg.cli.place import TablePlace
+from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
@@ -100,6 +101,14 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
     metavar="HOURS",
     help="How old files must be that no version names; 24 by default.",
 )
+@click.option(
+    "--inventory", metavar="FILE", help="Rows of path, length, isDir and modificationTime, in place of a listing."
+)
+@click.option(
+    "--logging/--no-logging",
+    default=None,
+    help="Record the beginning and the end as versions; by default they are, except on S3.",
+)
 @asking_options
 def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
     """Delete the files of a Delta table that no version within the retention needs.
@@ -108,6 +117,8 @@ def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
     """
     opened = place.open("delta")
     arguments = {name: value for name, value in options.items() if value not in (None, ())}
+    if "inventory" in arguments:
+        arguments["inventory"] = open_row_files([arguments["inventory"]], None).reader.read_all()
     if dry_run or not is_agreed:
         with progress(f"looking for files of {opened.location}"):
             planned = opened.vacuum(dry_run=True, **arguments)

@@ -23,7 +23,8 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import DeltabergError
 from deltaberg.table.maintain.cleanup import STRAY, CleanupResult
-from deltaberg.table.removal import FileKind, delete_files
+from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
+from deltaberg.table.removal import FileKind
 
 __all__ = ["RecordVacuum", "vacuum_table"]
 
@@ -33,10 +34,13 @@ RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
 _TABLE_FILE = FileKind("a file of the table", re.compile(rf"(?!{LOG_DIRECTORY}(?:/|$)).+", re.DOTALL))
 #: Stores on which each vacuum is recorded as commits, unless the caller says otherwise, as delta-spark does it.
 _RECORDING = frozenset({"file", "hdfs", "wasb", "wasbs", "abfs", "abfss", "adl", "az", "gs"})
-_AT_ONCE = 5_000
+#: How many files are deleted before newer commits are asked again, here and by the tasks of an engine.
+_AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
 
-def vacuum_table(snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum) -> CleanupResult:
+def vacuum_table(
+    snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum, tasks: FileTasks | None = None
+) -> CleanupResult:
     """Delete the files that no retained version needs, or find them.
 
     Parameters
@@ -47,6 +51,8 @@ def vacuum_table(snapshot: Snapshot, options: VacuumOptions, record: RecordVacuu
         What is asked for.
     record
         Commits the beginning and the end.
+    tasks
+        What lists a large table, and deletes many files, in place of this process.
 
     Raises
     ------
@@ -61,17 +67,20 @@ def vacuum_table(snapshot: Snapshot, options: VacuumOptions, record: RecordVacuu
         The store failed.
     """
     check_writable(snapshot)
-    return _Vacuum(snapshot, options, record).run()
+    return _Vacuum(snapshot, options, record, tasks).run()
 
 
 class _Vacuum:
-    def __init__(self, snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum) -> None:
+    def __init__(
+        self, snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum, tasks: FileTasks | None
+    ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._record = record
         self._begun = time.monotonic()
         self._log = snapshot.log
-        self._candidates = VacuumCandidates(snapshot, options)
+        self._candidates = VacuumCandidates(snapshot, options, tasks)
+        self._tasks = tasks
         self._deleted = 0
 
     def run(self) -> CleanupResult:
@@ -85,9 +94,10 @@ class _Vacuum:
         if recorded:
             self._record("VACUUM START", *self._start(files))
         failed: dict[str, str] = {}
-        starts = range(0, len(files), _AT_ONCE)
+        tasks = self._tasks if len(files) >= LEAST_DELETED else None
+        step = _AT_ONCE if tasks is None else _AT_ONCE_BY_TASKS
         try:
-            gone = [self._delete_some(files.slice(start, _AT_ONCE), failed) for start in starts]
+            gone = [self._delete_some(files.slice(start, step), tasks, failed) for start in range(0, len(files), step)]
         except BaseException:
             if recorded:
                 with suppress(DeltabergError):
@@ -119,15 +129,15 @@ class _Vacuum:
             "sizeOfDataToDelete": pc.sum(files.column("bytes")).as_py() or 0,
         }
 
-    def _delete_some(self, files: pa.Table, failed: dict[str, str]) -> pa.Table:
+    def _delete_some(self, files: pa.Table, tasks: FileTasks | None, failed: dict[str, str]) -> pa.Table:
         """Delete some files, except what commits name that came meanwhile, and return those that are gone."""
         files = self._candidates.without_meanwhile(files)
         bases = {self._candidates.absolute(path): path for path in files.column("path").to_pylist()}
         gone: set[str] = set()
         for reason in pc.unique(files.column("reason")).to_pylist():
             chosen = files.filter(pc.equal(files.column("reason"), reason)).column("path").to_pylist()
-            paths = map(self._candidates.absolute, chosen)
-            removal = delete_files(self._log.storage, self._log.root.path, paths, _TABLE_FILE, reason)
+            paths = [self._candidates.absolute(path) for path in chosen]
+            removal = delete_by_tasks(tasks, self._log.store, self._log.root, paths, _TABLE_FILE, reason)
             self._candidates.kept[STRAY] += len(removal.kept)
             failed.update((bases[path], error.message) for path, error in removal.failed.items())
             gone.update(bases[path] for path in removal.deleted)

@@ -30,7 +30,8 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
-from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock, list_files
+from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
+from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
 
@@ -73,9 +74,12 @@ class VacuumCandidates:
         The newest version.
     options
         What is asked for.
+    tasks
+        What lists a large table in place of this process.
     """
 
-    def __init__(self, snapshot: Snapshot, options: VacuumOptions) -> None:
+    def __init__(self, snapshot: Snapshot, options: VacuumOptions, tasks: FileTasks | None) -> None:
+        self._tasks = tasks
         self._snapshot = snapshot
         self._options = options
         self._log = snapshot.log
@@ -252,7 +256,8 @@ class VacuumCandidates:
 
     def _listing(self) -> Iterator[pa.RecordBatch]:
         if self._options.inventory is None:
-            yield from list_files(self._store, self._root.path)
+            known = self._own.of_files(self._snapshot.live.table)
+            yield from list_by_tasks(self._tasks, self._log.store, self._root, known)
             return
         inventory = self._options.inventory
         files = inventory.filter(pc.invert(pc.fill_null(inventory.column("isDir"), False)))

@@ -299,8 +299,9 @@ class DeltaTable:
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version within the retention needs, at once; see `deltaberg.DeltaTable.vacuum`.
 
-        The driver lists and deletes. The setting ``spark.databricks.delta.retentionDurationCheck.enabled`` of the
-        session switches the check of the retention off, as it does for delta-spark.
+        Spark's tasks list and delete where there are many files. The setting
+        ``spark.databricks.delta.retentionDurationCheck.enabled`` of the session switches the check of the retention
+        off, as it does for delta-spark.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.listed_files import as_listed, list_files
-from deltaberg.table.removal import FileKind, Removal
+from deltaberg.table.removal import FileKind, Removal, announce, delete_files
 
-__all__ = ["LEAST_DELETED", "FileTasks", "list_by_tasks"]
+__all__ = ["LEAST_DELETED", "FileTasks", "delete_by_tasks", "list_by_tasks"]
 
 #: With fewer files in its metadata, a table is listed in less time than a job takes to start.
 _LEAST_LISTED = 50_000
@@ -53,7 +53,7 @@ class FileTasks(Protocol):
 
 
 def list_by_tasks(
-    tasks: FileTasks | None, store: StoreSpec, root: Location, known: pa.StringArray
+    tasks: FileTasks | None, store: StoreSpec, root: Location, known: Iterable[pa.StringArray]
 ) -> Iterator[pa.RecordBatch]:
     """List all files of a table, by tasks where it is large and has enough directories that can be shared out.
 
@@ -80,8 +80,20 @@ def list_by_tasks(
     yield from tasks.list_folders(store, root, folders)
 
 
-def _levels(known: pa.StringArray, wanted: int) -> int:
+def delete_by_tasks(
+    tasks: FileTasks | None, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+) -> Removal:
+    """Delete files below a table, by tasks if there are any; see `deltaberg.table.removal.delete_files`."""
+    if tasks is None:
+        return delete_files(store.open(root), root.path, paths, kind, reason)
+    # What a task logs is on another machine.
+    announce(paths, reason)
+    return tasks.delete_files(store, root, paths, kind, reason)
+
+
+def _levels(files: Iterable[pa.StringArray], wanted: int) -> int:
     """Return how many levels of directories make enough of them; 0 if a listing is not to be divided."""
+    known = pa.chunked_array(list(files), pa.string())
     if len(known) < _LEAST_LISTED:
         return 0
     for level in range(1, _MOST_LEVELS + 1):

@@ -59,8 +59,7 @@ def find_files(
         return found
     index = kernels.index_keys(_keys(locations))
     above = pa.scalar(f"{str(root).rstrip('/')}/")
-    known = locations.filter(pc.starts_with(locations, above.as_py()))
-    for listed in list_by_tasks(tasks, store, root, pc.utf8_slice_codeunits(known, len(above.as_py()))):
+    for listed in list_by_tasks(tasks, store, root, _below(locations, above.as_py())):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
         numbers = kernels.find_keys(index, _keys(paths))
         for number, size in zip(numbers.to_pylist(), listed.column("bytes").to_pylist(), strict=True):
@@ -72,6 +71,11 @@ def find_files(
         for number, answer in zip(numbers, look_up(store, root, texts), strict=True):
             found[number] = answer
     return found
+
+
+def _below(locations: pa.StringArray, above: str) -> Iterator[pa.StringArray]:
+    """Yield the paths of files relative to what is above them, without those that are elsewhere."""
+    yield pc.utf8_slice_codeunits(locations.filter(pc.starts_with(locations, above)), len(above))
 
 
 def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:

@@ -329,10 +329,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     def on_spark(self: _Own, spark: SparkSession) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
         """Return the table as one that has Spark's tasks do the work of large operations.
 
-        They find and write the rows that an operation changes, and list and delete files. They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
+        They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
         the place of others where more than 2 GiB must be read for that; less is done here. Rows that a merge inserts
         are written here in any case. They list the directories of a partitioned table of at least 50,000 files, and
-        delete files where there are at least 10,000. The object that this is called on stays as it is.
+        delete files where at least 10,000 go. The object that this is called on stays as it is.
 
         Parameters
         ----------

@@ -1,0 +1,119 @@
+"""Listing and deleting by Spark's tasks: they find and delete what this process would."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from deltaberg import create_table, open_delta_table
+from deltaberg.delta.maintain import vacuum
+from deltaberg.errors import DataFileNotFoundError, StorageError
+from deltaberg.spark.maintain import file_tasks as spark_tasks
+from deltaberg.storage.local import LocalStorage
+from deltaberg.table.maintain import file_tasks
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
+
+_ROWS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
+_NOW: dict[str, Any] = {"retention_hours": 0, "enforce_retention_duration": False, "untracked_hours": 0}
+_ODD = ("a b", "a%20b", "ä#+", "x'y", "1=2")
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A table of a few directories, with removed files, leftovers and hidden files, that is large enough for tasks."""
+    monkeypatch.setattr(file_tasks, "_LEAST_LISTED", 1)
+    monkeypatch.setattr(vacuum, "LEAST_DELETED", 1)
+    made = create_table(tmp_path / "events", _ROWS, partition_by=["day", "hour"])
+    days = [*_ODD, *(f"day {number}" for number in range(6))]
+    rows = [{"id": number, "day": day, "hour": number % 2} for number, day in enumerate(days * 2)]
+    made.append(pa.Table.from_pylist(rows, schema=_ROWS))
+    made.delete("day IN ('a b', 'x''y', 'day 3')")
+    root = tmp_path / "events"
+    for name in ("left.parquet", "day=day 1/left.parquet", "deep/er/and/er/left.parquet", "_hidden/kept.parquet"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+    return made
+
+
+def _files(result: Any) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, (row.values() for row in result.files.to_pylist())))
+
+
+def test_a_vacuum_by_tasks_finds_and_deletes_what_one_here_does(
+    table: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = table.vacuum(**_NOW)
+    shared = table.on_spark(spark)
+    monkeypatch.setattr(LocalStorage, "walk", _refused)
+    found = shared.vacuum(**_NOW)
+    assert _files(found) == _files(expected)
+    assert found.kept == expected.kept
+    assert found.deleted_files == 3 + 3 * 2
+    with caplog.at_level(logging.INFO, "deltaberg.removal"):
+        done = shared.vacuum(dry_run=False, **_NOW)
+    monkeypatch.undo()
+    assert _files(done) == _files(expected)
+    assert not done.failed
+    logged = " ".join(record.getMessage() for record in caplog.records)
+    for row in expected.files.to_pylist():
+        assert not (Path(table.location) / row["path"]).exists()
+        assert row["path"] in logged
+    assert open_delta_table(table.location).vacuum(**_NOW).deleted_files == 0
+    assert open_delta_table(table.location).verify().is_clean
+
+
+def _refused(*_: Any) -> Any:
+    raise AssertionError("this process lists a directory to its end")
+
+
+def test_what_tasks_cannot_delete_is_said(table: Any, spark: SparkSession, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        place = tmp_path / "events" / "day=day 1" / "left.parquet"
+        place.unlink()
+        place.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").write_bytes(b"x")
+    result = table.on_spark(spark).vacuum(dry_run=False, **_NOW)
+    assert "day=day 1/left.parquet" not in result.files.column("path").to_pylist()
+    assert (tmp_path / "elsewhere").exists()
+
+
+def test_a_directory_that_tasks_cannot_list_ends_the_vacuum(
+    table: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = spark_tasks._ListTask(table._log.store, table._log.root)
+    monkeypatch.setattr(LocalStorage, "walk", _failing)
+    with pytest.raises(StorageError, match="no answer"):
+        task(["day=day 1"])
+    # What a task raises comes back as it is.
+    shares = list(spark_tasks._FolderTask(task, (b"\x80\x04]\x94\x8c\x09day=day 1\x94a.",))([_numbers()]))
+    assert shares[0].column("error")[0].as_py() is not None
+
+
+def _failing(*_: Any) -> Any:
+    raise StorageError("no answer")
+
+
+def _numbers() -> pa.RecordBatch:
+    return pa.record_batch({"number": [0]})
+
+
+def test_verify_by_tasks_finds_what_is_lost(table: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = next(Path(table.location).glob("day=day 1/*/*.parquet"))
+    lost.unlink()
+    expected = table.verify()
+    shared = table.on_spark(spark)
+    monkeypatch.setattr(LocalStorage, "walk", _refused)
+    found = shared.verify()
+    assert [one.path for one in found.findings] == [one.path for one in expected.findings] != []
+    for entry in Path(table.location, "_delta_log").iterdir():
+        # What was committed less than an hour ago may be too young for the listing.
+        os.utime(entry, (0, 0))
+    with pytest.raises(DataFileNotFoundError):
+        open_delta_table(table.location).on_spark(spark).vacuum(dry_run=False, **_NOW)
