@@ -18,7 +18,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def _test_modules() -> Iterator[Path]:
-    for name in grid._TESTS:  # noqa: SLF001 - what `make grid` runs
+    for name in grid._TESTS:
         place = ROOT / name
         yield from [place] if place.is_file() else sorted(place.rglob("*.py"))
     yield from (path / "conftest.py" for path in (ROOT / "tests",))
