@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from deltaberg import create_table, open_delta_table
+from deltaberg import DeltaTable, create_table
 from deltaberg.delta.maintain import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
 from deltaberg.spark.maintain import file_tasks as spark_tasks
@@ -65,8 +65,8 @@ def test_a_vacuum_by_tasks_finds_and_deletes_what_one_here_does(
     for row in expected.files.to_pylist():
         assert not (Path(table.location) / row["path"]).exists()
         assert row["path"] in logged
-    assert open_delta_table(table.location).vacuum(**_NOW).deleted_files == 0
-    assert open_delta_table(table.location).verify().is_clean
+    assert DeltaTable(table.location).vacuum(**_NOW).deleted_files == 0
+    assert DeltaTable(table.location).verify().is_clean
 
 
 def _refused(*_: Any) -> Any:
@@ -116,4 +116,4 @@ def test_verify_by_tasks_finds_what_is_lost(table: Any, spark: SparkSession, mon
         # What was committed less than an hour ago may be too young for the listing.
         os.utime(entry, (0, 0))
     with pytest.raises(DataFileNotFoundError):
-        open_delta_table(table.location).on_spark(spark).vacuum(dry_run=False, **_NOW)
+        DeltaTable(table.location).on_spark(spark).vacuum(dry_run=False, **_NOW)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact import Compaction, CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import RepairResult
+    from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
 __all__ = ["DeltaTable", "open_delta_table"]
 
@@ -377,6 +378,15 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         from deltaberg.delta.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction)
+
+    def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
+        from deltaberg.delta.maintain.restore import restore_table
+
+        newest = self._newest()
+        at = asked.instant
+        version = asked.target if at is None else CommitTimes(self._log, newest).version_at(at)
+        target = newest if version == newest.version else Snapshot.load(self._log, version)
+        return restore_table(begin, target, asked, self._resolver, self._file_tasks)
 
     def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.delta.maintain.verify import verify_table

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
     from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
@@ -424,6 +425,11 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         from deltaberg.iceberg.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction)
+
+    def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
+        from deltaberg.iceberg.maintain.rollback import roll_back
+
+        return roll_back(begin, asked)
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""

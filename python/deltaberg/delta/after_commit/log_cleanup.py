@@ -20,7 +20,7 @@ from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import SIDECAR_DIRECTORY, STAGED_DIRECTORY
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
-from deltaberg.delta.snapshot.retention import kept_versions, log_retention
+from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, kept_versions, log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, VersionNotFoundError, in_context
 from deltaberg.storage.location import PathResolver
@@ -29,7 +29,6 @@ from deltaberg.whole_numbers import whole_number
 
 __all__ = ["LogCleanup", "clean_up_log"]
 
-_PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 _STAGED = re.compile(r"(\d{20})\..*")
 #: What is deleted, by its name below the log.
 _LOG_FILE = FileKind(
@@ -171,10 +170,10 @@ def _first_unprotected(snapshot: Snapshot) -> int:
     """Return the version up to which checkpoints must go all at once, or not at all; 0 if none is protected."""
     if not supports(snapshot.protocol, "checkpointProtection"):
         return 0
-    text = snapshot.metadata.configuration.get(_PROTECTED_BEFORE, "0").strip()
+    text = snapshot.metadata.configuration.get(PROTECTED_BEFORE, "0").strip()
     version = whole_number(text, 0)
     if version is None:
-        raise CorruptLogError(f"the property {_PROTECTED_BEFORE} is {text!r:.40}, which is not a version")
+        raise CorruptLogError(f"the property {PROTECTED_BEFORE} is {text!r:.40}, which is not a version")
     return version
 
 

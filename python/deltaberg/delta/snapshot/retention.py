@@ -13,6 +13,8 @@ from deltaberg.errors import SchemaError
 from deltaberg.whole_numbers import whole_number
 
 __all__ = [
+    "KEPT_VERSIONS",
+    "PROTECTED_BEFORE",
     "deleted_file_retention",
     "expired",
     "kept_versions",
@@ -27,7 +29,9 @@ _DEFAULT = "interval 1 week"
 _LOG_RETENTION = "delta.logRetentionDuration"
 _LOG_DEFAULT = "interval 30 days"
 #: Names versions that no vacuum and no clean-up of the log takes apart, as in ``3, 17``.
-_KEPT_VERSIONS = "deltaberg.keepVersions"
+KEPT_VERSIONS = "deltaberg.keepVersions"
+#: Names the version up to which checkpoints protect readers that do not know a feature that was dropped.
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _MICROS = {
     "week": 7 * 86_400_000_000,
@@ -91,10 +95,10 @@ def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:
     SchemaError
         The property is not a list of versions: nobody knows what must stay.
     """
-    text = properties.get(_KEPT_VERSIONS, "")
+    text = properties.get(KEPT_VERSIONS, "")
     versions = [whole_number(part.strip(), 0) for part in text.split(",") if part.strip()]
     if None in versions:
-        raise SchemaError(f"the property {_KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}")
+        raise SchemaError(f"the property {KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}")
     return frozenset(version for version in versions if version is not None)
 
 

@@ -55,6 +55,11 @@ class PendingChanges(Transaction):
     def snapshot(self) -> Snapshot:
         """The table as the changes leave it, as far as they go."""
 
+    @property
+    def base(self) -> Snapshot | None:
+        """The version that the changes are planned on, without them; None where they create the table."""
+        return self._base
+
     @abstractmethod
     def _changed(self) -> None:
         """Take note of a change, or refuse it."""

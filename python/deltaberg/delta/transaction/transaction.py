@@ -31,7 +31,7 @@ from deltaberg.table.write.sources import WriteRoad
 __all__ = ["Transaction"]
 
 #: Metrics of operations that count files themselves.
-_COUNTED = frozenset({"numAddedFiles", "numTargetFilesAdded"})
+_COUNTED = frozenset({"numAddedFiles", "numRestoredFiles", "numTargetFilesAdded"})
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 #: What the history calls operations of both formats, in the words of delta-spark.
@@ -42,6 +42,7 @@ _NAMES = {
     "merge": "MERGE",
     "overwrite": "WRITE",
     "repair": "FSCK",
+    "restore": "RESTORE",
     "update": "UPDATE",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from deltaberg.table.change.changed_rows import RowTasks
     from deltaberg.table.maintain.compact import Compaction, CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
+    from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
     from deltaberg.table.verbs.table_transaction import TableTransaction
@@ -85,6 +87,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     @abstractmethod
     def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
         """Put small files together."""
+
+    @abstractmethod
+    def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
+        """Set the table back, in a transaction on the newest state that this begins."""
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -272,6 +278,76 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
         commit: Any = arguments
         return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
+
+    @takes(RecordedArguments)
+    def restore(
+        self,
+        target: int | str | dt.date,
+        *,
+        ignore_missing_files: bool = False,
+        unsafe_expired: bool = False,
+        dry_run: bool = False,
+        **commit: Unpack[RecordedArguments],
+    ) -> RestoreResult:
+        """Set the table back to an older state, by a new commit: the history stays.
+
+        A Delta table gets the rows, the schema, the properties, the constraints and the domains of the version. Its
+        protocol stays at least as high as it is, and so do the marks up to which ids were given. Files that were
+        removed so long ago that a vacuum may be deleting them are not restored. If another commit changes rows, or the
+        table, meanwhile, nothing is committed.
+
+        An Iceberg table is rolled back to a snapshot that led to its newest one, as by
+        ``alter().rollback_to_snapshot()``. Schema and properties stay as they are.
+
+        Parameters
+        ----------
+        target
+            The version of a Delta table, or the number of an Iceberg snapshot; or a time, for the state that was the
+            newest one then. A time without a zone is in the zone that the table was opened with.
+        ignore_missing_files
+            Leave out files that are gone from the store, with their rows (Delta).
+        unsafe_expired
+            Restore files, too, that a vacuum may be deleting (Delta). Only pass it if none is running.
+        dry_run
+            Only return what would be done.
+        **commit
+            How the commit is made, and what it records: see `Verbs`.
+
+        Returns
+        -------
+        RestoreResult
+            The state, how many files the table has again and has no more, and the commit.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The table has no such state, or has it no more.
+        InvalidArgumentError
+            A vacuum may be deleting files that are needed.
+        DataFileNotFoundError
+            Files that are needed are gone.
+        CommitConflictError
+            Another commit changed the table meanwhile.
+
+        Examples
+        --------
+        >>> table.delete("id = 1").deleted_rows
+        1
+        >>> result = table.restore(table.history()[1].version)
+        >>> result.restored_files, len(table.scan().to_arrow())
+        (1, 2)
+        """
+        from deltaberg.table.maintain.restored import RestoreRequest
+
+        asked = RestoreRequest(target, self._options.zone, ignore_missing_files, unsafe_expired, dry_run)
+        self._options.require_newest(self.location)
+        # Nothing is put by a dry run, so that the store need not be probed, which would write an object.
+        arguments: Any = {**commit, "unsafe_single_writer": True} if dry_run else commit
+
+        def begin() -> Any:
+            return operations_of(self.refresh().transaction(**arguments)).transaction
+
+        return self._restore(begin, asked)
 
     @takes(RowArguments)
     def explain_append(

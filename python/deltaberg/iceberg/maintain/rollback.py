@@ -1,0 +1,45 @@
+"""Restore of an Iceberg table, which is a rollback: its branch is set back to a snapshot that led to its newest one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.alter.alter import Alteration
+from deltaberg.iceberg.refs.references import rollback_target
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+
+__all__ = ["roll_back"]
+
+
+def roll_back(begin: Callable[[], Transaction], asked: RestoreRequest) -> RestoreResult:
+    """Set a branch back.
+
+    Raises
+    ------
+    VersionNotFoundError
+        The table has no such snapshot, or none that is as old.
+    InvalidArgumentError
+        The snapshot did not lead to the newest one, or an argument is for Delta tables.
+    """
+    with begin() as transaction:
+        for name in ("ignore_missing_files", "unsafe_expired"):
+            if getattr(asked, name):
+                raise InvalidArgumentError(
+                    f"{name} is for Delta tables: Iceberg tables keep the files of a snapshot as long as the snapshot",
+                    hint="leave it out",
+                    table=str(transaction.root),
+                )
+        at = asked.instant
+        target = rollback_target(
+            transaction.metadata,
+            transaction.branch,
+            snapshot_id=asked.target if at is None else None,
+            before=None if at is None else at + 1,
+        ).snapshot_id
+        if asked.dry_run:
+            transaction.abort()
+            return RestoreResult(target, dry_run=True)
+        change = Alteration(transaction, is_part=False).rollback_to_snapshot(target)
+        return RestoreResult(target, change.commit())
