@@ -298,7 +298,7 @@ def test_files_from_before_row_tracking_get_ids(tmp_path: Path) -> None:
 
 def _meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Let another writer commit once, when a restore has been planned."""
-    apply, done = restore._Plan.apply, []
+    apply, done = restore._Plan.apply, list[bool]()
 
     def applied(plan: Any, transaction: Any) -> None:
         apply(plan, transaction)
