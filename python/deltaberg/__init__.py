@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
     from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult
-    from deltaberg.table.maintain.compact import CompactedGroup, CompactResult
+    from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
     from deltaberg.table.merge.clauses import MergeBuilder
@@ -91,8 +91,8 @@ _HOMES = {
     "Column": "expressions.given.given",
     "CommitPolicy": "table.commit.commit",
     "CommitResult": "table.commit.commit",
-    "CompactResult": "table.maintain.compact",
-    "CompactedGroup": "table.maintain.compact",
+    "CompactResult": "table.maintain.compact_result",
+    "CompactedGroup": "table.maintain.compact_result",
     "Decimal": "schema.types",
     "DeltaTable": "delta",
     "DeltabergError": "errors",

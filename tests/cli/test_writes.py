@@ -277,8 +277,12 @@ def test_a_change_is_tried(root: Path) -> None:
 def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
     for number in (2, 3):
         printed("append", root, _file(tmp_path, "parquet", _rows(number)))
+    (planned,) = json_lines("compact", root, "--dry-run", "--min-file-size", 1 << 20, "--max-file-size", 1 << 30)
+    assert (planned["dry_run"], DeltaTable(root).version) == (True, 3)
     (found,) = json_lines("compact", root)
     assert (found["commits"], found["removed_files"], found["added_files"]) == (1, 3, 1)
+    assert "dry_run" not in found
+    assert all(planned[name] == found[name] for name in ("commits", "removed_files", "added_files", "removed_bytes"))
     assert "added files" in printed("compact", root)
     (made,) = json_lines("checkpoint", root)
     assert (root / "_delta_log" / made["files"][0]).exists()

@@ -51,9 +51,10 @@ _ROOMS = {
         {"open"},
         {"read"},
         {"write"},
-        {"change", "maintain"},
+        {"change"},
         {"merge"},
         {"transaction"},
+        {"maintain"},
         {"verbs"},
     ],
     "delta": [

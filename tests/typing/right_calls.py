@@ -227,7 +227,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     merge.when_matched_delete().when_not_matched_by_source_delete("target.id > 3").execute()
     assert_type(table.delete_by_keys(_ROWS, ["id"]), CommitResult)
     assert_type(table.add_files(["a.parquet"], check_duplicate_files=False), CommitResult)
-    assert_type(table.compact(min_files=3), CompactResult)
+    assert_type(table.compact(min_files=3, max_file_size=1 << 30, dry_run=True), CompactResult)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.maintain import compact
+from deltaberg.delta.maintain.compact import DeltaRewrite
 from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
     InvalidArgumentError,
@@ -21,8 +21,14 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.maintain.compact import IcebergRewrite
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.maintain.compact import PackedFile, Packing, pack_files
+from deltaberg.table.change import changed_rows
+from deltaberg.table.maintain.compact import Compaction, compact_table
+from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.verbs.table import operations_of
 from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -144,17 +150,99 @@ def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
     assert min(one["minValues"]["id"] for one in stats) == 3
 
 
+@pytest.mark.req("DL-OPT-01")
 @pytest.mark.parametrize("vector", [True, False])
 def test_a_large_file_whose_rows_nobody_counted(builder: DeltaBuilder, vector: bool) -> None:
-    """It is written anew if it has deleted rows, however few these may be of all, unless no share is too large."""
+    """It is written anew if it has a deletion vector, whatever share of deleted rows may stay."""
     add = builder.add(ids(*range(40)), stats=None, vector=builder.vector([5, 6]) if vector else None)
     builder.create(ID, add, protocol=builder.features("deletionVectors"))
     table = DeltaTable(builder.root)
     before = ids_of(table)
-    size = add["add"]["size"]
-    assert table.compact(target_size=size, max_deleted=1).removed_files == 0
-    assert table.compact(target_size=size, max_deleted=0.9).removed_files == int(vector)
+    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == int(vector)
     assert ids_of(table) == before
+    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == 0
+
+
+@pytest.mark.req("DL-OPT-01")
+def test_partition_values_that_others_spell_otherwise(builder: DeltaBuilder) -> None:
+    """They are one partition, whose files are put together."""
+    adds = [builder.add(ids(number), partition={"p": text}) for number, text in enumerate(("1", "01", "+1", "2"))]
+    builder.create(pa.schema([*ID, ("p", pa.int32())]), *adds, partition_by=["p"])
+    table = DeltaTable(builder.root)
+    done = table.compact()
+    assert (done.removed_files, done.added_files) == (3, 1)
+    (add,) = _actions(table)["add"]
+    assert add["partitionValues"] == {"p": "1"}
+    assert sorted((row["p"], row["id"]) for row in table.scan().to_arrow().to_pylist()) == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (2, 3),
+    ]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_bounds_of_sizes(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    """Large enough files stay; too large ones are divided into files of the target size, which stay from then on."""
+    table: Any = create_table(tmp_path, ID, format=format)
+    values = pa.table({"id": pa.array(range(60_000), pa.int64())})
+    for part in (values.slice(0, 59_000), values.slice(59_000, 500), values.slice(59_500)):
+        table.append(part, compression="none")
+    sizes = sorted(table.scan().files()["file_size_in_bytes"].to_pylist())
+    assert table.compact(min_file_size=sizes[0]).removed_files == 0
+    target = sizes[-1] // 4
+    assert table.compact(min_file_size=sizes[0], target_size=target, max_file_size=2 * sizes[-1]).removed_files == 0
+    bounds = {"target_size": target, "max_file_size": 2 * target, "min_file_size": 0, "compression": "none"}
+    done = table.compact(**bounds)
+    assert (done.removed_files, done.added_files) == (1, 5)
+    assert max(table.scan().files()["file_size_in_bytes"].to_pylist()) < 1.2 * target
+    assert ids_of(table) == list(range(60_000))
+    assert table.compact(**bounds).removed_files == 0
+    for wrong in ({"max_file_size": target}, {"min_file_size": target + 1}):
+        with pytest.raises(InvalidArgumentError, match=f"{min(wrong)} is .* bytes, but new files have"):
+            table.compact(**bounds | wrong)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for number in range(3):
+        table.append(pa.table({"id": [number, number], "p": [0, 1]}))
+    known, state = sorted(tmp_path.rglob("*")), table.scan().files()
+    planned = table.compact(group_size=1, dry_run=True)
+    assert (sorted(tmp_path.rglob("*")), table.refresh().scan().files()) == (known, state)
+    assert (planned.dry_run, planned.commits, planned.conflicts, len(planned.groups)) == (True, [], [], 2)
+    done = table.compact(group_size=1)
+    for name in ("removed_files", "added_files", "removed_bytes"):
+        assert getattr(planned, name) == getattr(done, name)
+    assert 0 < planned.added_bytes <= planned.removed_bytes
+    assert repr(planned) == "CompactResult(would put 6 files into 2, 2 commits)"
+    assert repr(table.compact(dry_run=True)) == "CompactResult(would put 0 files into 0, 0 commits)"
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_rows_that_are_put_into_an_order(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    """Each partition is sorted as a whole, and then divided into files of the target size."""
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for start in range(3):
+        numbers = pa.array(range(start, 30_000, 3), pa.int64())
+        table.append(pa.table({"id": numbers, "p": pc.bit_wise_and(numbers, 1)}))
+    where = table.location
+
+    def descending(bound: BoundScan) -> Iterator[pa.RecordBatch]:
+        yield from pa.Table.from_batches(bound.batches()).sort_by([("id", "descending")]).to_batches()
+
+    rewrite = DeltaRewrite if format == "delta" else IcebergRewrite
+    size = max(table.scan().files()["file_size_in_bytes"].to_pylist())
+    compaction = Compaction(None, Packing(1), RowOptions(target_file_size=size), order=descending)
+    begin = lambda: operations_of(table.transaction()).transaction  # noqa: E731
+    done = compact_table(begin, table.refresh, compaction, rewrite)
+    assert (done.removed_files, len(done.commits), table.location) == (6, 1, where)
+    assert done.added_files >= 6
+    for part in (0, 1):
+        rows = table.scan(f"p = {part}").to_arrow()["id"].to_pylist()
+        assert rows == sorted(rows, reverse=True)
+    assert ids_of(table) == list(range(30_000))
 
 
 def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:
@@ -185,7 +273,7 @@ def _interfere(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -
             left.pop(0)()
         return found
 
-    monkeypatch.setattr(compact, "write_files", written)
+    monkeypatch.setattr(changed_rows, "write_files", written)
 
 
 def test_an_append_beside_it_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +313,7 @@ def test_a_conflict_costs_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_that_others_delete_before_their_group_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later group is of the files that were planned: one that has other deleted rows by then is left as it is."""
+    """A later group is read with the rows that are deleted by then, whatever they were when it was planned."""
     columns = pa.schema([("id", pa.int64()), ("p", pa.string())])
     table = create_table(tmp_path, columns, partition_by="p", properties={"delta.enableDeletionVectors": "true"})
     for partition in "ab":
@@ -233,11 +321,10 @@ def test_rows_that_others_delete_before_their_group_is_written(tmp_path: Path, m
             table.append(pa.table({"id": [number, number + 10], "p": [partition] * 2}))
     _interfere(monkeypatch, lambda: DeltaTable(tmp_path).delete("p = 'b' AND id = 10"))
     done = table.compact(group_size=1)
-    assert [type(conflict) for conflict in done.conflicts] == [ConcurrentDeleteDeleteError]
-    assert [group.commit is not None for group in done.groups] == [True, False]
+    assert [group.commit is not None for group in done.groups] == [True, True]
     live = table.refresh().live_files.to_pylist()
-    assert sorted(dict(row["partitionValues"])["p"] for row in live) == ["a", "b", "b"]
-    assert sum(row["deletionVector"] is not None for row in live) == 1
+    assert sorted(dict(row["partitionValues"])["p"] for row in live) == ["a", "b"]
+    assert [row["deletionVector"] for row in live] == [None, None]
     assert table.scan("p = 'b'").to_arrow().sort_by("id")["id"].to_pylist() == [0, 1, 11]
 
 
@@ -338,7 +425,16 @@ def test_packing() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"target_size": -1}, {"min_files": 1}, {"max_deleted": 2}, {"group_size": 0}, {"max_concurrent": 0}],
+    [
+        {"target_size": -1},
+        {"min_files": 1},
+        {"max_deleted": 2},
+        {"group_size": 0},
+        {"max_concurrent": 0},
+        {"min_file_size": -1},
+        {"max_file_size": 0},
+        {"dry_run": 1},
+    ],
 )
 def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> None:
     table = create_table(tmp_path, ID)

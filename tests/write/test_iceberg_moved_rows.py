@@ -20,9 +20,10 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.maintain.compact import compact_table
+from deltaberg.iceberg.maintain.compact import IcebergRewrite
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.table.maintain.compact import Compaction, Packing
+from deltaberg.table.maintain.compact import Compaction, compact_table
+from deltaberg.table.maintain.packing import Packing
 from tests.support.below_verbs import engine_of
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
@@ -209,7 +210,7 @@ def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind:
             outcomes.append(table.refresh())
 
         # Deletes of another partition do not matter.
-        done = compact_table(begin, refresh, compaction)
+        done = compact_table(begin, refresh, compaction, IcebergRewrite)
     assert (len(done.commits), outcomes) == (1, [])
     table.refresh()
     after = table.scan(columns=columns).to_arrow().sort_by("id")
@@ -235,7 +236,7 @@ def test_keys_that_others_delete_everywhere_do_not_move(tmp_path: Path, spec_id:
         builder.commit(builder.equality_deletes([1], [{"id": 1}], **place))
         return engine_of(late)
 
-    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
+    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)), IcebergRewrite)
     assert [type(found) for found in done.conflicts] == ([ConcurrentDeleteReadError] if conflicts else [])
     rows = open_table(builder.root, "iceberg").scan().to_arrow()
     assert sorted(rows["id"].to_pylist()) == ([2] if conflicts else [1, 2])
@@ -280,7 +281,7 @@ def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
         builder.commit(builder.position_deletes([(first, 0)], **more))
         return engine_of(late)
 
-    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
+    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)), IcebergRewrite)
     assert [type(found) for found in done.conflicts] == [ConcurrentDeleteReadError]
     # What was written for the commit is deleted.
     assert all(path.stem.isdigit() for path in (builder.root / "data").iterdir())

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
-    from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.compact import Compaction
+    from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import RepairResult
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
@@ -375,9 +376,10 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         return DeltaTransaction(DeltaOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
-        from deltaberg.delta.maintain.compact import compact_table
+        from deltaberg.delta.maintain.compact import DeltaRewrite
+        from deltaberg.table.maintain.compact import compact_table
 
-        return compact_table(begin, self.refresh, compaction)
+        return compact_table(begin, self.refresh, compaction, DeltaRewrite)
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.delta.maintain.restore import restore_table

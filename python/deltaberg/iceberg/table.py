@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
-    from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.compact import Compaction
+    from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
@@ -422,9 +423,10 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         return IcebergTransaction(IcebergOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
-        from deltaberg.iceberg.maintain.compact import compact_table
+        from deltaberg.iceberg.maintain.compact import IcebergRewrite
+        from deltaberg.table.maintain.compact import compact_table
 
-        return compact_table(begin, self.refresh, compaction)
+        return compact_table(begin, self.refresh, compaction, IcebergRewrite)
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.iceberg.maintain.rollback import roll_back

@@ -22,7 +22,7 @@ __all__ = ["checkpoint", "compact", "compact_log", "vacuum"]
 _NOT_DELETED = 1
 
 _NUMBERS = ("copied_rows", "added_files", "removed_files", "added_bytes", "removed_bytes")
-_COUNT, _SHARE = click.IntRange(min=1), click.FloatRange(0, 1)
+_COUNT, _SIZE, _SHARE = click.IntRange(min=1), click.IntRange(min=0), click.FloatRange(0, 1)
 
 
 @write_command()
@@ -42,7 +42,10 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
 @click.option("--min-files", type=_COUNT, metavar="COUNT", help="How many files a new one stands for at least.")
 @click.option("--max-deleted", type=_SHARE, metavar="SHARE", help="The share of deleted rows that may stay.")
 @click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
+@click.option("--min-file-size", type=_SIZE, metavar="BYTES", help="Bytes of a file that is large enough to stay.")
+@click.option("--max-file-size", type=_COUNT, metavar="BYTES", help="Bytes of a file that is not divided, at most.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
+@click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
     """Put small files of a table together, and drop deleted rows from files."""
     opened = place.open()
@@ -51,7 +54,8 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
         result = opened.compact(**arguments)
     facts = {
         **state_of(opened, arguments.get("branch")),
-        "commits": len(result.commits),
+        **({"dry_run": True} if result.dry_run else {}),
+        "commits": len(result.groups if result.dry_run else result.commits),
         "conflicts": len(result.conflicts),
         **{name: getattr(result, name) for name in _NUMBERS},
     }

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.change.row_ids import RowIds
 from deltaberg.iceberg.location.new_files import data_location
 from deltaberg.iceberg.rows.row_spec import entries_of, row_spec
@@ -16,12 +15,10 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import arrow_schema
-from deltaberg.schema.columns import select_columns
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.table.change.changed_rows import NewFiles
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.plan import Plan
+from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.rows.progress import Progress
 from deltaberg.table.rows.row_options import RowOptions
@@ -87,10 +84,7 @@ class MovedRows:
         progress
             What is told how far the write has come.
         """
-        plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
-        known = Struct((*self._source.schema, *self._source.hidden))
-        columns = select_columns(known, [(child.name,) for child in self.stored])
-        bound = BoundScan(self._source, TRUE, columns, None, options, given=plan)
+        bound = scan_of_whole_files(self._source, files, self.ids.columns, options)
         with closing(bound.batches()) as batches:  # type: ignore[type-var]
             kept = batches if choose is None else (part for batch in batches for part in choose(batch))
             reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), _as_stored(kept, self.stored))

@@ -1,131 +1,71 @@
-"""Compaction: small files are put together, and deleted rows dropped, without any change of the rows."""
+"""Compaction of Iceberg tables: what a commit of it records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deltaberg.errors import ConcurrentDeleteDeleteError
-from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
+from deltaberg.iceberg.change.row_ids import RowIds
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.rows.row_spec import row_spec
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema.arrow import as_array
-from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.maintain.compact import (
-    Compaction,
-    CompactResult,
-    PackedFile,
-    Packing,
-    commit_groups,
-    group_bins,
-    pack_files,
-    rows_of_bins,
-    write_bins,
-)
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.scan_options import scan_options
-from deltaberg.table.read.source import FILE_NUMBER
+from deltaberg.table.change.changed_rows import NewFiles
+from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.transaction.operation import Operation
 
-__all__ = ["compact_table"]
+__all__ = ["IcebergRewrite"]
 
 
-def compact_table(
-    begin: Callable[[], Transaction], refresh: Callable[[], object], compaction: Compaction
-) -> CompactResult:
-    """Put small files of a table together, in groups of which each is one commit.
+class IcebergRewrite(Rewrite[Transaction]):
+    """What an Iceberg table does for one commit of a compaction."""
 
-    Parameters
-    ----------
-    begin
-        What begins a transaction on the newest snapshot that is known. Its commit makes its snapshot known.
-    refresh
-        What looks for newer snapshots.
-    compaction
-        What is asked for.
+    age = ("row_commit_version", "path")
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        Rows have ids that cannot be kept, or the table needs what is not written.
-    CommitUnknownError
-        It is not known whether the commit of a group took effect. Groups before it are committed, and those after it
-        are left.
-    """
-    transaction = begin()
-    source = transaction.source
-    packing = replace(compaction.packing, target_size=row_spec(transaction.metadata, compaction.rows).target_size)
-    files, packed = _candidates(source, compaction)
-    paths = as_array(files.column("path"))
+    @cached_property
+    def source(self) -> IcebergSource:
+        """The rows of the snapshot."""
+        return self.transaction.source
 
-    def commit(number: int, group: Sequence[Sequence[PackedFile]]) -> CommitResult:
-        bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
-        return _rewrite(begin() if number else transaction, bins, packing, compaction)
+    @property
+    def target_size(self) -> int:
+        """Bytes of a new file, as the request or the property ``write.target-file-size-bytes`` says."""
+        return row_spec(self.transaction.metadata, self.compaction.rows).target_size
 
-    return commit_groups(group_bins(pack_files(packed, packing), packing.group_size), commit, refresh)
+    @cached_property
+    def _moved(self) -> MovedRows:
+        return MovedRows(self.transaction, self.compaction.rows, self.source)
 
+    @property
+    def identity(self) -> RowIds:
+        """The columns of rows that move."""
+        return self._moved.ids
 
-def _candidates(source: IcebergSource, compaction: Compaction) -> tuple[pa.Table, list[PackedFile]]:
-    """Return the files in which rows can match, and what packing knows of them, oldest first.
+    @property
+    def new_files(self) -> NewFiles:
+        """The files that rows move to, in the newest partitioning."""
+        return self._moved.new_files(self.transaction)
 
-    Rows of files of different specs are not put together, since they may go to different partitions.
-    """
-    plan = BoundScan.of(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
-    files = plan.files
-    keys = partition_keys(source.partition_values(files), source.partition)
-    specs = files.column(constant_column("_spec_id")).to_pylist()
-    counts, deleted = plan.record_counts.cast(pa.float64()), plan.deleted_counts.cast(pa.float64())
-    # Planning does not read delete files. A file that they apply to is rewritten, so that they are needed no more.
-    shares = pc.fill_null(pc.divide(deleted, pc.max_element_wise(counts, 1.0)), 1.0).to_pylist()
-    sizes = files.column("size").to_pylist()
-    order = pc.sort_indices(files, [("row_commit_version", "ascending"), ("path", "ascending")]).to_pylist()
-    return files, [PackedFile(row, (specs[row], keys[row]), sizes[row], shares[row]) for row in order]
+    def partitions(self, files: pa.Table) -> Sequence[Hashable]:
+        """Return the partitions, each with the id of its spec.
 
+        Rows of files of different specs are not put together, since they may go to different partitions.
+        """
+        keys = partition_keys(self.source.partition_values(files), self.source.partition)
+        return list(zip(files.column(constant_column("_spec_id")).to_pylist(), keys, strict=True))
 
-def _rewrite(
-    transaction: Transaction, bins: Sequence[pa.StringArray], packing: Packing, compaction: Compaction
-) -> CommitResult:
-    """Replace the files of each bin by new ones, in one commit.
-
-    Raises
-    ------
-    ConcurrentDeleteDeleteError
-        A file is not there any more.
-    """
-    with transaction:
-        with transaction.operation("compact") as made:
-            source = transaction.source
-            known = source.select_files(TRUE).files
-            paths = pa.concat_arrays(bins)
-            places = pc.index_in(paths, value_set=as_array(known.column("path")))
-            if places.null_count:
-                raise ConcurrentDeleteDeleteError(
-                    "a file that was to be compacted was removed meanwhile",
-                    hint="compact again",
-                    table=source.table,
-                    file=paths.filter(pc.is_null(places))[0].as_py(),
-                )
-            chosen = rows_of_bins(known.take(places), bins)
-            # The sizes of old files tell little of the new one's if another codec is used: it may become larger.
-            rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
-            moved = MovedRows(transaction, rows)
-            new = write_bins(
-                chosen,
-                compaction,
-                lambda files, options, memory: moved.write(files, options, memory=memory),
-                lambda files: moved.note(transaction, files),
-            )
-            made.rows.copied = pc.sum(new.column("record_count")).as_py() or 0
-            transaction.add_entries(moved.entries(new))
-            numbers = as_array(pa.concat_tables(chosen).column(FILE_NUMBER))
-            transaction.pending.keeps_rows = True
-            transaction.claims.moved.update(paths.to_pylist())
-            transaction.remove_files(paths.to_pylist(), manifests_of(source.manifests, numbers))
-        return transaction.commit()
+    def record(self, made: Operation, moved: Sequence[MovedFiles]) -> None:
+        """Have the transaction replace files by new ones."""
+        transaction = self.transaction
+        old = pa.concat_tables([one.old for one in moved])
+        paths: list[str] = old.column("path").to_pylist()
+        transaction.add_entries(self._moved.entries(pa.concat_tables([one.new for one in moved])))
+        transaction.pending.keeps_rows = True
+        transaction.claims.moved.update(paths)
+        transaction.remove_files(paths, manifests_of(self.source.manifests, file_numbers(old)))

@@ -163,11 +163,17 @@ class NewFiles:
     note: Callable[[pa.Table, WriteRoad], None]
     progress: Progress | None = None
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
-        """Write rows as files store them, and return a row for each file."""
+    def write(self, batches: Iterable[pa.RecordBatch], *, threads: int | None = None) -> pa.Table:
+        """Write rows as files store them, and return a row for each file.
+
+        Parameters
+        ----------
+        threads
+            How many files are encoded at a time; None for the number of processors.
+        """
         reader = pa.RecordBatchReader.from_batches(arrow_schema(self.spec.schema), batches)
         store = self.store.open(self.place)
-        files = write_files(reader, self.spec, store, self.place.path, progress=self.progress)
+        files = write_files(reader, self.spec, store, self.place.path, threads=threads, progress=self.progress)
         self.note(files, LOCAL_ROAD)
         return files
 

@@ -9,13 +9,17 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_batch, count_up
-from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.columns import ColumnName, select_columns
+from deltaberg.schema.types import Struct
 from deltaberg.table.change.gather import gathered
 from deltaberg.table.change.match import MatchedRows
 from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.read.bound import BoundScan, RowAddress
-from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.read.plan import Plan, file_numbers
+from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.read.source import ScanSource
 
 __all__ = [
     "Change",
@@ -25,6 +29,7 @@ __all__ = [
     "rewritten_batches",
     "scan_of_files",
     "scan_of_matched",
+    "scan_of_whole_files",
 ]
 
 
@@ -90,6 +95,21 @@ def scan_of_files(matched: MatchedRows, columns: Sequence[ColumnName], *, delete
     """
     files = matched.of(frozenset(matched.rows.numbers)) if deletes else matched.files
     return _with_columns(files.without_filter(), columns)
+
+
+def scan_of_whole_files(
+    source: ScanSource, files: pa.Table, columns: Sequence[ColumnName], options: ScanOptions
+) -> BoundScan:
+    """Return the scan of all rows of some files, by their rows of the file table.
+
+    Parameters
+    ----------
+    columns
+        The wanted columns of the table, hidden ones included.
+    """
+    output = select_columns(Struct((*source.schema, *source.hidden)), columns)
+    plan = Plan(source, TRUE, files, pa.repeat(False, len(files)))
+    return BoundScan(source, TRUE, output, None, options, given=plan)
 
 
 def rewritten_batches(

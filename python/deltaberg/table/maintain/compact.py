@@ -1,169 +1,48 @@
-"""Compaction of tables of every format: which files are put together, and what became of them.
+"""Compaction of tables of every format: small files are put together, and deleted rows dropped.
 
-Files are packed into *bins*, each of which becomes one file. Bins are taken together into *groups*, each of which is
-one commit, so that the work of a commit is bounded, and a conflict costs one group only.
+Which files that are is up to `packing`. A format says how it looks at them (`Rewrite`), and what its commits record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, InvalidArgumentError
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError
 from deltaberg.expressions.given.given import Filter
-from deltaberg.table.arguments import checked_number
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.schema.arrow import as_array
+from deltaberg.table.arguments import checked_flag, checked_number
+from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
+from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.read.scan_options import ScanOptions, processors
+from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
+from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.plan import Plan
+from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
+from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.row_options import RowOptions
-from deltaberg.whole_numbers import known_sum
+from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.workers import map_in_order
 
-__all__ = [
-    "CompactResult",
-    "CompactedGroup",
-    "Compaction",
-    "PackedFile",
-    "Packing",
-    "commit_groups",
-    "group_bins",
-    "pack_files",
-    "rows_of_bins",
-    "write_bins",
-]
+__all__ = ["Compaction", "MovedFiles", "Rewrite", "RowOrder", "compact_table"]
 
-#: A file with this share of the target size is large enough.
-_LARGE = 0.75
 #: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
 _WRITING = 512 << 20
 _READING = 256 << 20
 
-_Bin = TypeVar("_Bin")
-_Rows = TypeVar("_Rows", pa.Array, pa.Table)
-
-
-class PackedFile(NamedTuple):
-    """A file as packing sees it.
-
-    Parameters
-    ----------
-    row
-        The number by which the caller knows it.
-    partition
-        What is equal for files that may be put together.
-    size
-        Its size in bytes.
-    deleted
-        The share of its rows that are deleted.
-    """
-
-    row: int
-    partition: Hashable
-    size: int
-    deleted: float = 0.0
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Which files are put together.
-
-    Parameters
-    ----------
-    target_size
-        Bytes of a new file at most, as far as the sizes of the old files tell.
-    min_files
-        How many files a bin has at least. A file that is only rewritten to drop its deleted rows is a bin of its own.
-    max_deleted
-        Files with a larger share of deleted rows are rewritten whatever their size.
-    group_size
-        Bytes of the files that one commit replaces. A bin that is larger is committed alone.
-
-    Raises
-    ------
-    InvalidArgumentError
-        A number is out of its range.
-    """
-
-    target_size: int
-    min_files: int = 2
-    max_deleted: float = 0.05
-    group_size: int = 16 << 30
-
-    def __post_init__(self) -> None:
-        for name, least, hint in (
-            ("target_size", 1, "pass a positive number of bytes"),
-            ("min_files", 2, "a single file cannot be put together"),
-            ("group_size", 1, "pass a positive number of bytes"),
-        ):
-            object.__setattr__(self, name, checked_number(name, getattr(self, name), least, hint))
-        share = self.max_deleted
-        if type(share) not in (int, float) or not 0 <= share <= 1:
-            raise InvalidArgumentError(f"max_deleted must be a share of the rows, from 0 to 1, not {share!r}")
-
-
-def pack_files(files: Sequence[PackedFile], packing: Packing) -> list[list[PackedFile]]:
-    """Return the bins of files that are to be put together; other files stay as they are.
-
-    Files of a partition stay in the given order, within bins and from one bin to the next, so that rows that were
-    written together stay together.
-
-    Examples
-    --------
-    >>> files = [PackedFile(row, "p", size) for row, size in enumerate((40, 30, 90, 20, 60))]
-    >>> [[file.row for file in files] for files in pack_files(files, Packing(target_size=100))]
-    [[0, 1, 3]]
-    """
-    partitions: dict[Hashable, list[PackedFile]] = {}
-    for file in files:
-        if file.size < _LARGE * packing.target_size or file.deleted > packing.max_deleted:
-            partitions.setdefault(file.partition, []).append(file)
-    bins = [one for candidates in partitions.values() for one in _fill(candidates, packing.target_size)]
-    return [kept for one in bins for kept in _worthwhile(one, packing)]
-
-
-def _fill(files: Sequence[PackedFile], target: int) -> Iterator[list[PackedFile]]:
-    """Put files into bins in their order; the next bin begins where a file does not fit any more."""
-    current: list[PackedFile] = []
-    size = 0
-    for file in files:
-        if current and size + file.size > target:
-            yield current
-            current, size = [], 0
-        current.append(file)
-        size += file.size
-    if current:
-        yield current
-
-
-def _worthwhile(files: list[PackedFile], packing: Packing) -> list[list[PackedFile]]:
-    """Return a bin that is large enough; else those of its files that have too many deleted rows, each alone."""
-    if len(files) >= packing.min_files:
-        return [files]
-    return [[file] for file in files if file.deleted > packing.max_deleted]
-
-
-def group_bins(bins: Sequence[list[PackedFile]], size: int) -> list[list[list[PackedFile]]]:
-    """Return bins in groups of at most so many bytes, as far as single bins allow.
-
-    Examples
-    --------
-    >>> bins = [[PackedFile(0, "p", 40), PackedFile(1, "p", 30)], [PackedFile(2, "q", 50)]]
-    >>> [len(group) for group in group_bins(bins, 100)], [len(group) for group in group_bins(bins, 200)]
-    ([1, 1], [2])
-    """
-    groups: list[list[list[PackedFile]]] = []
-    held = 0
-    for one in bins:
-        own = sum(file.size for file in one)
-        if not groups or held + own > size:
-            groups.append([])
-            held = 0
-        groups[-1].append(one)
-        held += own
-    return groups
+_Transaction = TypeVar("_Transaction", bound=Transaction)
+#: Returns the rows of a scan in an order, with the same columns. It may read other columns of the scan before.
+RowOrder = Callable[[BoundScan], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -179,9 +58,13 @@ class Compaction:
     rows
         How rows are written.
     concurrency
-        How many new files are written at a time; None for the number of processors.
+        How many bins are written at a time; None for the number of processors.
     timezone
         The zone of timestamps without one in the filter and in partition values.
+    order
+        What the rows of a bin are put into; None leaves them in the order in which they were written.
+    dry_run
+        Say what would be done, and write nothing.
     """
 
     where: Filter | None = None
@@ -189,156 +72,246 @@ class Compaction:
     rows: RowOptions = field(default_factory=RowOptions)
     concurrency: int | None = None
     timezone: str = "UTC"
+    order: RowOrder | None = None
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
+        checked_flag("dry_run", self.dry_run)
         if self.concurrency is not None:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)
 
 
-def write_bins(
-    bins: Sequence[_Bin],
-    compaction: Compaction,
-    write: Callable[[_Bin, ScanOptions, int], pa.Table],
-    note: Callable[[pa.Table], None],
-) -> pa.Table:
-    """Write the rows of each bin to a new file, several at a time, and return a row for each new file.
+class MovedFiles(NamedTuple):
+    """The files of a bin, and those that their rows have moved to.
 
     Parameters
     ----------
-    bins
-        What the caller knows of each bin.
+    old
+        Rows of the file table, in the order in which they were read.
+    new
+        A row for each new file; see `write_files`.
+    """
+
+    old: pa.Table
+    new: pa.Table
+
+
+class Rewrite(ABC, Generic[_Transaction]):
+    """What a format does for one commit of a compaction, on the newest state of the table that is known.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, which has no changes yet.
     compaction
-        How many bins are written at a time.
-    write
-        Writes a bin, by the options by which its rows are read, and within so many bytes of rows that wait.
-    note
-        Is called for what was written, whether or not all bins could be.
-    """
-    together = min(compaction.concurrency or processors(), len(bins))
-    options = ScanOptions(
-        threads=max(processors() // together, 1),
-        memory=max(_READING // together, 1),
-        timezone=compaction.timezone,
-    )
-    written: list[pa.Table] = []
-
-    def write_one(one: _Bin) -> pa.Table:
-        table = write(one, options, max(_WRITING // together, 1))
-        written.append(table)
-        return table
-
-    try:
-        return pa.concat_tables(map_in_order(together, write_one, bins))
-    finally:
-        for table in written:
-            note(table)
-
-
-@dataclass(frozen=True)
-class CompactedGroup:
-    """What became of one group of files.
-
-    Parameters
-    ----------
-    files
-        How many files were to be put together.
-    bytes
-        Their sizes in bytes.
-    commit
-        The commit that replaced them; None if there is none.
-    conflict
-        Why there is none: another commit changed one of the files, or the table, meanwhile.
+        The request.
     """
 
-    files: int
-    bytes: int
-    commit: CommitResult | None = None
-    conflict: CommitConflictError | None = None
+    #: The columns of the file table that tell which files are older.
+    age: Sequence[str]
+
+    def __init__(self, transaction: _Transaction, compaction: Compaction) -> None:
+        self.transaction = transaction
+        self.compaction = compaction
+
+    @property
+    @abstractmethod
+    def source(self) -> ScanSource:
+        """The rows of the table."""
+
+    @property
+    @abstractmethod
+    def target_size(self) -> int:
+        """Bytes of a new file, as the request or the table says."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> RowIdentity:
+        """The columns of rows that move.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Rows have ids that cannot be kept.
+        """
+
+    @property
+    @abstractmethod
+    def new_files(self) -> NewFiles:
+        """The files that rows move to."""
+
+    @abstractmethod
+    def partitions(self, files: pa.Table) -> Sequence[Hashable]:
+        """Return what is equal for files of the file table that may be put together."""
+
+    @abstractmethod
+    def record(self, made: Operation, moved: Sequence[MovedFiles]) -> None:
+        """Have the transaction replace files by new ones."""
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The file table of the whole table."""
+        return self.source.select_files(TRUE).files
+
+    def candidates(self) -> tuple[pa.StringArray, list[PackedFile]]:
+        """Return the paths of the files in which rows can match, and what packing knows of these files, oldest first.
+
+        Packing knows them by the numbers of their paths.
+        """
+        options = scan_options(None, {}, self.compaction.timezone)
+        plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).plan
+        files = plan.files
+        order = pc.sort_indices(files, [(name, "ascending") for name in self.age])
+        columns = (pc.fill_null(files.column("size"), 0), _deleted_shares(plan))
+        sizes, shares = (column.to_pylist() for column in columns)
+        partitions = self.partitions(files)
+        packed = [PackedFile(row, partitions[row], sizes[row], shares[row]) for row in order.to_pylist()]
+        return as_array(files.column("path")), packed
+
+    def find(self, paths: pa.StringArray) -> pa.Table:
+        """Return the rows of the file table of some files that were live when the compaction was planned.
+
+        Raises
+        ------
+        ConcurrentDeleteDeleteError
+            One of them is not live any more.
+        """
+        places = pc.index_in(paths, value_set=as_array(self.files.column("path")))
+        if places.null_count:
+            raise ConcurrentDeleteDeleteError(
+                "a file that was to be compacted was removed meanwhile",
+                hint="compact again",
+                table=self.source.table,
+                file=paths.filter(pc.is_null(places))[0].as_py(),
+            )
+        return self.files.take(places)
 
 
-@dataclass(frozen=True)
-class CompactResult:
-    """What a compaction did, group by group.
+def _deleted_shares(plan: Plan) -> pa.Array:
+    """Return the share of the rows of each file that are deleted.
 
-    Parameters
-    ----------
-    groups
-        What became of each group, in the order in which they were tried. There is none if no file is worth the work.
+    Where rows are deleted, and nobody knows how many or of how many, it is infinite: planning does not read delete
+    files, and a log need not count the rows of a file.
     """
-
-    groups: tuple[CompactedGroup, ...] = ()
-
-    def __repr__(self) -> str:
-        counts = f"{self.removed_files} files into {self.added_files}, {len(self.commits)} commits"
-        left = f", {len(self.conflicts)} groups left after conflicts" if self.conflicts else ""
-        return f"CompactResult({counts}{left})"
-
-    @property
-    def commits(self) -> list[CommitResult]:
-        """The commits, oldest first."""
-        return [group.commit for group in self.groups if group.commit is not None]
-
-    @property
-    def conflicts(self) -> list[CommitConflictError]:
-        """Why groups were left as they are, one error for each."""
-        return [group.conflict for group in self.groups if group.conflict is not None]
-
-    @property
-    def added_files(self) -> int:
-        """How many files were added."""
-        return sum(commit.added_files for commit in self.commits)
-
-    @property
-    def removed_files(self) -> int:
-        """How many files were removed."""
-        return sum(commit.removed_files for commit in self.commits)
-
-    @property
-    def added_bytes(self) -> int:
-        """The size of the added files in bytes."""
-        return sum(commit.added_bytes for commit in self.commits)
-
-    @property
-    def removed_bytes(self) -> int:
-        """The size of the removed files in bytes."""
-        return sum(commit.removed_bytes for commit in self.commits)
-
-    @property
-    def copied_rows(self) -> int | None:
-        """How many rows were written anew, as they were; None where nobody counted them."""
-        return known_sum(commit.copied_rows for commit in self.commits)
+    deleted = plan.deleted_counts.cast(pa.float64())
+    shares = pc.divide(deleted, pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
+    has_deletes = pc.or_(pc.is_null(deleted), pc.is_valid(as_array(plan.files.column("deletion_vector"))))
+    return pc.coalesce(shares, pc.if_else(has_deletes, float("inf"), 0.0))
 
 
-def rows_of_bins(rows: _Rows, bins: Sequence[Sized]) -> list[_Rows]:
-    """Return the part of each bin of an array or a table that has the rows of all bins, one bin after the other."""
-    ends = accumulate(map(len, bins))
-    return [rows.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
-
-
-def commit_groups(
-    groups: Sequence[Sequence[Sequence[PackedFile]]],
-    commit: Callable[[int, Sequence[Sequence[PackedFile]]], CommitResult],
+def compact_table(
+    begin: Callable[[], _Transaction],
     refresh: Callable[[], object],
+    compaction: Compaction,
+    rewrite: Callable[[_Transaction, Compaction], Rewrite[_Transaction]],
 ) -> CompactResult:
-    """Commit one group of bins after the other, and go on with the next one after a conflict.
+    """Put small files of a table together, in groups of which each is one commit.
 
     Parameters
     ----------
-    groups
-        The bins of each group.
-    commit
-        Rewrites a group by its number and its bins, and commits it.
+    begin
+        What begins a transaction on the newest state that is known. Its commit makes its state known.
     refresh
-        Looks for newer states of the table.
+        What looks for newer states.
+    compaction
+        What is asked for.
+    rewrite
+        What the format does in a transaction.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Rows have ids that cannot be kept, or the table needs what is not written.
+    CommitUnknownError
+        It is not known whether the commit of a group took effect. Groups before it are committed, and those after it
+        are left.
     """
+    work = rewrite(begin(), compaction)
+    packing = replace(compaction.packing, target_size=work.target_size, is_whole=compaction.order is not None)
+    packing.check_sizes()
+    paths, packed = work.candidates()
+    groups = group_bins(pack_files(packed, packing), packing.group_size)
     outcomes = []
     for number, group in enumerate(groups):
-        files = sum(map(len, group))
-        size = sum(file.size for one in group for file in one)
+        outcome = _expected(group, packing)
+        outcomes.append(outcome)
+        if compaction.dry_run:
+            continue
         try:
-            outcomes.append(CompactedGroup(files, size, commit=commit(number, group)))
+            work = rewrite(begin(), compaction) if number else work
+            bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
+            limits = [packing.target_size * (1 if _is_cut(one, packing) else _SLACK) for one in group]
+            outcomes[-1] = replace(outcome, commit=_commit(work, bins, limits))
         except CommitConflictError as error:
             refresh()
-            outcomes.append(CompactedGroup(files, size, conflict=error))
-    return CompactResult(tuple(outcomes))
+            outcomes[-1] = replace(outcome, conflict=error)
+    if compaction.dry_run:
+        work.transaction.abort()
+    return CompactResult(tuple(outcomes), compaction.dry_run)
+
+
+#: The sizes of old files tell little of the new one's where another codec is used: it may become so much larger.
+_SLACK = 2
+
+
+def _is_cut(files: Sequence[PackedFile], packing: Packing) -> bool:
+    """Return whether a bin becomes files of the target size, rather than one file."""
+    return packing.is_whole or any(map(packing.is_too_large, files))
+
+
+def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> CompactedGroup:
+    """Return what a group of bins is, and what it is expected to become."""
+    new_files = new_bytes = 0
+    for one in group:
+        size = int(sum(file.size * (1 - min(file.deleted, 1)) for file in one if file.deleted <= 1))
+        size += size_of([file for file in one if file.deleted > 1])
+        new_bytes += size
+        new_files += max(-(-size // packing.target_size), 1) if _is_cut(one, packing) else bool(size)
+    return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)
+
+
+def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits: Sequence[int]) -> CommitResult:
+    """Rewrite the files of each bin, and commit. New files that surely did not become part of the table are deleted.
+
+    Parameters
+    ----------
+    limits
+        Bytes of a new file, for each bin.
+    """
+    transaction = work.transaction
+    with transaction:
+        with transaction.operation("compact") as made:
+            found = work.find(pa.concat_arrays(bins))
+            ends = pc.cumulative_sum(pa.array(map(len, bins), pa.int64())).to_pylist()
+            old = [found.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
+            moved = _write(work, old, limits)
+            made.rows.copied = sum(pc.sum(one.new.column("record_count")).as_py() or 0 for one in moved)
+            work.record(made, moved)
+        return transaction.commit()
+
+
+def _write(work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int]) -> list[MovedFiles]:
+    """Write the rows of each bin to new files, several bins at a time."""
+    compaction, identity, target = work.compaction, work.identity, work.new_files
+    together = min(compaction.concurrency or processors(), len(bins))
+    threads = max(processors() // together, 1)
+    options = ScanOptions(threads=threads, memory=max(_READING // together, 1), timezone=compaction.timezone)
+    memory = max(_WRITING // together, 1)
+    written = []
+
+    def write_one(one: tuple[pa.Table, int]) -> MovedFiles:
+        files, limit = one
+        bound = scan_of_whole_files(work.source, files, identity.columns, options)
+        spec = replace(target.spec, memory=memory, target_size=limit)
+        own = replace(target, spec=spec, note=lambda *noted: written.append(noted))
+        with closing(bound.batches() if compaction.order is None else compaction.order(bound)) as batches:  # type: ignore[type-var]
+            new = own.write((identity.flat(batch) for batch in batches), threads=threads)
+        return MovedFiles(files, new)
+
+    try:
+        return map_in_order(together, write_one, list(zip(bins, limits, strict=True)))
+    finally:
+        # Whether or not all of them could be written.
+        for noted in written:
+            target.note(*noted)

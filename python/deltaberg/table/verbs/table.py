@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.table.change.changed_rows import RowTasks
-    from deltaberg.table.maintain.compact import Compaction, CompactResult
+    from deltaberg.table.maintain.compact import Compaction
+    from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.transaction.operations import Operations
@@ -216,13 +217,16 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         min_files: int = 2,
         max_deleted: float = 0.05,
         group_size: int = 16 << 30,
+        min_file_size: int | None = None,
+        max_file_size: int | None = None,
         max_concurrent: int | None = None,
+        dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
     ) -> CompactResult:
         """Put small files together, and drop deleted rows from files, without any change of the rows.
 
-        Files of a partition that are smaller than three quarters of the target size are put together in the order in
-        which they were written, and their rows stay in order. Rows of Iceberg files of an older partitioning go to the
+        Small files of a partition are put together in the order in which they were written, and their rows stay in
+        order. Rows of Iceberg files of an older partitioning go to the
         partitions that new rows go to. Rows keep their ids, where they have such. The work is divided into groups, each
         of which is one commit. A group is left as it is if another commit changed one of its files meanwhile; appends
         do not matter. The old files stay in the store, so that older states can still be read.
@@ -238,12 +242,18 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         min_files
             How many files are put into a new one at least.
         max_deleted
-            Files with a larger share of deleted rows are rewritten whatever their size, and so are files to which
-            delete files other than deletion vectors apply.
+            Files with a larger share of deleted rows are rewritten whatever their size. So are files to which delete
+            files other than deletion vectors apply, and files with a deletion vector whose rows nobody has counted.
         group_size
             Bytes of the files that one commit replaces.
+        min_file_size
+            Files of at least so many bytes are large enough to stay; by default three quarters of the target size.
+        max_file_size
+            Files with more bytes are divided into files of the target size; by default they stay.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
+        dry_run
+            Say how many files would be put together, and into how many, and write nothing.
         **arguments
             ``compression``, and how the commits are made, from ``user_metadata`` on: see `Verbs`.
 
@@ -270,12 +280,14 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> done.removed_files > done.added_files == 1, done.conflicts
         (True, [])
         """
-        from deltaberg.table.maintain.compact import Compaction, Packing
+        from deltaberg.table.maintain.compact import Compaction
+        from deltaberg.table.maintain.packing import Packing
         from deltaberg.table.rows.row_options import RowOptions
 
-        packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
+        target = 1 if target_size is None else target_size
+        packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
-        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
+        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, dry_run=dry_run)
         commit: Any = arguments
         return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 

@@ -1,0 +1,104 @@
+"""What became of a compaction, the same for every format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltaberg.errors import CommitConflictError
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.whole_numbers import known_sum
+
+__all__ = ["CompactResult", "CompactedGroup"]
+
+
+@dataclass(frozen=True)
+class CompactedGroup:
+    """What became of one group of files.
+
+    Parameters
+    ----------
+    files
+        How many files were to be put together.
+    bytes
+        Their sizes in bytes.
+    commit
+        The commit that replaced them; None if there is none.
+    conflict
+        Why there is none: another commit changed one of the files, or the table, meanwhile.
+    new_files
+        How many files they were to become, as far as their sizes tell.
+    new_bytes
+        The bytes of the new files, as far as the share of deleted rows tells.
+    """
+
+    files: int
+    bytes: int
+    commit: CommitResult | None = None
+    conflict: CommitConflictError | None = None
+    new_files: int = 0
+    new_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    """What a compaction did, or would do, group by group.
+
+    Parameters
+    ----------
+    groups
+        What became of each group, in the order in which they were tried. There is none if no file is worth the work.
+    dry_run
+        Whether nothing was written: then the numbers are those that are expected.
+    """
+
+    groups: tuple[CompactedGroup, ...] = ()
+    dry_run: bool = False
+
+    def __repr__(self) -> str:
+        counts = f"{self.removed_files} files into {self.added_files}"
+        if self.dry_run:
+            return f"CompactResult(would put {counts}, {len(self.groups)} commits)"
+        left = f", {len(self.conflicts)} groups left after conflicts" if self.conflicts else ""
+        return f"CompactResult({counts}, {len(self.commits)} commits{left})"
+
+    @property
+    def commits(self) -> list[CommitResult]:
+        """The commits, oldest first."""
+        return [group.commit for group in self.groups if group.commit is not None]
+
+    @property
+    def conflicts(self) -> list[CommitConflictError]:
+        """Why groups were left as they are, one error for each."""
+        return [group.conflict for group in self.groups if group.conflict is not None]
+
+    @property
+    def added_files(self) -> int:
+        """How many files were added, or would be."""
+        return self._sum("new_files", "added_files")
+
+    @property
+    def removed_files(self) -> int:
+        """How many files were removed, or would be."""
+        return self._sum("files", "removed_files")
+
+    @property
+    def added_bytes(self) -> int:
+        """The size of the added files in bytes."""
+        return self._sum("new_bytes", "added_bytes")
+
+    @property
+    def removed_bytes(self) -> int:
+        """The size of the removed files in bytes."""
+        return self._sum("bytes", "removed_bytes")
+
+    @property
+    def copied_rows(self) -> int | None:
+        """How many rows were written anew, as they were; None where nobody counted them."""
+        return known_sum(commit.copied_rows for commit in self.commits)
+
+    def _sum(self, expected: str, done: str) -> int:
+        """Return a sum over what groups expected, or over what their commits did."""
+        numbers = (
+            [(group, expected) for group in self.groups] if self.dry_run else [(one, done) for one in self.commits]
+        )
+        return sum(getattr(one, name) for one, name in numbers)
