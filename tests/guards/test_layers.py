@@ -47,6 +47,7 @@ _ROOMS = {
     "table": [
         {"arguments", "formats", "removal"},
         {"rows"},
+        {"sort"},
         {"commit"},
         {"open"},
         {"read"},

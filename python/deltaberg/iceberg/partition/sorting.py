@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.partition.assign import AppliedTransform
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
-from deltaberg.schema.arrow import count_up
 from deltaberg.schema.types import Struct
-from deltaberg.table.write.order import OrderTerm
+from deltaberg.table.sort.order import OrderTerm, sort_indices
 
 __all__ = ["RowSorter", "row_sorter"]
 
@@ -47,20 +45,7 @@ class RowSorter:
         >>> sort(pa.table({"x": [1.0, float("nan"), None, 2.0]}))["x"].to_pylist()
         [None, nan, 2.0, 1.0]
         """
-        keys: dict[str, pa.ChunkedArray] = {}
-        order: list[tuple[str, str]] = []
-        for number, term in enumerate(self.terms):
-            values = term.values(rows)
-            if values.null_count:
-                # One place of nulls holds for all keys of a sort, so they get a key of their own.
-                keys[f"n{number}"] = pc.is_null(values)
-                order.append((f"n{number}", "descending" if term.nulls_first else "ascending"))
-            keys[f"v{number}"] = values
-            order.append((f"v{number}", "descending" if term.descending else "ascending"))
-        # The position keeps equal rows in their order.
-        keys["at"] = pa.chunked_array([count_up(0, rows.num_rows)])
-        chosen = pc.sort_indices(pa.table(keys), [*order, ("at", "ascending")])
-        return rows.take(chosen)
+        return rows.take(sort_indices(rows, self.terms))
 
     @property
     def terms(self) -> tuple[OrderTerm, ...]:

@@ -19,7 +19,7 @@ from deltaberg.schema.columns import find_path
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import table_type
 from deltaberg.spark.write.spark_transforms import spark_expression
-from deltaberg.table.write.order import OrderTerm
+from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["distributed", "distribution_terms"]

@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import StorageError, TooLargeError
+from deltaberg.errors import TooLargeError
 from deltaberg.schema.arrow import as_batch
+from deltaberg.table.sort.disk_batches import DiskBatches
 
 __all__ = ["FileRows", "StoredRows"]
-
-
-class _DiskBatches:
-    """Batches in a temporary file, which is made with the first of them, and read once all are written."""
-
-    def __init__(self, schema: pa.Schema, directory: str | None) -> None:
-        self._schema = schema
-        self._parent = directory
-        self._path: str | None = None
-        self._resources = ExitStack()
-        self._writer: pa.ipc.RecordBatchFileWriter | None = None
-        self._reader: pa.ipc.RecordBatchFileReader | None = None
-        self.count = 0
-
-    def write(self, batch: pa.RecordBatch) -> int:
-        """Add a batch, and return its number."""
-        try:
-            if self._writer is None:
-                folder = tempfile.TemporaryDirectory(prefix="deltaberg-", dir=self._parent, ignore_cleanup_errors=True)
-                self._path = os.path.join(self._resources.enter_context(folder), "rows.arrow")
-                sink = self._resources.enter_context(pa.OSFile(self._path, "wb"))
-                self._writer = pa.ipc.new_file(sink, self._schema)
-            self._writer.write_batch(batch)
-        except OSError as error:
-            raise self._failed(error) from error
-        self.count += 1
-        return self.count - 1
-
-    def read(self, number: int) -> pa.RecordBatch:
-        """Return a batch; nothing can be written after that."""
-        try:
-            if self._reader is None:
-                if self._writer is not None:
-                    self._writer.close()
-                self._reader = pa.ipc.open_file(self._resources.enter_context(pa.OSFile(self._path, "rb")))
-            return self._reader.get_batch(number)
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def close(self) -> None:
-        self._resources.close()
-
-    def _failed(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"rows that are needed again cannot be stored: {error.strerror or error}",
-            hint="make room for temporary files, or set TMPDIR",
-            path=self._path or self._parent,
-        )
 
 
 class StoredRows:
@@ -89,7 +39,7 @@ class StoredRows:
         self.schema = schema
         self._memory = memory
         self._kept: list[pa.RecordBatch] = []
-        self._disk = _DiskBatches(schema, directory)
+        self._disk = DiskBatches(schema, directory)
         #: The number of rows, and their bytes.
         self.count = 0
         self.nbytes = 0
@@ -171,7 +121,7 @@ class FileRows:
         self._waiting: dict[int, list[pa.RecordBatch]] = {}
         self._held = 0
         self._places: dict[int, list[int]] = {}
-        self._disk = _DiskBatches(schema, directory)
+        self._disk = DiskBatches(schema, directory)
         self._last: tuple[int, pa.RecordBatch] | None = None
 
     def __enter__(self) -> FileRows:  # noqa: PYI034 - typing.Self is younger than Python 3.10

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError
-from deltaberg.table.write.order import column_at
+from deltaberg.table.sort.order import column_at
 from deltaberg.table.write.spec import PartitionField
 
 __all__ = ["PartitionRows", "PartitionedBatch", "split_by_partition"]

@@ -16,7 +16,7 @@ from deltaberg.schema.file_schema import StoredType
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
 from deltaberg.schema.types import Field, List, Map, Struct
 from deltaberg.table.rows.row_rules import RowRules
-from deltaberg.table.write.order import OrderTerm
+from deltaberg.table.sort.order import OrderTerm
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
 

@@ -8,17 +8,14 @@ the order in which they are stored, no more than a small block of each chunk is 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from types import TracebackType
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from deltaberg.errors import StorageError
 from deltaberg.schema.arrow import as_batch
+from deltaberg.table.sort.disk_batches import DiskBatches
 
 __all__ = ["Spool"]
 
@@ -50,10 +47,12 @@ class Spool:
     def __init__(self, schema: pa.Schema, chunk: int, directory: str | None) -> None:
         self._schema = schema
         self._chunk = chunk
-        self._parent = directory
-        self._path: str | None = None
-        self._writer: pa.ipc.RecordBatchFileWriter | None = None
-        self._resources = ExitStack()
+        self._disk = DiskBatches(
+            schema,
+            directory,
+            rows="rows that wait for their partition",
+            instead="write rows in the order of their partitions",
+        )
         self._waiting: list[tuple[int, pa.RecordBatch]] = []
         self._held = 0
         #: The places of each partition's rows, in the order of their arrival.
@@ -68,7 +67,7 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
-        self._resources.close()
+        self._disk.close()
 
     def add(self, partition: int, rows: pa.RecordBatch) -> None:
         """Add rows of a partition.
@@ -81,10 +80,7 @@ class Spool:
         self._waiting.append((partition, rows))
         self._held += rows.nbytes
         if self._held >= self._chunk:
-            try:
-                self._store()
-            except OSError as error:
-                raise self._failed(error) from error
+            self._store()
 
     def partitions(self) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
         """Return the rows of each partition, in the order in which they were added. Nothing can be added after that.
@@ -95,24 +91,18 @@ class Spool:
         for partition, rows in self._waiting:
             kept.setdefault(partition, []).append(rows)
         self._waiting.clear()
-        try:
-            blocks = None if self._writer is None else _Blocks(self._finish(), self._ends)
-            for partition in sorted({*kept, *self._places}):
-                yield partition, self._rows(partition, blocks, kept.pop(partition, []))
-                if blocks is not None:
-                    blocks.drop(partition)
-        except OSError as error:
-            raise self._failed(error) from error
+        blocks = _Blocks(self._disk, self._ends)
+        for partition in sorted({*kept, *self._places}):
+            yield partition, self._rows(partition, blocks, kept.pop(partition, []))
+            blocks.drop(partition)
 
-    def _rows(self, partition: int, blocks: _Blocks | None, kept: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if blocks is not None:
-            for place in self._places.get(partition, ()):
-                yield blocks.read(place)
+    def _rows(self, partition: int, blocks: _Blocks, kept: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for place in self._places.get(partition, ()):
+            yield blocks.read(place)
         yield from kept
 
     def _store(self) -> None:
         """Store the rows that wait as a chunk, in the order of their partitions."""
-        writer = self._open()
         self._waiting.sort(key=lambda entry: entry[0])
         block: list[pa.RecordBatch] = []
         rows, size = 0, 0
@@ -129,37 +119,16 @@ class Spool:
                 is_last = index + 1 == len(self._waiting)
                 ends = not begun.num_rows and (is_last or self._waiting[index + 1][0] != partition)
                 if size >= (_BLOCK if ends else _LARGEST_BLOCK) or (ends and is_last) or begun.num_rows:
-                    made = as_batch(block, self._schema)
-                    writer.write_batch(made)
+                    self._disk.write(as_batch(block, self._schema))
                     self._ends.append(partition)
                     block, rows, size = [], 0, 0
         self._waiting, self._held = [], 0
-
-    def _open(self) -> pa.ipc.RecordBatchFileWriter:
-        if self._writer is None:
-            folder = tempfile.TemporaryDirectory(prefix="deltaberg-", dir=self._parent, ignore_cleanup_errors=True)
-            self._path = os.path.join(self._resources.enter_context(folder), "rows.arrow")
-            sink = self._resources.enter_context(pa.OSFile(self._path, "wb"))
-            self._writer = pa.ipc.new_file(sink, self._schema)
-        return self._writer
-
-    def _finish(self) -> pa.ipc.RecordBatchFileReader:
-        if self._writer is not None:
-            self._writer.close()
-        return pa.ipc.open_file(self._resources.enter_context(pa.OSFile(self._path, "rb")))
-
-    def _failed(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"rows that wait for their partition cannot be stored: {error.strerror or error}",
-            hint="make room for temporary files, set TMPDIR, or write rows in the order of their partitions",
-            path=self._path or self._parent,
-        )
 
 
 class _Blocks:
     """The blocks of a spool, each of which is read once and kept until its last partition is done."""
 
-    def __init__(self, source: pa.ipc.RecordBatchFileReader, ends: list[int]) -> None:
+    def __init__(self, source: DiskBatches, ends: list[int]) -> None:
         self._source = source
         self._ends = ends
         self._kept: dict[int, pa.RecordBatch] = {}
@@ -167,7 +136,7 @@ class _Blocks:
     def read(self, place: _Place) -> pa.RecordBatch:
         """Return the rows of a place."""
         if place.block not in self._kept:
-            self._kept[place.block] = self._source.get_batch(place.block)
+            self._kept[place.block] = self._source.read(place.block)
         return self._kept[place.block].slice(place.start, place.rows)
 
     def drop(self, partition: int) -> None:

@@ -1,15 +1,17 @@
-"""The order of rows: by which columns they are sorted, and values that sort as tables want it."""
+"""By which columns rows are sorted, and values that sort as tables want it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-__all__ = ["OrderTerm", "column_at", "sortable"]
+from deltaberg.schema.arrow import count_up
+
+__all__ = ["OrderTerm", "column_at", "sort_indices", "sortable"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,34 @@ class OrderTerm:
         if self.transform is None:
             return sortable(pa.chunked_array(chunks, column.type))
         return sortable(pa.chunked_array([self.transform(chunk) for chunk in chunks or [pa.nulls(0, column.type)]]))
+
+
+def sort_indices(rows: pa.RecordBatch | pa.Table, terms: Sequence[OrderTerm]) -> pa.UInt64Array:
+    """Return the places of rows in the order of some terms. Rows that are equal stay in their order.
+
+    Examples
+    --------
+    >>> rows = pa.table({"x": [1, None, 2, 1], "y": ["b", "a", "b", "a"]})
+    >>> sort_indices(rows, [OrderTerm(("x",), descending=True), OrderTerm(("y",))]).to_pylist()
+    [1, 2, 3, 0]
+    """
+    keys: dict[str, pa.ChunkedArray] = {}
+    order: list[tuple[str, str]] = []
+    for number, term in enumerate(terms):
+        values = term.values(rows)
+        direction = "descending" if term.descending else "ascending"
+        if len(terms) == 1 and values.num_chunks == 1:
+            place = "at_start" if term.nulls_first else "at_end"
+            return pc.array_sort_indices(values.chunk(0), order=direction, null_placement=place)
+        if values.null_count:
+            # One place of nulls holds for all keys of a sort, so they get a key of their own.
+            keys[f"n{number}"] = pc.is_null(values)
+            order.append((f"n{number}", "descending" if term.nulls_first else "ascending"))
+        keys[f"v{number}"] = values
+        order.append((f"v{number}", direction))
+    # The position keeps equal rows in their order.
+    keys["at"] = pa.chunked_array([count_up(0, rows.num_rows)])
+    return pc.sort_indices(pa.table(keys), [*order, ("at", "ascending")])
 
 
 def column_at(rows: pa.RecordBatch | pa.Table, source: tuple[str, ...]) -> pa.Array | pa.ChunkedArray:

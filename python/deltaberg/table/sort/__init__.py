@@ -1,0 +1,1 @@
+"""The order of rows: by their columns or along a curve, in memory or on disk."""
