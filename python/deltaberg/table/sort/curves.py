@@ -1,0 +1,170 @@
+"""Rows along space-filling curves: the ranges of their values, and their places on a curve through these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg import kernels
+from deltaberg.schema.arrow import as_array, as_batch, count_up
+from deltaberg.table.sort.order import column_at, sortable
+
+__all__ = ["RANGES", "Curve", "RangeSample", "has_ranges"]
+
+#: Into how many ranges the values of a column are divided at most.
+RANGES = 1000
+#: Bits of a range id: nulls are a range of their own, before all others.
+_BITS = RANGES.bit_length()
+#: Rows of a sample, as Spark takes them for each range, and bytes of a text that are worth keeping there.
+_SAMPLED = 100 * RANGES
+_SAMPLED_BYTES = 64
+_LONG = pa.int64()
+
+
+def has_ranges(kind: pa.DataType) -> bool:
+    """Return whether values of a type have ranges.
+
+    Examples
+    --------
+    >>> [has_ranges(kind) for kind in (pa.string(), pa.decimal128(9, 2), pa.list_(pa.int8()))]
+    [True, True, False]
+    """
+    return _is_bytes(kind) or pt.is_primitive(kind) or pt.is_decimal(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
+    )
+
+
+def _ranked(values: pa.Array) -> pa.Array:
+    """Return what values are ranged by: 64-bit integers, decimals or bytes.
+
+    As in Spark, all NaN are one value, the greatest, and so are 0.0 and -0.0 one.
+    """
+    kind = values.type
+    if pt.is_decimal(kind):
+        return values
+    if _is_bytes(kind):
+        is_large = pt.is_large_string(kind) or pt.is_large_binary(kind)
+        return values.cast(pa.large_binary() if is_large else pa.binary())
+    if pt.is_floating(kind):
+        # The sum of -0 and 0 is 0.
+        doubles = pc.add(values.cast(pa.float64()), pa.scalar(0.0))
+        values = pc.if_else(pc.is_nan(doubles), pa.scalar(float("nan")), doubles)
+    return as_array(sortable(pa.chunked_array([values]))).cast(_LONG)
+
+
+class RangeSample:
+    """A sample of rows, from which the ranges of their columns are made. Its memory does not depend on the rows.
+
+    Equal rows in equal order give the same sample: which rows are in it is decided by a hash of their numbers.
+
+    Parameters
+    ----------
+    sources
+        The names from the root of the schema to each column.
+    most
+        How many rows there are in the sample at most; half of them at least, if there are so many.
+
+    Examples
+    --------
+    >>> sample = RangeSample([("x",)])
+    >>> sample.add(pa.record_batch({"x": [30, 10, None, 20, 10]}))
+    >>> keys = sample.curve("hilbert").keys(pa.record_batch({"x": [5, 10, 15, 25, 99, None]}))
+    >>> [int.from_bytes(key, "big") for key in keys.to_pylist()]
+    [341, 341, 341, 682, 1023, 0]
+    """
+
+    def __init__(self, sources: Sequence[tuple[str, ...]], most: int = _SAMPLED) -> None:
+        self._sources = tuple(sources)
+        self._most = most
+        self._seen = 0
+        #: Rows whose hash is below it are in the sample.
+        self._limit = 1 << 31
+        self._kept: list[pa.RecordBatch] = []
+        self._count = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows, in the order in which they are."""
+        hashes = kernels.hash32(count_up(self._seen, rows.num_rows))
+        hashes = pc.bit_wise_and(hashes, pa.scalar((1 << 31) - 1, pa.int32()))
+        self._seen += rows.num_rows
+        columns = [hashes, *(column_at(rows, source) for source in self._sources)]
+        batch = pa.record_batch(columns, [str(number) for number in range(len(columns))])
+        chosen = self._below(batch)
+        kept = [hashes.filter(chosen), *(_shortened(_ranked(values.filter(chosen))) for values in columns[1:])]
+        self._kept.append(pa.record_batch(kept, batch.schema.names))
+        self._count += len(kept[0])
+        while self._count > self._most:
+            self._limit //= 2
+            whole = as_batch(self._kept, self._kept[0].schema)
+            self._kept = [whole.filter(self._below(whole))]
+            self._count = self._kept[0].num_rows
+
+    def _below(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        return pc.less(batch.column(0).cast(_LONG), pa.scalar(self._limit, _LONG))
+
+    def curve(self, kind: str, ranges: int = RANGES) -> Curve | None:
+        """Return a curve through ranges that have about equally many rows each; None if there are no rows."""
+        if not self._kept:
+            return None
+        sample = as_batch(self._kept, self._kept[0].schema)
+        return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in sample.columns[1:]))
+
+
+def _shortened(values: pa.Array) -> pa.Array:
+    return pc.binary_slice(values, 0, _SAMPLED_BYTES) if _is_bytes(values.type) else values
+
+
+def _boundaries(values: pa.Array, ranges: int) -> pa.Array:
+    """Return the least value of each range but the first one."""
+    values = values.drop_null()
+    ordered = values.take(pc.array_sort_indices(values))
+    distinct = ordered.unique()
+    if len(distinct) <= ranges:
+        return distinct.slice(1)
+    places = sorted({number * len(ordered) // ranges for number in range(1, ranges)})
+    return ordered.take(pa.array(places, _LONG)).unique()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve through the ranges of some columns; it pickles.
+
+    Parameters
+    ----------
+    kind
+        ``z-order`` or ``hilbert``.
+    sources
+        The names from the root of the schema to each column.
+    boundaries
+        For each column, the least value of each range but the first one.
+    """
+
+    kind: str
+    sources: tuple[tuple[str, ...], ...]
+    boundaries: tuple[pa.Array, ...]
+
+    def keys(self, rows: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
+        """Return the place of each row on the curve, as bytes that sort."""
+        columns = (column_at(rows, source) for source in self.sources)
+        ids = [_cells(values, limits) for values, limits in zip(columns, self.boundaries, strict=True)]
+        return kernels.curve_keys(pa.record_batch(ids, [str(at) for at in range(len(ids))]), _BITS, self.kind)
+
+
+def _cells(values: pa.Array, boundaries: pa.Array) -> pa.UInt32Array:
+    """Return the coordinates of values: the ids of their ranges, spread so that every column fills all bits.
+
+    Else a column with few values would have a say in the last bits alone.
+    """
+    ids = kernels.range_ids(_ranked(values), boundaries)
+    last = len(boundaries) + 1
+    spread = [number * ((1 << _BITS) - 1) // last for number in range(last + 1)]
+    return pa.array(spread, pa.uint32()).take(ids)
