@@ -134,6 +134,33 @@ def _contains(scale: float) -> Work:
     return Work(lambda: kernels.contains_keys(index, rows), len(rows), rows.nbytes, lambda found: found.true_count)
 
 
+# Curves
+
+
+def _curve(curve: str) -> Callable[[float], Work]:
+    def prepare(scale: float) -> Work:
+        from deltaberg import kernels
+
+        numbers = pc.bit_wise_and(kernels.hash32(_numbers(scale)), pa.scalar(1023, pa.int32())).cast(pa.uint32())
+        ids = pa.record_batch([numbers, numbers.take(pa.array(range(len(numbers) - 1, -1, -1)))], ["a", "b"])
+        return Work(lambda: kernels.curve_keys(ids, 10, curve, 1), len(numbers), ids.nbytes)
+
+    return prepare
+
+
+def _ranges(kind: pa.DataType) -> Callable[[float], Work]:
+    def prepare(scale: float) -> Work:
+        from deltaberg import kernels
+
+        values = kernels.hash32(_numbers(scale)).cast(pa.int64())
+        values = values if kind == pa.int64() else values.cast(pa.string()).cast(kind)
+        distinct = values.slice(0, 1000).unique()
+        boundaries = distinct.take(pc.array_sort_indices(distinct))
+        return Work(lambda: kernels.range_ids(values, boundaries, 1), len(values), values.nbytes)
+
+    return prepare
+
+
 def _case(title: str, prepare: Callable[[float], Work]) -> Case:
     return single_kernel_case(title, no_data, prepare)
 
@@ -153,4 +180,8 @@ SINGLE_KERNEL_CASES: dict[str, Case] = {
     "kernel-keys-index": _case("`index_keys` of an integer and a text, per key", _index),
     "kernel-keys-find": _case("`find_keys` of an integer and a text, per row", _find),
     "kernel-keys-contain": _case("`contains_keys` of an integer and a text, per row", _contains),
+    "kernel-ranges-long": _case("`range_ids` of integers among 1,000 boundaries, per value", _ranges(pa.int64())),
+    "kernel-ranges-string": _case("`range_ids` of texts among 1,000 boundaries, per value", _ranges(pa.binary())),
+    "kernel-curve-z-order": _case("`curve_keys` of two columns along the Z-order curve, per row", _curve("z-order")),
+    "kernel-curve-hilbert": _case("`curve_keys` of two columns along Hilbert's curve, per row", _curve("hilbert")),
 }

@@ -21,6 +21,7 @@ class KeyIndex:
     """What `index_keys` returns; `contains_keys` and `find_keys` take it. It is not exported, and cannot be pickled."""
 
 def contains_keys(index: KeyIndex, rows: pa.RecordBatch) -> pa.BooleanArray: ...
+def curve_keys(ids: pa.RecordBatch, bits: int, curve: str, threads: int = 0) -> pa.FixedSizeBinaryArray: ...
 def decode_avro(
     data: bytes,
     blocks: Sequence[tuple[int, int, int]],
@@ -69,6 +70,7 @@ def parse_partition_values(values: pa.MapArray, columns: Sequence[tuple[str, str
 def parse_stats(
     stats: pa.StringArray, leaves: Sequence[tuple[Sequence[str], str | None]], threads: int = 0
 ) -> pa.Table: ...
+def range_ids(values: pa.Array, boundaries: pa.Array, threads: int = 0) -> pa.UInt32Array: ...
 def reconcile(
     adds: Sequence[pa.RecordBatch],
     removes: Sequence[pa.RecordBatch],

@@ -56,6 +56,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
     counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
     pairs = pa.record_batch({"n": pa.array(range(files)), "s": pa.array([str(n) for n in range(files)])})
+    ids = pa.record_batch([pairs["n"].cast(pa.uint32())] * 3, ["a", "b", "c"])
     bounded = pa.record_batch({"numRecords": pairs["n"], "min.0": pairs["n"], "max.1": pairs["s"]})
     node: Any = ("record", 0, None, [("long", 0, 0, [], None), ("string", 0, 1, [], None)], None)
     row = pa.schema([("n", pa.int64()), ("s", pa.string())])
@@ -93,6 +94,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "encode_avro": lambda kernels: kernels.encode_avro([pairs], b"Obj\x01", bytes(16), "deflate"),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),
+        "range_ids": lambda kernels: kernels.range_ids(pairs["n"], pa.array([3, 30, 300], pa.int64())),
+        "curve_keys": lambda kernels: kernels.curve_keys(ids, 32, "hilbert"),
         "parse_bounds": lambda kernels: kernels.parse_bounds(bounds, [(1, "long"), (2, "binary")]),
         "parse_counts": lambda kernels: kernels.parse_counts(counts, [1, 2]),
         "parse_partition_values": lambda kernels: kernels.parse_partition_values(maps, [("p", "long")]),

@@ -7,6 +7,7 @@
 pub mod avro;
 pub mod bitmap;
 pub mod bounds;
+pub mod curves;
 pub mod deltalog;
 mod error;
 mod fingerprint;

@@ -35,16 +35,28 @@ pub fn map<I: Sync, T: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> T
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How many values are computed at a time: enough to make starting a thread worth it.
+/// How many rows are computed at a time: enough to make starting a thread worth it.
 const PIECE: usize = 1 << 16;
 
 /// Builds a column of `length` values that `work` computes piece by piece on up to `threads` threads.
 ///
 /// `work` takes the index of the first value of a piece, and the piece.
 pub fn fill<T: Clone + Default + Send>(length: usize, threads: usize, work: impl Fn(usize, &mut [T]) + Sync) -> Vec<T> {
-    let mut values = vec![T::default(); length];
-    let starts = (0..length).step_by(PIECE);
-    let pieces: Vec<_> = starts.zip(values.chunks_mut(PIECE).map(Mutex::new)).collect();
+    fill_rows(length, 1, threads, work)
+}
+
+/// Builds a column as `fill` does, whose rows have `width` values each, which is not 0.
+///
+/// `work` takes the index of the first row of a piece, and the values of the piece.
+pub fn fill_rows<T: Clone + Default + Send>(
+    rows: usize,
+    width: usize,
+    threads: usize,
+    work: impl Fn(usize, &mut [T]) + Sync,
+) -> Vec<T> {
+    let mut values = vec![T::default(); rows.saturating_mul(width)];
+    let starts = (0..rows).step_by(PIECE);
+    let pieces: Vec<_> = starts.zip(values.chunks_mut(PIECE.saturating_mul(width)).map(Mutex::new)).collect();
     map(&pieces, threads, |(start, piece)| work(*start, &mut piece.lock().unwrap_or_else(PoisonError::into_inner)));
     drop(pieces);
     values

@@ -9,6 +9,7 @@ mod arrow;
 mod avro;
 mod bitmap;
 mod bounds;
+mod curves;
 mod enter;
 mod error;
 mod fingerprint;
@@ -55,5 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fingerprint::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(curves::range_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(curves::curve_keys, module)?)?;
     Ok(())
 }

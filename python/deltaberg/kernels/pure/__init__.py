@@ -13,6 +13,7 @@ from deltaberg.kernels.pure.avro.encode import encode_avro
 from deltaberg.kernels.pure.bitmaps.positions import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bitmaps.z85 import z85_decode, z85_encode
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
+from deltaberg.kernels.pure.curves import curve_keys, range_ids
 from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys
 from deltaberg.kernels.pure.locations import locate_paths
 from deltaberg.kernels.pure.log.fingerprint import fingerprint
@@ -29,6 +30,7 @@ __all__ = [
     "bitmap_positions",
     "bucket",
     "contains_keys",
+    "curve_keys",
     "decode_avro",
     "decode_chosen",
     "encode_avro",
@@ -46,6 +48,7 @@ __all__ = [
     "parse_log_stats",
     "parse_partition_values",
     "parse_stats",
+    "range_ids",
     "reconcile",
     "replay",
     "stats_texts",
