@@ -39,8 +39,16 @@ def _texts(arrays: list[Any]) -> list[str]:
 def test_paths_are_found_that_are_in_the_set(arrays: list[Any], asked: list[str], kind: pa.DataType) -> None:
     known = set(_texts(arrays))
     assert twins(lambda kernels: len(kernels.PathSet(iter(arrays)))) == len(known)
-    found = twins(lambda kernels: kernels.PathSet(arrays).contains(pa.array(asked, kind)))
+
+    def ask(kernels: ModuleType) -> tuple[pa.BooleanArray, pa.LargeStringArray, pa.LargeStringArray]:
+        made = kernels.PathSet(arrays)
+        before = made.unasked()
+        return made.contains(pa.array(asked, kind)), before, made.unasked()
+
+    found, before, left = twins(ask)
     assert found.to_pylist() == [path in known for path in asked]
+    assert before.to_pylist() == list(dict.fromkeys(_texts(arrays)))
+    assert left.to_pylist() == [path for path in dict.fromkeys(_texts(arrays)) if path not in asked]
 
 
 def test_many_paths_from_a_stream() -> None:

@@ -55,6 +55,38 @@ def test_a_level_has_the_objects_and_directories_that_a_walk_comes_by(place: Pla
     assert place.store.level(place("none")) == ([], [])
 
 
+def test_only_what_is_wanted_of_a_listing_comes(place: Place) -> None:
+    names = [f"t/p={number % 3}/{number}" for number in range(20)]
+    place.fill(*names)
+    shown: list[str] = []
+
+    def wanted(paths: list[str]) -> list[bool]:
+        shown.extend(paths)
+        return [path.endswith("7") for path in paths]
+
+    found = list(place.store.walk(place("t"), wanted))
+    assert sorted(meta.path for meta in found) == [place(name) for name in names if name.endswith("7")]
+    assert sorted(shown) == sorted(map(place, names))
+    assert all(place.store.head(meta.path)[:2] == meta[:2] for meta in found)
+
+
+def test_a_disk_is_only_asked_about_what_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look at each file takes several times as long as to read its name."""
+    for number in range(100):
+        (tmp_path / str(number)).touch()
+    asked: list[str] = []
+    stat = os.stat
+
+    def counting(path: str, **how: Any) -> Any:
+        asked.append(path)
+        return stat(path, **how)
+
+    monkeypatch.setattr("deltaberg.storage.local.os.stat", counting)
+    only = str(tmp_path / "77")
+    assert [meta.path for meta in LocalStorage().walk(str(tmp_path), lambda paths: [path == only for path in paths])]
+    assert asked == [only]
+
+
 def test_a_key_that_the_client_cannot_name_is_raised(behind: Bucket, s3_proxy: FaultyProxy) -> None:
     """It is neither left out nor taken for another."""
     store = open_store(parse_location(behind.url), behind.options)

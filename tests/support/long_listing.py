@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, compress
 from typing import Any
 
 from deltaberg.storage.base import DeletionFailure, ObjectMeta, Storage
+from deltaberg.workers import in_chunks
 
 __all__ = ["LongListing"]
 
@@ -41,11 +42,13 @@ class LongListing:
             for number in range(self._files):
                 yield f"made={directory:05}/part-{number:07}-00000000-0000-4000-8000-{number:012}.parquet"
 
-    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
-        """List the objects of the store, and then those that are made."""
-        made = (ObjectMeta(f"{self._folder}/{name}", 1, self._modified) for name in self.names())
+    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
+        """List the objects of the store, and then those that are made, 1,000 at a time."""
         below = f"{prefix.rstrip('/')}/"
-        return chain(self._store.walk(prefix), (meta for meta in made if meta.path.startswith(below)))
+        made = (path for name in self.names() if (path := f"{self._folder}/{name}").startswith(below))
+        if wanted is not None:
+            made = (path for page in in_chunks(made, 1_000) for path in compress(page, wanted(page)))
+        return chain(self._store.walk(prefix, wanted), (ObjectMeta(path, 1, self._modified) for path in made))
 
     def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
         """Count the made objects, and delete the others."""

@@ -325,8 +325,12 @@ def test_nothing_is_deleted_where_a_live_file_is_missing(
     # A listing that lacks a file which is there: the file is asked for.
     real = LocalStorage.walk
 
-    def walk(self: LocalStorage, prefix: str) -> Iterator[ObjectMeta]:
-        return (meta for meta in real(self, prefix) if not meta.path.endswith(live))
+    def walk(self: LocalStorage, prefix: str, wanted: Any = None) -> Iterator[ObjectMeta]:
+        def shown(paths: list[str]) -> list[bool]:
+            others = iter(wanted([path for path in paths if not path.endswith(live)]))
+            return [not path.endswith(live) and next(others) for path in paths]
+
+        return real(self, prefix, shown)
 
     monkeypatch.setattr(LocalStorage, "walk", walk)
     assert table.vacuum().deleted_files > 0
@@ -347,8 +351,8 @@ def test_a_listing_that_fails_deletes_nothing(tmp_path: Path, clock: Clock, monk
     clock.ahead = 8 * DAY
     real = LocalStorage.walk
 
-    def walk(self: LocalStorage, prefix: str) -> Iterator[ObjectMeta]:
-        yield from real(self, prefix)
+    def walk(self: LocalStorage, prefix: str, wanted: Any = None) -> Iterator[ObjectMeta]:
+        yield from real(self, prefix, wanted)
         raise StorageError("the last page fails")
 
     monkeypatch.setattr(LocalStorage, "walk", walk)

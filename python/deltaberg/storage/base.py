@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import NamedTuple, Protocol
@@ -193,11 +193,17 @@ class Storage(Protocol):
     def level(self, prefix: str) -> Level:
         """List what is directly in a directory, as `walk` would come by it: its objects and its directories."""
 
-    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.
 
         Temporary files that a crash left behind are listed, so that orphan removal finds them. Symbolic links to
         directories are not followed. Empty objects that mark directories are left out.
+
+        Parameters
+        ----------
+        wanted
+            Is shown the paths that were found, many at a time, and says of each whether its object is to be listed. A
+            disk need not be asked about the others, whose names take a fraction of the time of their sizes.
         """
 
     def has_objects(self, prefix: str) -> bool:

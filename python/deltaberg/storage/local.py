@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import compress
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -27,11 +28,14 @@ from deltaberg.storage.base import (
 )
 from deltaberg.storage.deletion import delete_each
 from deltaberg.storage.probe import conditional_put_works
+from deltaberg.workers import in_chunks
 
 __all__ = ["LocalStorage"]
 
 #: How often a directory is read again whose files are deleted while they are described.
 _MOST_SCANS = 10
+#: How many paths are shown at a time to who says which of them are wanted.
+_SHOWN = 10_000
 #: What can have the name of a file and is none, and how it is told apart.
 _SPECIAL = (
     (stat.S_ISDIR, "a directory"),
@@ -116,9 +120,12 @@ class LocalStorage:
         files = list(self._described(self._paths_in(prefix, directories)))
         return Level(files, [os.path.basename(path) for path in directories])
 
-    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory."""
-        return self._described(self._paths(prefix))
+        paths = self._paths(prefix)
+        if wanted is not None:
+            paths = (path for some in in_chunks(paths, _SHOWN) for path in compress(some, wanted(some)))
+        return self._described(paths)
 
     def _described(self, paths: Iterable[str]) -> Iterator[ObjectMeta]:
         for path in paths:

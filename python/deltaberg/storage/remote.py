@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import compress
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -213,11 +214,16 @@ class RemoteStorage:
         names = (name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
         return Level(list(self._without_markers(objects)), sorted(names))
 
-    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
         """List all objects below a directory, page by page."""
         directory = _directory(prefix)
-        listed = (_meta(item) for chunk in self._chunks(directory) for item in chunk)
-        yield from self._without_markers(meta for meta in listed if meta.path.startswith(directory))
+
+        def listed() -> Iterator[ObjectMeta]:
+            for chunk in self._chunks(directory):
+                below = [meta for meta in map(_meta, chunk) if meta.path.startswith(directory)]
+                yield from below if wanted is None else compress(below, wanted([meta.path for meta in below]))
+
+        yield from self._without_markers(listed())
 
     def _without_markers(self, listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
         """Leave out the empty objects that mark directories: their keys end with a slash, which obstore cuts off.

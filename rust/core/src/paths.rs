@@ -1,7 +1,9 @@
 //! The paths of the live files of a table, among which each file is looked up that a store lists.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow_array::builder::LargeStringBuilder;
 use arrow_array::{Array, BooleanArray, LargeStringArray, StringArray};
 use arrow_buffer::BooleanBufferBuilder;
 use hashbrown::HashTable;
@@ -10,8 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Distinct paths, which are compared byte by byte.
 ///
-/// Besides its bytes, a path takes an offset of 4 bytes, and 5 bytes in a table that is filled to between 7/16 and 7/8:
-/// at most 16 in all. Hashes have a random key, since whoever names files could choose names whose hashes are equal.
+/// Besides its bytes, a path takes an offset of 4 bytes, a mark of one, and 5 bytes in a table that is filled to between
+/// 7/16 and 7/8: at most 17 in all. Hashes have a random key, since whoever names files could choose names whose hashes are equal.
 #[derive(Default)]
 pub struct PathSet {
     /// One, unless the paths have more bytes than an offset counts.
@@ -26,6 +28,8 @@ struct Part {
     bounds: Vec<u32>,
     /// The numbers of the paths.
     places: HashTable<u32>,
+    /// Whether each path was asked about.
+    asked: Vec<AtomicBool>,
     /// How many bytes it may have.
     most: u32,
 }
@@ -45,6 +49,7 @@ impl PathSet {
         for part in &mut self.parts {
             part.bytes.shrink_to_fit();
             part.bounds.shrink_to_fit();
+            part.asked.shrink_to_fit();
         }
     }
 
@@ -60,33 +65,52 @@ impl PathSet {
         self.parts.is_empty()
     }
 
-    /// Returns which paths of an array of strings are in the set.
+    /// Returns which paths of an array of strings are in the set, and marks these.
     ///
     /// # Errors
     /// `InvalidArgument` if it is not an array of strings, or if one of them is null.
     pub fn contains(&self, paths: &dyn Array) -> Result<BooleanArray> {
         let mut found = BooleanBufferBuilder::new(paths.len());
         each(paths, |path| {
-            found.append(self.has(self.state.hash_one(path), path));
+            let hash = self.state.hash_one(path);
+            let mark = self.parts.iter().find_map(|part| part.find(hash, path));
+            if let Some(mark) = mark {
+                mark.store(true, Ordering::Relaxed);
+            }
+            found.append(mark.is_some());
             Ok(())
         })?;
         Ok(BooleanArray::new(found.finish(), None))
     }
 
-    fn has(&self, hash: u64, path: &[u8]) -> bool {
-        self.parts.iter().any(|part| part.has(hash, path))
+    /// Returns the paths of the set about which `contains` was not asked.
+    ///
+    /// # Errors
+    /// None but those of a set that is not whole.
+    pub fn unasked(&self) -> Result<LargeStringArray> {
+        let mut found = LargeStringBuilder::new();
+        for part in &self.parts {
+            for (place, mark) in (0..).zip(&part.asked) {
+                if !mark.load(Ordering::Relaxed) {
+                    let path = at(&part.bytes, &part.bounds, place).and_then(|path| str::from_utf8(path).ok());
+                    found.append_value(path.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a path is lost"))?);
+                }
+            }
+        }
+        Ok(found.finish())
     }
 
     /// Adds a path to the last part, or to a new one of at most so many bytes.
     fn insert(&mut self, path: &[u8], most: u32) -> Result<()> {
         let hash = self.state.hash_one(path);
-        if self.has(hash, path) {
+        if self.parts.iter().any(|part| part.find(hash, path).is_some()) {
             return Ok(());
         }
         if self.parts.last_mut().is_some_and(|part| part.push(hash, path, &self.state)) {
             return Ok(());
         }
-        let mut part = Part { bytes: Vec::new(), bounds: vec![0], places: HashTable::new(), most };
+        let (bytes, asked) = (Vec::new(), Vec::new());
+        let mut part = Part { bytes, bounds: vec![0], places: HashTable::new(), asked, most };
         if !part.push(hash, path, &self.state) {
             return Err(Error::new(ErrorKind::TooLarge, "a path exceeds 4 GiB"));
         }
@@ -96,8 +120,10 @@ impl PathSet {
 }
 
 impl Part {
-    fn has(&self, hash: u64, path: &[u8]) -> bool {
-        self.places.find(hash, |place| at(&self.bytes, &self.bounds, *place) == Some(path)).is_some()
+    /// Returns the mark of a path.
+    fn find(&self, hash: u64, path: &[u8]) -> Option<&AtomicBool> {
+        let place = self.places.find(hash, |place| at(&self.bytes, &self.bounds, *place) == Some(path))?;
+        self.asked.get(usize::try_from(*place).ok()?)
     }
 
     /// Adds a path that is not in here, and returns whether there was room for it.
@@ -105,9 +131,10 @@ impl Part {
         let end = u32::try_from(self.bytes.len().saturating_add(path.len())).ok().filter(|end| *end <= self.most);
         let place = u32::try_from(self.places.len()).ok();
         let (Some(end), Some(place)) = (end, place) else { return false };
-        let Self { bytes, bounds, places, .. } = self;
+        let Self { bytes, bounds, places, asked, .. } = self;
         bytes.extend_from_slice(path);
         bounds.push(end);
+        asked.push(AtomicBool::new(false));
         places.insert_unique(hash, place, |place| state.hash_one(at(bytes, bounds, *place).unwrap_or_default()));
         true
     }
@@ -153,6 +180,7 @@ mod tests {
         let found: Vec<bool> =
             set.contains(&asked).unwrap_or_else(|_| BooleanArray::from(vec![false])).values().iter().collect();
         assert_eq!(found, [vec![true; 8], vec![false; 4]].concat());
+        assert_eq!(set.unasked().map(|paths| paths.len()), Ok(0));
         assert_eq!(set.insert(b"123456789", 8).map_err(|error| error.kind()), Err(ErrorKind::TooLarge));
         assert_eq!(set.len(), names.len());
     }

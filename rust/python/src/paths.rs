@@ -36,10 +36,16 @@ impl PathSet {
         self.0.len()
     }
 
-    /// Returns which paths of an array are in the set.
+    /// Returns which paths of an array are in the set, and remembers that it was asked about these.
     #[pyo3(signature = (paths))]
     fn contains<'py>(&self, py: Python<'py>, paths: InArray) -> PyResult<Bound<'py, PyAny>> {
         let found = enter(py, || self.0.contains(&paths.0))?;
+        arrow::array_to_python(py, &found)
+    }
+
+    /// Returns the paths of the set about which `contains` was not asked.
+    fn unasked<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let found = enter(py, || self.0.unasked())?;
         arrow::array_to_python(py, &found)
     }
 }

@@ -21,6 +21,7 @@ from deltaberg.delta.actions.columns import (
     FIRST_FIELDS,
     REMOVE_COLUMNS,
     TABLE_ACTIONS,
+    in_columns,
     plain_value,
     unknown_members,
     without_empty_vectors,
@@ -35,17 +36,24 @@ from deltaberg.errors import (
     StorageError,
 )
 from deltaberg.files.formats.parquet import ParquetSource
+from deltaberg.kernels.results import REMOVED_FILES
 from deltaberg.schema.arrow import arrow_schema, columns_of
 from deltaberg.schema.projection import plan_projection
 from deltaberg.schema.types import Field, Struct
+from deltaberg.workers import in_chunks
 
-__all__ = ["MISSING", "CheckpointPart"]
+__all__ = ["KEYS", "MISSING", "CheckpointPart"]
+
+#: What identifies live files and tombstones, and says when these came. Checkpoints do not know the version.
+KEYS = pa.schema([REMOVED_FILES.field(name) for name in ("path", "deletionVector", "deletionTimestamp", "version")])
 
 #: The message where a file of a checkpoint does not exist.
 MISSING = "a file of the checkpoint is missing"
 #: Rows that are read at a time. They are few, because a long text that repeats is stored once, and Parquet does not say
 #: what it takes in memory before it is decoded.
 _BATCH_ROWS = 1 << 12
+#: How many of these batches are taken together where only the names of files are wanted.
+_TOGETHER = 16
 #: The most bytes of memory of what is read of a file at once: these, or so many times the bytes of the file.
 _EXPANDED, _MOST_TIMES = 1 << 29, 64
 _TO_THE_END = (1 << 63) - 1
@@ -91,6 +99,13 @@ class CheckpointPart:
     def removes(self) -> pa.Table:
         """Return the tombstones, with the columns `REMOVE_COLUMNS`."""
         return self._actions("remove", REMOVE_COLUMNS)
+
+    def keys(self, action: str) -> Iterator[pa.Table]:
+        """Yield the files of an action, ``add`` or ``remove``, with the columns `KEYS`, some at a time."""
+        columns = ADD_COLUMNS if action == "add" else REMOVE_COLUMNS
+        kept = [column for column in columns if column.name in KEYS.names]
+        for some in in_chunks(self._chunks(action, kept), _TOGETHER):
+            yield in_columns(pa.Table.from_batches(some), KEYS)
 
     def add_column(self, column: Field, rows: pa.Int64Array) -> Iterator[pa.Array]:
         """Return one more column of some live files, such as their statistics, in batches.
@@ -143,13 +158,13 @@ class CheckpointPart:
         return True
 
     def _actions(self, action: str, columns: Sequence[Field]) -> pa.Table:
-        fields = [Field(action, Struct(tuple(columns)))]
-        batches = [_present(rows[0]) for rows in self._read_batches(fields)]
-        chunks = [without_empty_vectors(columns_of(batch)) for batch in batches]
-        schema = arrow_schema(Struct(tuple(columns)))
-        whole = pa.Table.from_batches(chunks, schema)
+        whole = pa.Table.from_batches(self._chunks(action, columns), arrow_schema(Struct(tuple(columns))))
         # Texts inside of a struct or a map have no more than 2 GiB in one chunk.
         return whole.combine_chunks() if whole.nbytes < _EXPANDED else whole
+
+    def _chunks(self, action: str, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+        for rows in self._read_batches([Field(action, Struct(tuple(columns)))]):
+            yield without_empty_vectors(columns_of(_present(rows[0])))
 
     def _read_batches(
         self, fields: Sequence[Field] | Callable[[pa.Schema], Sequence[Field]]

@@ -18,6 +18,9 @@ __all__ = ["OwnPaths"]
 
 #: What a listing never has in a path, though a path that is recorded may have it.
 _LOOSE = r"(?:^|/)(?:\.?/|\.?$)"
+_NAME = "[^/]*$"
+#: How many files are located at a time, so that little memory is needed beside that of the paths.
+_TOGETHER = 1 << 16
 
 
 class OwnPaths:
@@ -37,6 +40,8 @@ class OwnPaths:
         self._real_root = os.path.join(os.path.realpath(resolver.root.path), "")
         #: What directories are in truth.
         self._real: dict[str, str] = {}
+        #: The names of the links in directories below the root.
+        self._linked: dict[str, frozenset[str]] = {}
         #: The names, without directories, of files that are recorded as being elsewhere.
         self.elsewhere: set[str] = set()
 
@@ -58,10 +63,11 @@ class OwnPaths:
         UnsafePathError
             A path contains ``..``, so that nobody knows which file it names.
         """
-        yield self._below(self._located(files.column("path")))
-        vectors = as_array(files.column("deletionVector"))
-        if vectors.null_count < len(vectors):
-            yield from self._of_vectors(vectors.drop_null())
+        for batch in files.select(["path", "deletionVector"]).to_batches(max_chunksize=_TOGETHER):
+            paths, vectors = batch.columns
+            yield self._below(self._located(pa.chunked_array([paths])))
+            if vectors.null_count < len(vectors):
+                yield from self._of_vectors(vectors.drop_null())
 
     def of_changes(self, data: bytes) -> pa.StringArray:
         """Return the paths of the change data files that a log entry names.
@@ -119,16 +125,46 @@ class OwnPaths:
     def _below(self, texts: pa.StringArray) -> pa.StringArray:
         """Return locations relative to the root, in each spelling by which a listing may show the files."""
         inside = pc.starts_with(texts, self._prefix)
-        own = pc.utf8_slice_codeunits(texts.filter(inside), len(self._prefix))
+        is_whole = inside.true_count == len(texts)
+        # As bytes the beginning is cut off in a third of the time.
+        cut = len(self._prefix.encode())
+        own = pc.binary_replace_slice(texts if is_whole else texts.filter(inside), 0, cut, b"")
         loose = own.filter(pc.match_substring_regex(own, _LOOSE)).to_pylist()
-        others = texts.filter(pc.invert(inside)).to_pylist()
+        others = [] if is_whole else texts.filter(pc.invert(inside)).to_pylist()
         self.elsewhere.update(path.rpartition("/")[2] for path in others)
         more = {_tight(path) for path in loose}
         if self._is_local:
             # A link may lead to the root, from it, or from one place in it to another.
             more.update(self._by_real_paths(others))
-            more.update(self._by_real_paths(f"{self._prefix}{path}" for path in own.to_pylist()))
+            more.update(self._by_real_paths(f"{self._prefix}{path}" for path in self._of_linked(own)))
         return pa.concat_arrays([own, pa.array(sorted(more), pa.string())]) if more else own
+
+    def _of_linked(self, own: pa.StringArray) -> list[str]:
+        """Return those of some paths below the root that a link may lead to or from."""
+        folders = pc.replace_substring_regex(own, _NAME, "")
+        linked = [folder for folder in folders.unique().to_pylist() if self._is_linked(folder)]
+        found: list[str] = own.filter(pc.is_in(folders, pa.array(linked, pa.string()))).to_pylist() if linked else []
+        return found
+
+    def _is_linked(self, folder: str) -> bool:
+        """Return whether a directory below the root is behind a link, or holds links."""
+        return self._is_moved(folder) or bool(self._links(folder))
+
+    def _is_moved(self, folder: str) -> bool:
+        above, _, name = folder.rstrip("/").rpartition("/")
+        return bool(name) and (name in self._links(f"{above}/") or self._is_moved(above))
+
+    def _links(self, folder: str) -> frozenset[str]:
+        """Return the names of the links in a directory. To read its names takes less time than to look at each file."""
+        if folder not in self._linked:
+            try:
+                with os.scandir(f"{self._prefix}{folder}") as entries:
+                    found = frozenset(entry.name for entry in entries if entry.is_symlink())
+            except OSError:
+                # Each of its files is looked at by itself.
+                found = frozenset({""})
+            self._linked[folder] = found
+        return self._linked[folder]
 
     def _by_real_paths(self, paths: Iterable[str]) -> Iterator[str]:
         for path in paths:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -87,6 +87,7 @@ class VacuumCandidates:
         self._store = self._log.storage
         self._own = OwnPaths(PathResolver(self._root))
         self._table = str(self._root)
+        self._base = self._root.join("").path
         self.retention, self._kept_versions = self._rules(snapshot)
         self._now = earlier_clock(self._store, self._log.path)
         self._cutoff = self._now - self.retention
@@ -123,10 +124,10 @@ class VacuumCandidates:
         StorageError
             The store failed.
         """
-        tombstones = self._snapshot.tombstones
+        tombstones = self._snapshot.read_keys("remove", pa.concat_tables)
         unexpired_ones = unexpired(tombstones, self._now, self.retention)
-        self._live = kernels.PathSet(self._own.of_files(self._snapshot.live.table))
-        self._named = kernels.PathSet(self._own.of_files(tombstones))
+        self._live = self._snapshot.read_keys("add", self._paths_of)
+        self._named = self._paths_of([tombstones])
         self._retained = kernels.PathSet([*self._own.of_files(unexpired_ones), *self._of_retained_commits()])
         self._versions = kernels.PathSet(self._of_kept_versions())
         self._elsewhere = pa.array(sorted(self._own.elsewhere), pa.string())
@@ -152,6 +153,9 @@ class VacuumCandidates:
             self.mark = self.mark if old is None else old - 1
 
     # What stays
+
+    def _paths_of(self, files: Iterable[pa.Table]) -> kernels.PathSet:
+        return kernels.PathSet(paths for some in files for paths in self._own.of_files(some))
 
     def _of_retained_commits(self) -> Iterator[pa.Array]:
         """Return what commits within the retention removed, and their change data files.
@@ -192,20 +196,22 @@ class VacuumCandidates:
     def _deletable(self, files: pa.Table) -> pa.Table:
         """Return the files of which nothing but a look at all candidates says that they stay."""
         paths = files.column("path").to_pylist()
-        # Several commits may have removed one file, and an inventory may list it twice.
-        numbers = dict(zip(reversed(paths), reversed(range(len(paths))), strict=True))
         above = tuple(f"{directory}/" for directory in sorted(self._nested))
-        absolute = {self.absolute(path): path for path in numbers}
-        strays = self._store.strays(self._root.path, absolute)
+        strays = self._store.strays(self._root.path, map(self.absolute, paths))
+        # Several commits may have removed one file, and an inventory may list it twice.
+        seen: set[str] = set()
         left = []
-        for place, path in absolute.items():
+        for number, path in enumerate(paths):
+            if path in seen:
+                continue
+            seen.add(path)
             if path.startswith(above):
                 self.kept[_NESTED] += 1
-            elif place in strays:
+            elif strays and self.absolute(path) in strays:
                 self.kept[STRAY] += 1
             else:
-                left.append(numbers[path])
-        return self.without_meanwhile(files.take(pa.array(sorted(left), pa.int64())))
+                left.append(number)
+        return self.without_meanwhile(files.take(pa.array(left, pa.int64())))
 
     def without_meanwhile(self, files: pa.Table) -> pa.Table:
         """Return the files that no commit names that came since the snapshot was read: a restore may bring one back.
@@ -235,29 +241,26 @@ class VacuumCandidates:
 
     def absolute(self, path: str) -> str:
         """Return a path of the table as its store knows it."""
-        return self._root.join(path).path
+        return f"{self._base}{path}"
 
     # Candidates
 
     def _of_listing(self) -> Iterator[pa.RecordBatch]:
         """Return what a listing or an inventory has and nothing needs."""
-        found: list[pa.Array] = []
         foreign = self._iceberg_directory()
         for batch in self._listing():
-            self._listed += len(batch)
             paths = batch.column("path")
-            live = self._live.contains(paths)
-            found.append(paths.filter(live))
             inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, _INNER_TABLE)), _INNER_TABLE)
             self._nested.update(pc.struct_field(inner, "table").to_pylist())
-            yield self._chosen_of(batch, live, self._named.contains(paths), foreign)
-        if self._options.inventory is None and sum(map(len, found)) < len(self._live):
-            self._check_missing(found)
+            yield self._chosen_of(batch, self._named.contains(paths), foreign)
+        if self._options.inventory is None:
+            self._check_missing()
 
     def _listing(self) -> Iterator[pa.RecordBatch]:
+        """Return the files of a listing or an inventory that may be deleted, as far as their names alone tell."""
         if self._options.inventory is None:
             known = self._own.of_files(self._snapshot.live.table)
-            yield from list_by_tasks(self._tasks, self._log.store, self._root, known)
+            yield from list_by_tasks(self._tasks, self._log.store, self._root, known, self._are_not_live)
             return
         inventory = self._options.inventory
         files = inventory.filter(pc.invert(pc.fill_null(inventory.column("isDir"), False)))
@@ -265,18 +268,22 @@ class VacuumCandidates:
             paths = pa.array(map(self._own.own_path, batch.column("path").to_pylist()), pa.string())
             self.kept[_OUTSIDE] += paths.null_count
             inside = pa.record_batch([paths, batch.column("length"), batch.column("modificationTime")], LISTED_FILES)
-            yield inside.filter(paths.is_valid())
+            below = inside.filter(paths.is_valid())
+            yield below.filter(self._are_not_live(below.column("path")))
 
-    def _chosen_of(
-        self, batch: pa.RecordBatch, live: pa.BooleanArray, named: pa.BooleanArray, foreign: str | None = None
-    ) -> pa.RecordBatch:
+    def _are_not_live(self, paths: pa.StringArray) -> pa.BooleanArray:
+        """Return which paths are none of live files, nor of the log, and count them."""
+        self._listed += len(paths)
+        live = self._live.contains(paths)
+        self.kept[_LIVE] += live.true_count
+        return pc.invert(pc.or_(live, pc.starts_with(paths, f"{LOG_DIRECTORY}/")))
+
+    def _chosen_of(self, batch: pa.RecordBatch, named: pa.BooleanArray, foreign: str | None = None) -> pa.RecordBatch:
         """Return the files of a batch that no rule keeps, and count the others by the first rule that does."""
         paths, modified = batch.column("path"), batch.column("modified")
         changes = pc.starts_with(paths, f"{_CHANGE_DATA}/")
         names = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
         rules = (
-            (pc.starts_with(paths, f"{LOG_DIRECTORY}/"), None),
-            (live, _LIVE),
             (pc.is_in(names, value_set=self._elsewhere), _ELSEWHERE),
             (self._retained.contains(paths), _RETAINED),
             (self._versions.contains(paths), _VERSIONS),
@@ -289,8 +296,7 @@ class VacuumCandidates:
         for stays, reason in rules:
             stopped = pc.and_(left, pc.fill_null(stays, True))
             left = pc.and_(left, pc.invert(stopped))
-            if reason is not None and stopped.true_count:
-                self.kept[reason] += stopped.true_count
+            self.kept[reason] += stopped.true_count
         reasons = pc.if_else(changes, _EXPIRED_CHANGES, pc.if_else(named, _REMOVED, _UNTRACKED))
         made = _as_cleaned(paths, batch.column("bytes"), modified, reasons).filter(left)
         self._chosen += len(made)
@@ -339,16 +345,13 @@ class VacuumCandidates:
 
     def _chosen_of_log(self, paths: pa.StringArray) -> pa.RecordBatch:
         """Return those of some removed files that are there and nothing needs; the store says their age."""
-        self._listed += len(paths)
-        live = self._live.contains(paths)
-        wanted = paths.filter(pc.invert(live)).to_pylist()
+        wanted = paths.filter(self._are_not_live(paths)).to_pylist()
         found = map_in_order(_ASKED_TOGETHER, self._described, wanted)
         rows = [(path, meta.size, meta.modified) for path, meta in zip(wanted, found, strict=True) if meta is not None]
-        self.kept[_LIVE] += live.true_count
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, LISTED_FILES, strict=True)]
         batch = pa.record_batch(arrays, LISTED_FILES)
-        return self._chosen_of(batch, pa.repeat(False, len(batch)), pa.repeat(True, len(batch)))
+        return self._chosen_of(batch, pa.repeat(True, len(batch)))
 
     def _described(self, path: str) -> ObjectMeta | None:
         try:
@@ -356,7 +359,7 @@ class VacuumCandidates:
         except ObjectNotFoundError:
             return None
 
-    def _check_missing(self, listed: list[pa.Array]) -> None:
+    def _check_missing(self) -> None:
         """Refuse to delete anything where the table names files that are not there.
 
         Raises
@@ -364,9 +367,9 @@ class VacuumCandidates:
         DataFileNotFoundError
             A file is missing that was committed more than an hour ago.
         """
-        there = kernels.PathSet(listed)
-        named = pa.chunked_array(list(self._own.of_files(self._snapshot.live.table)), pa.string()).unique()
-        missing = named.filter(pc.invert(there.contains(named)))
+        missing = self._live.unasked()
+        if not len(missing):
+            return
         since = self._last_before(self._now - _HOUR)
         versions = self._times.versions(0 if since is None else since + 1)
         recent = kernels.PathSet(

@@ -6,21 +6,25 @@ Delta protocol, "Action Reconciliation".
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 
 from deltaberg import kernels
-from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
+from deltaberg.delta.actions.columns import in_columns
+from deltaberg.delta.checkpoint.parquet_part import KEYS, CheckpointPart
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.log.directory import LogEntry
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.snapshot.live_files import LiveFiles, live_of_part, live_of_replay, mask_older
 from deltaberg.errors import CorruptCheckpointError
 
-__all__ = ["FileState", "Origin"]
+__all__ = ["FileState", "Origin", "Role"]
+
+#: Live files are added ones, and tombstones are removed ones.
+Role = Literal["add", "remove"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,8 @@ class FileState:
             checkpoint.file_parts,
             log_bytes,
             Origin(checkpoint, replay, log_bytes),
-            _Layer(replay, "add", functools.partial(_live_of_checkpoint, checkpoint)),
-            _Layer(replay, "remove", functools.partial(_tombstones_of_checkpoint, checkpoint)),
+            _Layer(replay, "add", _OfCheckpoint(checkpoint, "add")),
+            _Layer(replay, "remove", _OfCheckpoint(checkpoint, "remove")),
         )
 
     def after(self, replay: kernels.Replay, log_bytes: LogBytes) -> FileState:
@@ -127,8 +131,36 @@ class FileState:
         """
         return self._tombstones.table()
 
+    def keys(self, role: Role) -> Iterator[pa.Table]:
+        """Yield all live files or tombstones, some at a time, with the columns `KEYS` alone.
 
-_Base = Callable[[], list[pa.Table]]
+        Raises
+        ------
+        CorruptCheckpointError
+            If these columns show that the checkpoint is damaged.
+        """
+        return (self._live if role == "add" else self._tombstones).keys()
+
+
+@dataclass(frozen=True)
+class _OfCheckpoint:
+    """The files of a checkpoint."""
+
+    checkpoint: Checkpoint
+    role: Role
+
+    def tables(self) -> list[pa.Table]:
+        parts, inline = self.checkpoint.file_parts, self.checkpoint.inline_files
+        if self.role == "add":
+            tables = [live_of_part(number, part) for number, part in enumerate(parts)]
+            return tables if inline is None else [*tables, live_of_replay(inline)]
+        return [*(part.removes() for part in parts), *(() if inline is None else [inline.removes])]
+
+    def keys(self) -> Iterator[pa.Table]:
+        for part in self.checkpoint.file_parts:
+            yield from part.keys(self.role)
+        if self.checkpoint.inline_files is not None:
+            yield _newest(self.checkpoint.inline_files, self.role)
 
 
 class _Layer:
@@ -140,9 +172,9 @@ class _Layer:
 
     _MOST_WAITING = 32
     #: The replay, the kind of file action, and what is below; None once the table is worked out.
-    waiting: tuple[kernels.Replay, str, _Layer | _Base | None] | None
+    waiting: tuple[kernels.Replay, Role, _Layer | _OfCheckpoint | None] | None
 
-    def __init__(self, replay: kernels.Replay, role: str, older: _Layer | _Base | None) -> None:
+    def __init__(self, replay: kernels.Replay, role: Role, older: _Layer | _OfCheckpoint | None) -> None:
         self.waiting = (replay, role, older)
         self._table: pa.Table | None = None
         self.depth = 0
@@ -174,6 +206,17 @@ class _Layer:
             layer.work_out()
         return self.work_out()
 
+    def keys(self) -> Iterator[pa.Table]:
+        """Yield the files with the columns `KEYS`, some at a time, and keep nothing of what is read for that."""
+        waiting = self.waiting
+        if waiting is None:
+            yield in_columns(self._table, KEYS)
+            return
+        replay, role, older = waiting
+        yield _newest(replay, role)
+        for table in older.keys() if older is not None else ():
+            yield mask_older(table, replay.adds, replay.removes, role)
+
     def work_out(self) -> pa.Table:
         """Return the files, where all layers below are worked out already."""
         waiting = self.waiting
@@ -181,7 +224,7 @@ class _Layer:
             return self._table
         replay, role, older = waiting
         newest = live_of_replay(replay) if role == "add" else replay.removes
-        tables = [older.work_out()] if isinstance(older, _Layer) else older() if older is not None else []
+        tables = [older.work_out()] if isinstance(older, _Layer) else older.tables() if older is not None else []
         found = pa.concat_tables(
             [newest, *(mask_older(table, replay.adds, replay.removes, role) for table in tables)],
             promote_options="default",
@@ -211,13 +254,5 @@ def _merge_newest(files: pa.Table) -> pa.Table:
     return pa.concat_tables([newest, pa.Table.from_batches(batches[count:], files.schema)])
 
 
-def _live_of_checkpoint(checkpoint: Checkpoint) -> list[pa.Table]:
-    tables = [live_of_part(number, part) for number, part in enumerate(checkpoint.file_parts)]
-    inline = checkpoint.inline_files
-    return tables if inline is None else [*tables, live_of_replay(inline)]
-
-
-def _tombstones_of_checkpoint(checkpoint: Checkpoint) -> list[pa.Table]:
-    tables = [part.removes() for part in checkpoint.file_parts]
-    inline = checkpoint.inline_files
-    return tables if inline is None else [*tables, inline.removes]
+def _newest(replay: kernels.Replay, role: Role) -> pa.Table:
+    return in_columns(replay.adds if role == "add" else replay.removes, KEYS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.segment import Segment, build_newer, build_segment
 from deltaberg.delta.log.version_checksum import VersionChecksum
-from deltaberg.delta.snapshot.file_state import FileState, Origin
+from deltaberg.delta.snapshot.file_state import FileState, Origin, Role
 from deltaberg.delta.snapshot.lazy_value import once
 from deltaberg.delta.snapshot.live_files import LiveFiles
 from deltaberg.delta.snapshot.retention import unexpired_transactions
@@ -335,6 +335,26 @@ class Snapshot(ScannedVersion):
             If the checkpoint is damaged, and no older one leads to this version.
         """
         return once(self, "_tombstones", lambda: self._read_files(lambda files: files.tombstones))
+
+    def read_keys(self, role: Role, use: Callable[[Iterator[pa.Table]], _T]) -> _T:
+        """Return what is made of all live files or tombstones, of which only `ADD_KEYS` and times are read.
+
+        A checkpoint is read as a stream, so that the files need no more memory than what is made of them. If it proves
+        to be damaged, they are used again, from an older one.
+
+        Parameters
+        ----------
+        role
+            ``add`` for live files, ``remove`` for tombstones.
+        use
+            Is called with tables that hold all of them.
+
+        Raises
+        ------
+        CorruptCheckpointError
+            If the checkpoint is damaged, and no older one leads to this version.
+        """
+        return self._read_files(lambda files: use(files.keys(role)))
 
     @property
     def checkpoint(self) -> tuple[LogEntry, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -13,7 +14,9 @@ __all__ = ["PathSet"]
 
 
 class PathSet:
-    """Distinct paths, which are compared byte by byte. A set cannot be changed; any number of threads may ask it.
+    """Distinct paths, which are compared byte by byte; any number of threads may ask a set.
+
+    It remembers about which of its paths it was asked, and cannot be changed otherwise.
 
     Parameters
     ----------
@@ -28,21 +31,32 @@ class PathSet:
     2
     >>> live.contains(pa.array(["b.parquet", "p=1"])).to_pylist()
     [True, False]
+    >>> live.unasked().to_pylist()
+    ['p=1/a.parquet']
     """
 
     def __init__(self, arrays: Iterable[pa.Array | pa.ChunkedArray]) -> None:
-        self._paths: set[bytes] = set()
+        #: Whether it was asked about each path.
+        self._paths: dict[bytes, bool] = {}
         for array in arrays:
             for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
-                self._paths.update(_encoded(chunk))
+                self._paths.update(dict.fromkeys(_encoded(chunk), False))
 
     def __len__(self) -> int:
         """Return how many distinct paths there are."""
         return len(self._paths)
 
     def contains(self, paths: pa.Array) -> pa.BooleanArray:
-        """Return which paths of an array are in the set."""
-        return pa.array([path in self._paths for path in _encoded(paths)], pa.bool_())
+        """Return which paths of an array are in the set, and remember that it was asked about these."""
+        encoded = _encoded(paths)
+        found = [path in self._paths for path in encoded]
+        self._paths.update(dict.fromkeys(compress(encoded, found), True))
+        return pa.array(found, pa.bool_())
+
+    def unasked(self) -> pa.LargeStringArray:
+        """Return the paths of the set about which `contains` was not asked, in the order in which they came."""
+        left = [path.decode() for path, is_asked in self._paths.items() if not is_asked]
+        return pa.array(left, pa.large_string())
 
 
 def _encoded(paths: pa.Array) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -53,7 +53,11 @@ class FileTasks(Protocol):
 
 
 def list_by_tasks(
-    tasks: FileTasks | None, store: StoreSpec, root: Location, known: Iterable[pa.StringArray]
+    tasks: FileTasks | None,
+    store: StoreSpec,
+    root: Location,
+    known: Iterable[pa.StringArray],
+    is_wanted: Callable[[pa.StringArray], pa.BooleanArray] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """List all files of a table, by tasks where it is large and has enough directories that can be shared out.
 
@@ -61,12 +65,20 @@ def list_by_tasks(
     ----------
     known
         The paths of the files that its metadata names, relative to the table. They only say how it is laid out.
+    is_wanted
+        Which of some paths are wanted; None for all. It is called here, once for each path that is Unicode.
     """
     levels = 0 if tasks is None else _levels(known, _SHARES * tasks.parallelism)
     storage = store.open(root)
     if tasks is None or not levels:
-        yield from list_files(storage, root.path)
+        yield from list_files(storage, root.path, is_wanted)
         return
+    for batch in _shared_out(tasks, levels, store, root):
+        yield batch if is_wanted is None else batch.filter(is_wanted(batch.column("path")))
+
+
+def _shared_out(tasks: FileTasks, levels: int, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatch]:
+    storage = store.open(root)
     folders = [""]
     for _ in range(levels):
         below = []

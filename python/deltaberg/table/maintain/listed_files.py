@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import AuthenticationError, StorageError
 from deltaberg.storage.base import ObjectMeta, Storage
@@ -19,28 +20,60 @@ LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modifi
 _AT_ONCE = 10_000
 
 
-def list_files(store: Storage, folder: str) -> Iterator[pa.RecordBatch]:
+def list_files(
+    store: Storage, folder: str, is_wanted: Callable[[pa.StringArray], pa.BooleanArray] | None = None
+) -> Iterator[pa.RecordBatch]:
     """List all files below a folder, at any depth. Names that are not Unicode are left out: no metadata can hold them.
+
+    Parameters
+    ----------
+    is_wanted
+        Is shown the paths of all files, relative to the folder and many at a time, and says which of the files are to
+        come. A disk is not asked about the sizes of others.
 
     Raises
     ------
     StorageError
         If the store fails, even on its last page.
     """
-    for some in in_chunks(store.walk(folder), _AT_ONCE):
-        yield as_listed(some, folder)
+    base = f"{folder.rstrip('/')}/" if folder else ""
+
+    cut = len(base.encode())
+
+    def wanted(paths: list[str]) -> list[bool]:
+        named = _texts(paths)
+        inside = pc.fill_null(pc.starts_with(named, base), False)
+        if is_wanted is not None:
+            chosen = is_wanted(pc.binary_replace_slice(named.filter(inside), 0, cut, b""))
+            inside = pc.replace_with_mask(inside, inside, chosen)
+        found: list[bool] = inside.to_pylist()
+        return found
+
+    for some in in_chunks(store.walk(folder, wanted), _AT_ONCE):
+        yield _batch(some, len(base))
 
 
-def as_listed(objects: Iterable[ObjectMeta], folder: str) -> pa.RecordBatch:
+def as_listed(objects: Sequence[ObjectMeta], folder: str) -> pa.RecordBatch:
     """Return objects below a folder as `LISTED_FILES` describes them, apart from those whose names are not Unicode."""
     base = f"{folder.rstrip('/')}/" if folder else ""
-    named = [meta for meta in objects if meta.path.startswith(base) and _is_unicode(meta.path)]
+    return _batch([meta for meta in objects if meta.path.startswith(base) and _is_unicode(meta.path)], len(base))
+
+
+def _batch(objects: Sequence[ObjectMeta], cut: int) -> pa.RecordBatch:
     columns = [
-        pa.array([meta.path[len(base) :] for meta in named], pa.string()),
-        pa.array([meta.size for meta in named], pa.int64()),
-        pa.array([meta.modified for meta in named], pa.int64()),
+        pa.array([meta.path[cut:] for meta in objects], pa.string()),
+        pa.array([meta.size for meta in objects], pa.int64()),
+        pa.array([meta.modified for meta in objects], pa.int64()),
     ]
     return pa.record_batch(columns, LISTED_FILES)
+
+
+def _texts(paths: list[str]) -> pa.StringArray:
+    """Return paths as an array, with null for those that are not Unicode."""
+    try:
+        return pa.array(paths, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([path if _is_unicode(path) else None for path in paths], pa.string())
 
 
 def _is_unicode(path: str) -> bool:
