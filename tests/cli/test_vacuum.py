@@ -96,10 +96,10 @@ def test_options_are_those_of_the_library(root: Path) -> None:
 def test_files_that_cannot_be_deleted_end_with_1(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = LocalStorage.delete
 
-    def delete(self: LocalStorage, path: str) -> None:
+    def delete(self: LocalStorage, path: str) -> bool:
         if path.endswith("/1.parquet"):
             raise AuthenticationError("the store denies it", path=path)
-        real(self, path)
+        return real(self, path)
 
     monkeypatch.setattr(LocalStorage, "delete", delete)
     ended = call("vacuum", root, "--yes")

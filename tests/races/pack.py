@@ -52,7 +52,7 @@ def _keep_log_entries(archive: Path) -> None:
     """Have whatever a clean-up of the log deletes linked elsewhere first, where the checker finds it."""
     delete = LocalStorage.delete_many
 
-    def deleting(self: LocalStorage, paths: Any) -> Any:
+    def deleting(self: LocalStorage, paths: Any, deleted: Any = None) -> Any:
         names = list(paths)
         for path in names:
             if path.endswith(".json") and "/_delta_log/" in path:
@@ -61,7 +61,7 @@ def _keep_log_entries(archive: Path) -> None:
                 except (FileNotFoundError, FileExistsError):
                     # Another process was faster.
                     continue
-        return delete(self, names)
+        return delete(self, names, deleted)
 
     LocalStorage.delete_many = deleting  # type: ignore[method-assign]
 

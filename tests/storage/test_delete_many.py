@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
@@ -35,12 +36,14 @@ class _Fake:
     def _outage(self, error: StorageError) -> bool:
         return "outage" in str(error)
 
-    def _delete(self, path: str) -> None:
+    def _delete(self, path: str) -> bool:
         with self._lock:
             self.asked += 1
         if path in self.denied:
             raise AuthenticationError("denied", path=path)
+        was_there = path in self.names
         self.names.discard(path)
+        return was_there
 
     def _delete_batch(self, paths: list[str]) -> None:
         with self._lock:
@@ -58,18 +61,23 @@ class _Fake:
             with self._lock:
                 self._at_once -= 1
 
-    def delete_many(self, paths: Iterable[str], size: int = 10) -> list[DeletionFailure]:
-        return delete_batches(paths, size, self._delete_batch, self._delete, self._outage)
+    def delete_many(
+        self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
+    ) -> list[DeletionFailure]:
+        return delete_batches(paths, 10, self._delete_batch, self._delete, self._outage, deleted)
 
 
 def test_each_path_is_settled_in_order() -> None:
     names = [f"{number:04}" for number in range(995)]
     denied = names[3::50]
     store = _Fake(names, denied)
-    failures = store.delete_many(iter(names))
+    gone: list[str] = []
+    failures = store.delete_many(iter(names), gone.append)
     assert [failure.path for failure in failures] == denied
     assert all(isinstance(failure.error, AuthenticationError) for failure in failures)
     assert sorted(store.names) == denied
+    # Also those of a batch that failed after it had deleted them.
+    assert gone == [name for name in names if name not in denied]
     # Only the batches that failed are settled one by one.
     assert store.asked == 10 * len(denied)
     assert store.most <= 8
@@ -96,8 +104,26 @@ def test_paths_are_read_as_they_are_needed() -> None:
     assert read == ended == 5_000
 
 
-def _never(path: str) -> None:
+def _never(path: str) -> bool:
     raise AssertionError(path)
+
+
+@pytest.mark.parametrize("interrupted", [1, 55, 250])
+def test_what_was_deleted_before_an_interruption_is_told(interrupted: int) -> None:
+    """All of it: batches that are under way run to their end."""
+    names = [f"{number:04}" for number in range(300)]
+    store = _Fake(names)
+
+    def paths() -> Iterator[str]:
+        for number, name in enumerate(names):
+            if number == interrupted:
+                raise KeyboardInterrupt
+            yield name
+
+    gone: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        store.delete_many(paths(), gone.append)
+    assert gone == [name for name in names if name not in store.names]
 
 
 def _is_no_outage(error: StorageError) -> bool:
@@ -132,7 +158,7 @@ def test_a_success_lets_it_go_on() -> None:
 def test_a_store_that_is_gone_ends_it_after_few_requests() -> None:
     tried = 0
 
-    def gone(_: object) -> None:
+    def gone(_: object) -> NoReturn:
         nonlocal tried
         tried += 1
         raise StorageError("outage")
@@ -173,7 +199,9 @@ def test_local_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deltaberg.storage.local.os.unlink", unlink(refused))
     (tmp_path / "d").mkdir()
     paths = [*map(str, names), str(tmp_path / "missing"), str(tmp_path / "d"), str(tmp_path / "missing" / "x")]
-    [failure] = LocalStorage().delete_many(iter(paths))
+    gone: list[str] = []
+    [failure] = LocalStorage().delete_many(iter(paths), gone.append)
+    assert gone == [path for path in map(str, names) if path != refused]
     assert failure.path == refused
     assert isinstance(failure.error, AuthenticationError)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["7", "d"]

@@ -65,8 +65,8 @@ CLAIMS = Claims(
             "DL-CKPT",
             *(f"DL-LOG-{number}" for number in (14, 15, 16)),
             *(f"DL-CLEAN-{number:02}" for number in range(1, 11)),
-            # Clean-up of files. Two vacuums at once (DL-VAC-12) delete each file, and may both count it.
-            *(f"DL-VAC-{number:02}" for number in (*range(1, 12), 13, 14)),
+            # Clean-up of files.
+            "DL-VAC",
             *("DL-GEN-08", "BEY-05", "DL-OPS-11", "DL-OPS-12", "DL-OPS-14"),
             "BEY-08",
             "BEY-17",

@@ -50,14 +50,18 @@ class LongListing:
             made = (path for page in in_chunks(made, 1_000) for path in compress(page, wanted(page)))
         return chain(self._store.walk(prefix, wanted), (ObjectMeta(path, 1, self._modified) for path in made))
 
-    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+    def delete_many(
+        self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
+    ) -> list[DeletionFailure]:
         """Count the made objects, and delete the others."""
 
         def others() -> Iterator[str]:
             for path in paths:
                 if path.startswith(f"{self._folder}/made="):
                     self.deleted += 1
+                    if deleted is not None:
+                        deleted(path)
                 else:
                     yield path
 
-        return self._store.delete_many(others())
+        return self._store.delete_many(others(), deleted)

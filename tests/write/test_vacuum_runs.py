@@ -108,13 +108,13 @@ def test_the_mark_advances_only_after_a_whole_run(
     assert not (tmp_path / "_delta_log" / "_last_vacuum_info").exists()
 
 
-def _denying(suffix: str) -> Callable[[LocalStorage, str], None]:
+def _denying(suffix: str) -> Callable[[LocalStorage, str], bool]:
     real = LocalStorage.delete
 
-    def delete(self: LocalStorage, path: str) -> None:
+    def delete(self: LocalStorage, path: str) -> bool:
         if path.endswith(suffix):
             raise AuthenticationError("the store denies it", path=path)
-        real(self, path)
+        return real(self, path)
 
     return delete
 
@@ -243,10 +243,11 @@ def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, mo
     while files(tmp_path) & wanted:
         runs += 1
 
-        def killed(self: LocalStorage, path: str) -> None:
-            real(self, path)
+        def killed(self: LocalStorage, path: str) -> bool:
+            done = real(self, path)
             if "_delta_log" not in path:
                 raise KeyboardInterrupt
+            return done
 
         with monkeypatch.context() as patched:
             patched.setattr(LocalStorage, "delete", killed)
@@ -257,26 +258,72 @@ def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, mo
     assert table.vacuum(dry_run=False).deleted_files == 0
 
 
-def test_two_at_once_delete_each_file(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second runs between the listing of the first and its deletions."""
+@pytest.mark.req("DL-VAC-10", "DL-VAC-12")
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_end_counts_what_was_deleted_before_an_interruption(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """In the middle of a batch, too."""
     table = every_kind(tmp_path)
     clock.ahead = 8 * DAY
+    before = files(tmp_path)
+    real = LocalStorage.delete
+    asked = 0
+
+    def interrupted(self: LocalStorage, path: str) -> bool:
+        nonlocal asked
+        asked += "_delta_log" not in path
+        if asked == number and "_delta_log" not in path:
+            raise KeyboardInterrupt
+        return real(self, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            table.vacuum(dry_run=False)
+    assert len(before - files(tmp_path)) == number - 1
+    assert _statuses(table.refresh())[0] == ("VACUUM END", "FAILED", {"numDeletedFiles": str(number - 1)})
+
+
+@pytest.mark.req("DL-VAC-12")
+@pytest.mark.parametrize("place", ["local", "s3"])
+@pytest.mark.parametrize("moment", ["_delete", "_delete_some"])
+def test_two_at_once_delete_each_file(
+    tmp_path: Path, s3: Bucket, clock: Clock, monkeypatch: pytest.MonkeyPatch, place: str, moment: str
+) -> None:
+    """The second runs between the listing of the first and its deletions, or in the middle of these.
+
+    The system tells who of them has deleted a file, and a bucket does not.
+    """
+    root, options = (str(tmp_path), None) if place == "local" else (f"{s3.url}/t", s3.options)
+    table: Any = deltaberg.create_table(root, ids().schema, storage_options=options)
+    for number in range(6):
+        table.overwrite(ids(number))
+    clock.ahead = 8 * DAY
     wanted = paths(table.vacuum())
-    real = vacuum_module._Vacuum._delete
+    assert len(wanted) == 5
+    monkeypatch.setattr(vacuum_module, "_AT_ONCE", 2)
+    real = getattr(vacuum_module._Vacuum, moment)
     others: list[CleanupResult] = []
+    begun = 0
 
-    def delete(self: Any, files: pa.Table) -> CleanupResult:
-        if not others:
-            monkeypatch.undo()
-            monkeypatch.setattr(vacuum_candidates, "earlier_clock", clock)
-            others.append(DeltaTable(tmp_path).vacuum(dry_run=False))
-        return real(self, files)
+    def run(self: Any, *given: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        if begun == (1 if moment == "_delete" else 2):
+            others.append(DeltaTable(root, storage_options=options).vacuum(dry_run=False))
+        return real(self, *given)
 
-    monkeypatch.setattr(vacuum_module._Vacuum, "_delete", delete)
+    monkeypatch.setattr(vacuum_module._Vacuum, moment, run)
     done = table.vacuum(dry_run=False)
-    assert paths(done) | paths(others[0]) == wanted
+    ours, theirs = paths(done), paths(others[0])
+    assert ours | theirs == wanted
+    assert theirs
+    if place == "local":
+        assert not ours & theirs
+        assert table.history(1)[0].info["operationMetrics"] == {"numDeletedFiles": str(len(ours))}
     assert not done.failed
-    assert ids_of(DeltaTable(tmp_path)) == [7]
+    assert ids_of(DeltaTable(root, storage_options=options)) == [5]
 
 
 @pytest.mark.req("DL-VAC-13")
@@ -404,10 +451,10 @@ def test_a_table_in_a_bucket(s3: Bucket, clock: Clock, monkeypatch: pytest.Monke
     batches: list[int] = []
     real = RemoteStorage.delete_many
 
-    def delete_many(self: RemoteStorage, paths: Any) -> Any:
+    def delete_many(self: RemoteStorage, paths: Any, deleted: Any) -> Any:
         some = list(paths)
         batches.append(len(some))
-        return real(self, some)
+        return real(self, some, deleted)
 
     monkeypatch.setattr(RemoteStorage, "delete_many", delete_many)
     assert table.vacuum(dry_run=False).deleted_files == 1

@@ -271,8 +271,14 @@ class Storage(Protocol):
         bucket has neither. Paths that name nothing are not among them.
         """
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str) -> bool:
         """Delete an object. If there is none, nothing happens.
+
+        Returns
+        -------
+        bool
+            False if there surely was none. A bucket does not tell: the answer to a request that a client repeats is
+            about what the first one left.
 
         Raises
         ------
@@ -280,7 +286,9 @@ class Storage(Protocol):
             If it cannot be deleted, or its bucket does not exist.
         """
 
-    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+    def delete_many(
+        self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
+    ) -> list[DeletionFailure]:
         """Delete objects, many to a request where the store can, and several requests at a time.
 
         Every path is settled: it is gone, and nothing is said of it, or it is returned. One that cannot be deleted does
@@ -292,6 +300,9 @@ class Storage(Protocol):
         ----------
         paths
             Is read as it is needed, and not kept. Those that are missing do not matter, nor do those that come twice.
+        deleted
+            Is told of each object that is gone by this call, in the order of the paths, so that it is also known
+            after an interruption. Of those that were missing it is told where the store does not say so (`delete`).
 
         Returns
         -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain, islice
 
 from deltaberg.errors import StorageError
@@ -50,17 +51,28 @@ class _Attempts:
             self.given_up.__cause__ = error
 
 
-def delete_each(paths: Iterable[str], delete: Callable[[str], None]) -> list[DeletionFailure]:
-    """Delete objects one after the other, and return those that are still there."""
-    return _delete_some(paths, delete, _Attempts(_is_never))
+def delete_each(
+    paths: Iterable[str], delete: Callable[[str], bool], deleted: Callable[[str], object] | None = None
+) -> list[DeletionFailure]:
+    """Delete objects one after the other, and return those that are still there.
+
+    Parameters
+    ----------
+    delete
+        Deletes one object; it returns False if there was none.
+    deleted
+        Is told of each that was there.
+    """
+    return _delete_some(paths, delete, _Attempts(_is_never), deleted)
 
 
 def delete_batches(
     paths: Iterable[str],
     size: int,
     delete_batch: Callable[[list[str]], None],
-    delete: Callable[[str], None],
+    delete: Callable[[str], bool],
     is_outage: Callable[[StorageError], bool],
+    deleted: Callable[[str], object] | None = None,
 ) -> list[DeletionFailure]:
     """Delete objects in batches, several at a time, and return those that are still there, in the order of the paths.
 
@@ -76,8 +88,12 @@ def delete_batches(
         Deletes one object, or finds none. What a failed batch holds is settled by it.
     is_outage
         Returns whether a failure is none of the path's own.
+    deleted
+        Is told of each path that is gone, also of one that a batch did not find: a batch that failed may have deleted
+        it before.
     """
     attempts = _Attempts(is_outage)
+    failures: list[DeletionFailure] = []
 
     def settle(batch: list[str]) -> list[DeletionFailure]:
         if attempts.given_up is None:
@@ -91,35 +107,77 @@ def delete_batches(
                 return []
         return _delete_some(batch, delete, attempts)
 
+    def add(batch: list[str], failed: list[DeletionFailure]) -> None:
+        failures.extend(failed)
+        if deleted is not None:
+            _tell_gone(deleted, batch, failed)
+
     batches = in_chunks(paths, size)
     first = list(islice(batches, 2))
     if len(first) < 2:
-        return [failure for batch in first for failure in settle(batch)]
-    failures: list[DeletionFailure] = []
-    under_way: deque[Outcome[list[DeletionFailure]]] = deque()
-    with Workers(_THREADS) as workers:
-        for batch in chain(first, batches):
-            if len(under_way) == _THREADS:
-                failures += under_way.popleft().result()
-            under_way.append(workers.submit(settle, batch))
-        while under_way:
-            failures += under_way.popleft().result()
+        for batch in first:
+            add(batch, settle(batch))
+    else:
+        _settle_together(chain(first, batches), settle, add)
     return failures
 
 
-def _delete_some(paths: Iterable[str], delete: Callable[[str], None], attempts: _Attempts) -> list[DeletionFailure]:
+def _tell_gone(deleted: Callable[[str], object], batch: list[str], failed: list[DeletionFailure]) -> None:
+    left = {failure.path for failure in failed}
+    for path in batch:
+        if path not in left:
+            deleted(path)
+
+
+def _settle_together(
+    batches: Iterable[list[str]],
+    settle: Callable[[list[str]], list[DeletionFailure]],
+    add: Callable[[list[str], list[DeletionFailure]], None],
+) -> None:
+    under_way: deque[tuple[list[str], Outcome[list[DeletionFailure]]]] = deque()
+
+    def add_next() -> None:
+        batch, outcome = under_way[0]
+        failed = outcome.result()
+        under_way.popleft()
+        add(batch, failed)
+
+    try:
+        with Workers(_THREADS) as workers:
+            for batch in batches:
+                if len(under_way) == _THREADS:
+                    add_next()
+                under_way.append((batch, workers.submit(settle, batch)))
+            while under_way:
+                add_next()
+    except BaseException:
+        # What was under way has run to its end, or never began.
+        for batch, outcome in under_way:
+            with suppress(Exception):
+                add(batch, outcome.result())
+        raise
+
+
+def _delete_some(
+    paths: Iterable[str],
+    delete: Callable[[str], bool],
+    attempts: _Attempts,
+    deleted: Callable[[str], object] | None = None,
+) -> list[DeletionFailure]:
     failures = []
     for path in paths:
         if attempts.given_up is not None:
             failures.append(DeletionFailure(path, attempts.given_up))
             continue
         try:
-            delete(path)
+            was_there = delete(path)
         except StorageError as error:
             failures.append(DeletionFailure(path, error))
             attempts.failed(error)
         else:
             attempts.succeeded()
+            if was_there and deleted is not None:
+                deleted(path)
     return failures
 
 

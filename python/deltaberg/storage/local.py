@@ -225,14 +225,20 @@ class LocalStorage:
                 found.add(path)
         return found
 
-    def delete(self, path: str) -> None:
-        """Delete a file. If there is none, or a directory, nothing happens."""
-        with _OurErrors(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            os.unlink(path)
+    def delete(self, path: str) -> bool:
+        """Delete a file, and return whether there was one. If there is none, or a directory, nothing happens."""
+        with _OurErrors(path):
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return False
+        return True
 
-    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+    def delete_many(
+        self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
+    ) -> list[DeletionFailure]:
         """Delete files, one after the other: on threads it takes as long, since the system waits for directories."""
-        return delete_each(paths, self.delete)
+        return delete_each(paths, self.delete, deleted)
 
 
 class LocalOutput(OutputFile):

@@ -285,18 +285,21 @@ class RemoteStorage:
         """Return nothing: a bucket has neither links nor directories."""
         return set()
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str) -> bool:
         """Delete an object. If there is none, nothing happens."""
         with suppress(ObjectNotFoundError):
             self._call(partial(self._delete, path), path)
+        return True
 
-    def delete_many(self, paths: Iterable[str]) -> list[DeletionFailure]:
+    def delete_many(
+        self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
+    ) -> list[DeletionFailure]:
         """Delete objects, by requests of many where the store has them.
 
         obstore raises the first of many answers, and does not tell the others. Some stores stop at an object that is
         missing, and a name that no object can have fails a whole batch.
         """
-        return delete_batches(paths, _DELETED_AT_ONCE, self._delete_batch, self.delete, is_outage)
+        return delete_batches(paths, _DELETED_AT_ONCE, self._delete_batch, self.delete, is_outage, deleted)
 
     def _delete_batch(self, paths: list[str]) -> None:
         self._call(partial(self._delete, paths), paths[0])

@@ -52,7 +52,7 @@ class Removal(NamedTuple):
     Parameters
     ----------
     deleted
-        The paths that are gone now.
+        The paths that are gone by it. Those that were missing are among them where the store does not tell.
     kept
         Why others stay, a sentence by path.
     failed
@@ -64,7 +64,7 @@ class Removal(NamedTuple):
     failed: dict[str, StorageError]
 
     def or_raise(self) -> list[str]:
-        """Return the paths that are gone now.
+        """Return the paths that are gone by it.
 
         Raises
         ------
@@ -84,6 +84,7 @@ def delete_files(
     reason: str,
     *,
     why_kept: Callable[[str], str | None] | None = None,
+    deleted: Callable[[str], object] | None = None,
 ) -> Removal:
     """Delete those of some files that are of a kind, below a folder, and not to be kept.
 
@@ -103,6 +104,8 @@ def delete_files(
         Why they are deleted.
     why_kept
         Returns why a file stays; None if it need not. It is only asked of files that may be deleted otherwise.
+    deleted
+        Is told of each file that is gone by it, as soon as that is known: an interruption leaves no outcome.
 
     Examples
     --------
@@ -136,8 +139,15 @@ def delete_files(
         else:
             kept[path] = why
     announce(doomed, reason)
-    failed = {failure.path: failure.error for failure in store.delete_many(doomed)} if doomed else {}
-    return Removal([path for path in doomed if path not in failed] if failed else doomed, kept, failed)
+    gone: list[str] = []
+
+    def note(path: str) -> None:
+        gone.append(path)
+        if deleted is not None:
+            deleted(path)
+
+    failed = {failure.path: failure.error for failure in store.delete_many(doomed, note)} if doomed else {}
+    return Removal(gone, kept, failed)
 
 
 def announce(paths: Iterable[str], reason: str) -> None:

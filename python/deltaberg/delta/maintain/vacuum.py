@@ -137,13 +137,17 @@ class _Vacuum:
         for reason in pc.unique(files.column("reason")).to_pylist():
             chosen = files.filter(pc.equal(files.column("reason"), reason)).column("path").to_pylist()
             paths = [self._candidates.absolute(path) for path in chosen]
-            removal = delete_by_tasks(tasks, self._log.store, self._log.root, paths, _TABLE_FILE, reason)
+            removal = delete_by_tasks(
+                tasks, self._log.store, self._log.root, paths, _TABLE_FILE, reason, deleted=self._count
+            )
             self._candidates.kept[STRAY] += len(removal.kept)
             failed.update((bases[path], error.message) for path, error in removal.failed.items())
             gone.update(bases[path] for path in removal.deleted)
-        self._deleted += len(gone)
         self._candidates.tell(self._deleted)
         return files.filter(pc.is_in(files.column("path"), value_set=pa.array(gone, pa.string())))
+
+    def _count(self, _: str) -> None:
+        self._deleted += 1
 
     def _advance_mark(self) -> None:
         new, old = self._candidates.mark, read_mark(self._log)

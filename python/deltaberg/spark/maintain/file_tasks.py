@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.errors import DeltabergError
 from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import planned_tasks
 from deltaberg.spark.read.read_tasks import task_groups
@@ -24,8 +24,8 @@ from deltaberg.table.removal import FileKind, Removal, delete_files
 
 __all__ = ["SparkFileTasks", "file_tasks"]
 
-#: What a task replies: what it found as an Arrow stream, why it did not delete files, or the error that it met.
-_NAMES = ("listed", "left", "error")
+#: What a task replies: what it found as an Arrow stream, what became of files, or the error that it met.
+_NAMES = ("listed", "removal", "error")
 _REPLY = pa.schema([(name, pa.binary()) for name in _NAMES])
 _REPLY_SCHEMA = st.StructType([st.StructField(name, st.BinaryType()) for name in _NAMES])
 #: How many directories one job lists: the driver holds what it finds.
@@ -58,18 +58,26 @@ class SparkFileTasks:
         return min(count, 4 * self.facts.parallelism)
 
     def delete_files(
-        self, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+        self,
+        store: StoreSpec,
+        root: Location,
+        paths: Sequence[str],
+        kind: FileKind,
+        reason: str,
+        deleted: Callable[[str], object],
     ) -> Removal:
         """Delete files below a table."""
         shares = [list(paths[start : start + _DELETED]) for start in range(0, len(paths), _DELETED)]
-        kept: dict[str, str] = {}
-        failed: dict[str, StorageError] = {}
+        total = Removal([], {}, {})
         for reply in self._run(_DeleteTask(store, root, kind, reason), shares):
             # Our own workers sent it.
-            others = pickle.loads(reply["left"])  # noqa: S301
-            kept |= others[0]
-            failed |= others[1]
-        return Removal([path for path in paths if path not in kept and path not in failed], kept, failed)
+            removal: Removal = pickle.loads(reply["removal"])  # noqa: S301
+            total.deleted.extend(removal.deleted)
+            total.kept.update(removal.kept)
+            total.failed.update(removal.failed)
+            for path in removal.deleted:
+                deleted(path)
+        return total
 
     def _run(self, work: _ListTask | _DeleteTask, shares: Sequence[Sequence[str]]) -> list[Any]:
         packed = tuple(pickle.dumps(share) for share in shares)
@@ -129,9 +137,9 @@ class _DeleteTask:
     reason: str
 
     def __call__(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Delete files, and return why others stay."""
+        """Delete files, and return what became of them."""
         removal = delete_files(self.store.open(self.root), self.root.path, paths, self.kind, self.reason)
-        return {"left": pickle.dumps((removal.kept, removal.failed))}
+        return {"removal": pickle.dumps(removal)}
 
 
 def file_tasks(spark: SparkSession) -> SparkFileTasks:

@@ -47,7 +47,13 @@ class FileTasks(Protocol):
         """
 
     def delete_files(
-        self, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+        self,
+        store: StoreSpec,
+        root: Location,
+        paths: Sequence[str],
+        kind: FileKind,
+        reason: str,
+        deleted: Callable[[str], object],
     ) -> Removal:
         """Delete files below a table as `deltaberg.table.removal.delete_files` does."""
 
@@ -93,14 +99,21 @@ def _shared_out(tasks: FileTasks, levels: int, store: StoreSpec, root: Location)
 
 
 def delete_by_tasks(
-    tasks: FileTasks | None, store: StoreSpec, root: Location, paths: Sequence[str], kind: FileKind, reason: str
+    tasks: FileTasks | None,
+    store: StoreSpec,
+    root: Location,
+    paths: Sequence[str],
+    kind: FileKind,
+    reason: str,
+    *,
+    deleted: Callable[[str], object],
 ) -> Removal:
     """Delete files below a table, by tasks if there are any; see `deltaberg.table.removal.delete_files`."""
     if tasks is None:
-        return delete_files(store.open(root), root.path, paths, kind, reason)
+        return delete_files(store.open(root), root.path, paths, kind, reason, deleted=deleted)
     # What a task logs is on another machine.
     announce(paths, reason)
-    return tasks.delete_files(store, root, paths, kind, reason)
+    return tasks.delete_files(store, root, paths, kind, reason, deleted)
 
 
 def _levels(files: Iterable[pa.StringArray], wanted: int) -> int:
