@@ -268,6 +268,30 @@ def test_the_time_of_the_commit_counts_where_that_of_the_removal_is_wrong(
     assert DeltaTable(builder.root).vacuum().deleted_files == 0
 
 
+@pytest.mark.req("DL-VAC-02", "DL-VAC-03")
+@pytest.mark.parametrize(("recorded", "stored", "goes"), [(8, 0, False), (0, 8, False), (8, 8, True)])
+def test_a_commit_is_as_old_as_the_later_of_its_times(
+    builder: DeltaBuilder, recorded: float, stored: float, goes: bool
+) -> None:
+    """The clock of who removed a file was a week behind, or the log was copied with its times."""
+    then = int((time.time() - recorded * DAY) * 1000)
+
+    def info(version: int) -> dict[str, Any]:
+        return {"commitInfo": {"inCommitTimestamp": then + version}}
+
+    old = builder.add(ids(1), path="old.parquet")
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    first = [builder.features(writer_only=["inCommitTimestamp"]), builder.metadata(ID, configuration=configuration)]
+    builder.commit(info(0), *first, old)
+    builder.commit(info(1), builder.remove(old, deletionTimestamp=then))
+    age(builder.root / "old.parquet", 30)
+    for entry in builder.log.iterdir():
+        age(entry, stored)
+    result = DeltaTable(builder.root).vacuum(dry_run=False)
+    assert paths(result) == ({"old.parquet"} if goes else set())
+    assert goes or ids_of(DeltaTable(builder.root, version=0)) == [1]
+
+
 @pytest.mark.req("DL-VAC-05")
 @pytest.mark.parametrize("prefix", ["ab", "ab/", "./ab", "a//b", "/ab"])
 def test_vectors_in_directories_of_any_spelling_stay(builder: DeltaBuilder, clock: Clock, prefix: str) -> None:

@@ -188,8 +188,13 @@ class VacuumCandidates:
                 yield self._own.of_changes(self._times.read(version))
 
     def _last_before(self, instant: int) -> int | None:
+        """Return the last commit before an instant, by the time that it records and by that of its log entry.
+
+        The clock of a writer may have been behind, and so may that of the store.
+        """
+        stored = self._times.last_stored_before(instant)
         try:
-            return self._times.last_before(instant)
+            return None if stored is None else min(stored, self._times.last_before(instant))
         except VersionNotFoundError:
             return None
 

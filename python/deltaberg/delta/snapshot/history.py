@@ -175,6 +175,10 @@ class CommitTimes:
             raise VersionNotFoundError(f"{when} is before the first commit", table=str(self._log.root))
         return versions[count - 1]
 
+    def last_stored_before(self, instant: int) -> int | None:
+        """Return the last version whose log entry is not younger than an instant, whatever time it records."""
+        return max((version for version, time in self._file_times.items() if time <= instant), default=None)
+
     def version_at(self, instant: int) -> int:
         """Return the newest version committed not later than an instant in milliseconds since 1970.
 
