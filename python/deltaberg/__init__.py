@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
+    from deltaberg.table.maintain.restored import RestoreResult
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
     from deltaberg.table.read.scan import Scan, ScanMetrics
@@ -66,6 +67,7 @@ __all__ = [
     "Primitive",
     "PruneStep",
     "RepairResult",
+    "RestoreResult",
     "Scan",
     "ScanMetrics",
     "ScanOptions",
@@ -109,6 +111,7 @@ _HOMES = {
     "Primitive": "schema.types",
     "PruneStep": "table.read.source",
     "RepairResult": "table.maintain.repairs",
+    "RestoreResult": "table.maintain.restored",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",

@@ -68,6 +68,7 @@ PYICEBERG: dict[str, dict[str, str]] = {
     "alter": _PROPERTIES,
     "compact": _PROPERTIES,
     "repair": _PROPERTIES,
+    "restore": _PROPERTIES,
     "delete_by_keys": _PROPERTIES,
     "transaction": _PROPERTIES,
 }

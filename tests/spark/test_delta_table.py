@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -306,6 +307,20 @@ def test_builders_lose_nothing_that_they_are_told(spark: Any) -> None:
             call()
 
 
+def test_a_table_is_restored(spark: Any, tmp_path: Path) -> None:
+    table = _opened(spark, tmp_path / "t", {"id": [1]}, properties={"delta.enableInCommitTimestamps": "true"})
+    deltaberg.write_table(tmp_path / "t", pa.table({"id": [2, 3]}), mode="overwrite")
+    (counts,) = table.restoreToVersion(0).collect()
+    assert _ids(table.toDF()) == [1]
+    assert counts["num_restored_files"] == counts["num_removed_files"] == counts["num_of_files_after_restore"] == 1
+    assert counts["table_size_after_restore"] == counts["restored_files_size"] > 0
+    then = deltaberg.DeltaTable(tmp_path / "t").history()[1].timestamp.astimezone(ZoneInfo("Asia/Tokyo"))
+    with setting(spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        (counts,) = table.restoreToTimestamp(f"{then:%Y-%m-%d %H:%M:%S.%f}").collect()
+    assert _ids(table.toDF()) == [2, 3]
+    assert table.history(1).collect()[0]["operation"] == "RESTORE"
+
+
 def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     directory = tmp_path / "parquet" / "p=1"
     directory.mkdir(parents=True)
@@ -344,8 +359,6 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     assert table.history(1).collect()[0]["operation"] == "VACUUM END"
     refused: dict[str, Callable[[], object]] = {
         "generate": lambda: table.generate("symlink_format_manifest"),
-        "restoreToVersion": lambda: table.restoreToVersion(0),
-        "restoreToTimestamp": lambda: table.restoreToTimestamp("2020-01-01"),
         "clone": lambda: table.cloneAtVersion(0, "/x"),
         "dropFeatureSupport": lambda: table.dropFeatureSupport("deletionVectors"),
         "ordered": lambda: table.optimize().executeZOrderBy("id"),

@@ -54,6 +54,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "upsert": {"data": pa.table({"id": [5], "p": ["a"]}), "keys": "id"},
     "delete_by_keys": {"keys": pa.table({"id": [7]})},
     "add_files": {"file_paths": []},
+    "restore": {"target": 1},
 }
 #: These need tables with a history of their own.
 _OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
@@ -74,7 +75,9 @@ _RIGHT: dict[str, Any] = {
     "limit": 1,
     "max_concurrent": 1,
     "max_deleted": 0.5,
+    "max_file_size": 1 << 30,
     "memory": 64 << 20,
+    "min_file_size": 1 << 10,
     "min_files": 2,
     "options": ScanOptions(),
     "partition_by": "p",
@@ -91,6 +94,8 @@ _RIGHT: dict[str, Any] = {
     "target_file_size": 1 << 20,
     "target_size": 1 << 20,
     "dry_run": True,
+    "ignore_missing_files": False,
+    "unsafe_expired": False,
     "findings": None,
     "threads": 1,
     "timezone": "UTC",
@@ -188,6 +193,8 @@ def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
         given["on"] = alias
     if verb == "overwrite" and name == "check":
         given["where"] = "p = 'a'"
+    if verb == "restore" and given["target"] == 1 and isinstance(to, IcebergTable):
+        given["target"] = to.snapshot_id
     if verb == "add_files" and given["file_paths"] == []:
         given["file_paths"] = [_new_file(folder)]
     found = getattr(to, verb)(**given)

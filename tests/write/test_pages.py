@@ -58,6 +58,9 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks("docs/maintenance.md", heading="## Vacuum")
     assert "CleanupResult(would delete 0 files" in capsys.readouterr().out
     assert ids_of(DeltaTable(folder / "visits")) == [2, 3]
+    run_blocks("docs/maintenance.md", heading="## Restore")
+    assert "1 file restored, 1 file removed" in capsys.readouterr().out
+    assert ids_of(DeltaTable(folder / "orders")) == [1, 2, 3]
     run_blocks("docs/maintenance.md", heading="## Verify and repair")
     assert capsys.readouterr().out.splitlines()[0].startswith("True {")
     assert (DeltaTable(folder / "readings").version, ids_of(DeltaTable(folder / "readings"))) == (0, [1, 2, 3])

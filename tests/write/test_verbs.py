@@ -43,7 +43,7 @@ def test_every_argument(tmp_path: Path, place: Place, verb: str) -> None:
             assert isinstance(refused, UnsupportedFeatureError), name
             assert refused.message.startswith(f"{ours} applies only to "), name
             assert refused.hint, name
-        elif (place.format, verb) == ("iceberg", "alter") and ours in ("properties", "commit_properties"):
+        elif place.format == "iceberg" and verb in ("alter", "restore") and ours in ("properties", "commit_properties"):
             assert isinstance(refused, InvalidArgumentError), name
             assert refused.message.startswith("properties describe a snapshot"), name
         else:

@@ -39,6 +39,7 @@ COMMANDS = {
     "compact": "maintain",
     "compact-log": "maintain",
     "vacuum": "maintain",
+    "restore": "restore",
     "verify": "verify",
     "repair": "verify",
 }

@@ -430,8 +430,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.iceberg.maintain.rollback import roll_back
+        from deltaberg.iceberg.operations import IcebergOperations
 
-        return roll_back(begin, asked)
+        return roll_back(begin, asked, lambda made: IcebergOperations(made).alter(is_part=False))
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""

@@ -13,8 +13,19 @@ from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 __all__ = ["roll_back"]
 
 
-def roll_back(begin: Callable[[], Transaction], asked: RestoreRequest) -> RestoreResult:
+def roll_back(
+    begin: Callable[[], Transaction], asked: RestoreRequest, alter: Callable[[Transaction], Alteration]
+) -> RestoreResult:
     """Set a branch back.
+
+    Parameters
+    ----------
+    begin
+        What begins a transaction on the newest state.
+    asked
+        What is asked for.
+    alter
+        What begins changes of the table alone.
 
     Raises
     ------
@@ -41,5 +52,4 @@ def roll_back(begin: Callable[[], Transaction], asked: RestoreRequest) -> Restor
         if asked.dry_run:
             transaction.abort()
             return RestoreResult(target, dry_run=True)
-        change = Alteration(transaction, is_part=False).rollback_to_snapshot(target)
-        return RestoreResult(target, change.commit())
+        return RestoreResult(target, alter(transaction).rollback_to_snapshot(target).commit())

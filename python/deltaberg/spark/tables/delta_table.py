@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -25,6 +26,7 @@ from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_name, own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
 from deltaberg.storage.options.options import StoreOptions
+from deltaberg.table.arguments import parse_instant, zone_of
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.opening import OpenOptions
 
@@ -32,6 +34,10 @@ __all__ = ["DeltaTable"]
 
 #: The setting of delta-spark that lets a vacuum take a retention that is shorter than the table's.
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_RESTORED = (
+    "table_size_after_restore bigint, num_of_files_after_restore bigint, num_removed_files bigint, "
+    "num_restored_files bigint, removed_files_size bigint, restored_files_size bigint"
+)
 _VACUUMED = "path string, kind string, bytes bigint, reason string"
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
@@ -330,19 +336,28 @@ class DeltaTable:
         rows = done.files.select(["path", "kind", "bytes", "reason"]).to_pylist()
         return self._spark.createDataFrame([tuple(row.values()) for row in rows], _VACUUMED)
 
-    def restoreToVersion(self, version: int) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse(
-            "restoreToVersion",
-            f"read the version by open_table(path, version={version}), and overwrite the table with it",
-        )
+    @in_delta_words
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Set the table back to a version, by a new commit; see `deltaberg.DeltaTable.restore`.
 
-    def restoreToTimestamp(self, timestamp: str) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse(
-            "restoreToTimestamp",
-            f"read the version by open_table(path, timestamp={timestamp!r}), and overwrite the table with it",
-        )
+        Returns
+        -------
+        DataFrame
+            One row with the metrics that delta-spark returns, in its names.
+        """
+        return self._restore(version)
+
+    @in_delta_words
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Set the table back to the version that was the newest one at a time, in the zone of the session."""
+        zone = zone_of(str(self._spark.conf.get("spark.sql.session.timeZone", "UTC")))
+        return self._restore(dt.datetime.fromtimestamp(parse_instant(timestamp, zone) / 1000, dt.timezone.utc))
+
+    def _restore(self, target: Any) -> DataFrame:
+        done = self._newest().restore(target)
+        after = self._table.refresh().live_files.column("size").to_pylist()
+        counts = (done.removed_files, done.restored_files, done.removed_bytes, done.restored_bytes)
+        return self._spark.createDataFrame([(sum(after), len(after), *counts)], _RESTORED)
 
     def clone(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: see `UnsupportedFeatureError`."""
