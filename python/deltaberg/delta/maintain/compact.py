@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from deltaberg.delta.change.row_ids import RowIds
 from deltaberg.delta.data.partition_values import partition_value_texts
 from deltaberg.delta.features import supports
+from deltaberg.delta.maintain.rebase import VectorRebase
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.transaction.transaction import Transaction
@@ -23,6 +24,7 @@ from deltaberg.expressions.given.given import Filter, as_filter
 from deltaberg.files.read.metadata import METADATA
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write.sources import WriteRoad
@@ -83,14 +85,22 @@ class DeltaRewrite(Rewrite[Transaction]):
         texts: list[str] = partition_value_texts(self.source.partition_values(files), fields).to_pylist()
         return texts
 
-    def record(self, made: Operation, moved: Sequence[MovedFiles]) -> None:
+    @property
+    def follows_deletes(self) -> bool:
+        """Whether rows may be deleted by deletion vectors: other deletes of rows write their files anew."""
+        return "deletionVectors" in self.transaction.snapshot.active_features
+
+    def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
         """Have the transaction replace files by new ones."""
         transaction = self.transaction
         snapshot = transaction.snapshot
-        old = snapshot.live.table.take(pa.concat_arrays([file_numbers(one.old) for one in moved]))
+        numbers = pa.concat_arrays([file_numbers(one.old) for one in moved])
+        old = snapshot.live.table.take(numbers)
         new = pa.concat_tables([one.new for one in moved])
         transaction.remove_files(old, data_change=False)
         transaction.add_files(new, data_change=False)
+        if trail is not None:
+            transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
         made.parameters.update(_parameters(self.compaction.where))

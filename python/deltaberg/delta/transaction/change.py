@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deltaberg.delta.log.commit import look_for_entry, put_entry
 from deltaberg.delta.log.directory import LogDirectory
@@ -36,7 +36,8 @@ class LogChange:
     state
         The newest version that is known; None where the table is created. It moves on while others commit.
     changes, claims, isolation, provenance
-        What is changed, what it relies on, how much it tolerates, and where it comes from.
+        What is changed, what it relies on, how much it tolerates, and where it comes from. The changes, and what the
+        provenance says of them, are made anew for each attempt where the claims have a `Rebase`.
     token
         What tells the commit from all others.
     once
@@ -65,6 +66,7 @@ class LogChange:
     _listed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
+        self._planned = self.changes, self.provenance
         self._read_version = None if self.state is None else self.state.version
 
     def prepare(self) -> bool:
@@ -80,6 +82,7 @@ class LogChange:
             check_writable(self.state)
             for check in self.claims.checks:
                 check(self.state)
+            self._rebase(self.state)
         check_growing(self.changes, self.state)
         attempt = Attempt(
             self.now(),
@@ -93,6 +96,13 @@ class LogChange:
         self.after = version_made(self.log, self.state, entry)
         self.entry = entry
         return True
+
+    def _rebase(self, state: Snapshot) -> None:
+        """Have the changes follow deletes of rows that they move."""
+        if self.claims.rebase is not None:
+            changes, made = self._planned
+            self.changes, said = self.claims.rebase(changes, state)
+            self.provenance = replace(made, metrics={**made.metrics, **said})
 
     def _parent_time(self) -> int | None:
         """Return the time that an in-commit timestamp must be later than; None where there is none.

@@ -6,6 +6,7 @@ A change is checked against every commit since the version that it was planned o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from deltaberg.delta.actions.log_action import LogAction, read_actions
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.entry import Rebase
 from deltaberg.delta.transaction.isolation import IsolationLevel
 from deltaberg.errors import (
     CommitConflictError,
@@ -70,6 +72,8 @@ class Claims:
         The zone of partition values that have none.
     checks
         What raises an exception if the newest version does not allow the change.
+    rebase
+        What has the change follow deletes of rows that it moves; None if it moves none, or no delete may come between.
     """
 
     whole: bool = False
@@ -82,6 +86,7 @@ class Claims:
     changes_protocol: bool = False
     timezone: str = "UTC"
     checks: list[Callable[[Snapshot], object]] = field(default_factory=list)
+    rebase: Rebase | None = None
 
     def copy(self) -> Claims:
         """Return the same claims, to be extended on their own."""
@@ -91,6 +96,18 @@ class Claims:
     def reads_nothing(self) -> bool:
         """Whether the change relies on no files."""
         return not (self.whole or self.filters or self.read_paths or self.removed_paths)
+
+    def conflicting(self, winner: Winner) -> AbstractSet[str]:
+        """Return the files that the change removes, and that another commit has removed for good, or given rows back.
+
+        One that only deletes more of the rows of a file adds it again, with a deletion vector.
+        """
+        both = winner.removed_paths.intersection(self.removed_paths)
+        if self.rebase is None or not both:
+            return both
+        live = winner.files.live.table
+        hidden = live.filter(live.column("deletionVector").is_valid()).column("path").to_pylist()
+        return both - (self.rebase.paths & set(hidden))
 
 
 class Winner:
@@ -194,7 +211,7 @@ def _append_conflict(winner: Winner, path: str, read: str) -> CommitConflictErro
 
 
 def _check_removed(claims: Claims, winner: Winner) -> None:
-    both = winner.removed_paths.intersection(claims.removed_paths)
+    both = claims.conflicting(winner)
     if both:
         raise winner.conflict(
             ConcurrentDeleteDeleteError, "it removed a file that this change removes, too", file=min(both)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
@@ -23,7 +25,7 @@ from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile, tot
 from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.errors import CorruptLogError, InvalidArgumentError
 
-__all__ = ["Changes", "Entry", "build_entry", "check_growing", "version_made"]
+__all__ = ["Changes", "Entry", "Rebase", "build_entry", "check_growing", "version_made"]
 
 _PRESERVED = "delta.rowTracking.preserved"
 
@@ -108,6 +110,30 @@ class Changes:
         beside = self.protocol or self.metadata or self.transactions or self.domains
         files: list[AddedFile | RemovedFile] = [*self.adds.values(), *self.removes.values()]
         return bool(beside) or not files or any(file.data_change for file in files)
+
+
+class Rebase(typing.Protocol):
+    """What makes changes anew for each attempt: rows of files move, and others may have deleted some of them meanwhile.
+
+    Commits that only give one of these files a larger deletion vector are no conflict then.
+    """
+
+    @property
+    def paths(self) -> AbstractSet[str]:
+        """The recorded paths of the files that are removed."""
+
+    @property
+    def unused(self) -> AbstractSet[str]:
+        """The paths of files that were written for the transaction, and that the last attempt has no use for."""
+
+    def __call__(self, changes: Changes, state: Snapshot) -> tuple[Changes, Mapping[str, int]]:
+        """Return the changes on top of the newest version, and what the commit says otherwise than was planned.
+
+        Raises
+        ------
+        CommitConflictError
+            Something else became of one of the files.
+        """
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,24 @@ from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import members_of_row
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.delta.data.partition_values import partition_value_texts
-from deltaberg.delta.data.statistics_text import statistics_texts
+from deltaberg.delta.data.statistics_text import loosened_statistics, statistics_texts
 from deltaberg.delta.log.encode import check_action
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.lossless_json import integer_of, write_json
+from deltaberg.lossless_json import integer_of, read_json, write_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Field, Struct
 from deltaberg.whole_numbers import known_sum
 
-__all__ = ["AddedFile", "RemovedFile", "encode_path", "new_adds", "recorded_add", "removes_of", "total_rows"]
+__all__ = [
+    "AddedFile",
+    "RemovedFile",
+    "encode_path",
+    "new_adds",
+    "recorded_add",
+    "removes_of",
+    "total_rows",
+    "with_vector",
+]
 
 #: What a path may hold as it is. A colon might be taken for the end of a scheme.
 _PLAIN = "/=-_.~!$&'()*+,;@"
@@ -169,6 +178,13 @@ def recorded_add(action: LogAction) -> AddedFile:
         members.get("baseRowId") is not None,
         is_new=False,
     )
+
+
+def with_vector(file: AddedFile, vector: Mapping[str, Any]) -> AddedFile:
+    """Return a new file of which rows are deleted by a deletion vector, given its descriptor."""
+    members = read_json(f"{{{file.text}}}")
+    members |= {"deletionVector": vector, "stats": loosened_statistics(members["stats"], file.rows)}
+    return file._replace(vector=unique_id(dict(vector)), text=write_json(members)[1:-1])
 
 
 def removes_of(files: pa.Table, *, data_change: bool) -> list[RemovedFile]:

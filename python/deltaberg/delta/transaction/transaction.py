@@ -14,7 +14,7 @@ from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
 from deltaberg.delta.transaction.commit_words import USER_METADATA, check_hooks, checked_members
 from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
-from deltaberg.delta.transaction.entry import build_entry, version_made
+from deltaberg.delta.transaction.entry import Rebase, build_entry, version_made
 from deltaberg.delta.transaction.file_changes import encode_path, total_rows
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
@@ -206,6 +206,10 @@ class Transaction(PendingChanges):
         """
         self._claims.checks.append(check)
 
+    def follow_deletes(self, rebase: Rebase) -> None:
+        """Let the changes follow deletes of rows that move: these are no conflict then."""
+        self._claims.rebase = rebase
+
     def _changed(self) -> None:
         self._check_open()
         self._view = None
@@ -290,7 +294,7 @@ class Transaction(PendingChanges):
         return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
-        changes, entry, state, after = self._changes, change.entry, change.state, change.after
+        changes, entry, state, after = change.changes, change.entry, change.state, change.after
         road = self._files.road
         if entry is None or after is None:
             # The loop had nothing to send: the progress is recorded in a version that exists.
@@ -300,8 +304,9 @@ class Transaction(PendingChanges):
             self._tell(state)
             made = replace(change.provenance, metrics=dict.fromkeys(change.provenance.metrics, 0))
             return replace(self._unchanged(state, made), retries=retries, road=road.name)
-        gone = self._dropped.difference(changes.adds)
-        self._files.delete_if(lambda _, path: encode_path(path) in gone)
+        gone, rebase = self._dropped.difference(changes.adds), self._claims.rebase
+        unused = frozenset[str]() if rebase is None else rebase.unused
+        self._files.delete_if(lambda _, path: encode_path(path) in gone or path in unused)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
         added, removed = changes.new_files, changes.gone_files

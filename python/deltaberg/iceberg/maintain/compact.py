@@ -17,6 +17,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.transaction.operation import Operation
 
@@ -60,7 +61,12 @@ class IcebergRewrite(Rewrite[Transaction]):
         keys = partition_keys(self.source.partition_values(files), self.source.partition)
         return list(zip(files.column(constant_column("_spec_id")).to_pylist(), keys, strict=True))
 
-    def record(self, made: Operation, moved: Sequence[MovedFiles]) -> None:
+    @property
+    def follows_deletes(self) -> bool:
+        """Whether rows may be deleted meanwhile."""
+        return False
+
+    def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
         """Have the transaction replace files by new ones."""
         transaction = self.transaction
         old = pa.concat_tables([one.old for one in moved])

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.gather import gathered
@@ -25,6 +26,7 @@ from deltaberg.table.change.rows import (
 )
 from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.rows.progress import Progress
+from deltaberg.table.write.rolling import Trail
 from deltaberg.table.write.sources import LOCAL_ROAD, WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.write import write_files
@@ -163,17 +165,29 @@ class NewFiles:
     note: Callable[[pa.Table, WriteRoad], None]
     progress: Progress | None = None
 
-    def write(self, batches: Iterable[pa.RecordBatch], *, threads: int | None = None) -> pa.Table:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], *, threads: int | None = None, trail: Trail | None = None
+    ) -> pa.Table:
         """Write rows as files store them, and return a row for each file.
 
         Parameters
         ----------
         threads
             How many files are encoded at a time; None for the number of processors.
+        trail
+            What is told which rows go to which file. The rows have its columns behind the others.
         """
-        reader = pa.RecordBatchReader.from_batches(arrow_schema(self.spec.schema), batches)
-        store = self.store.open(self.place)
-        files = write_files(reader, self.spec, store, self.place.path, threads=threads, progress=self.progress)
+        beside = () if trail is None else trail.columns
+        reader = pa.RecordBatchReader.from_batches(arrow_schema(Struct((*self.spec.schema, *beside))), batches)
+        files = write_files(
+            reader,
+            self.spec,
+            self.store.open(self.place),
+            self.place.path,
+            threads=threads,
+            progress=self.progress,
+            trail=trail,
+        )
         self.note(files, LOCAL_ROAD)
         return files
 

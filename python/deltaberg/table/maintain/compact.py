@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
-from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.maintain.row_trail import RowTrail
+from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
@@ -145,9 +146,20 @@ class Rewrite(ABC, Generic[_Transaction]):
     def partitions(self, files: pa.Table) -> Sequence[Hashable]:
         """Return what is equal for files of the file table that may be put together."""
 
+    @property
     @abstractmethod
-    def record(self, made: Operation, moved: Sequence[MovedFiles]) -> None:
-        """Have the transaction replace files by new ones."""
+    def follows_deletes(self) -> bool:
+        """Whether rows of the files may be deleted by others while the rows move."""
+
+    @abstractmethod
+    def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
+        """Have the transaction replace files by new ones.
+
+        Parameters
+        ----------
+        trail
+            Where the rows of the new files came from, if `follows_deletes`. It is there until the commit ends.
+        """
 
     @cached_property
     def files(self) -> pa.Table:
@@ -186,6 +198,22 @@ class Rewrite(ABC, Generic[_Transaction]):
                 file=paths.filter(pc.is_null(places))[0].as_py(),
             )
         return self.files.take(places)
+
+    def trail(self) -> RowTrail:
+        """Return what notes where the rows of new files came from."""
+        bound = scan_of_whole_files(self.source, self.files.slice(0, 0), self.identity.columns, ScanOptions())
+        address = bound.with_addresses().address
+        if address is None:
+            raise AssertionError("the scan has addresses")
+        return RowTrail(address)
+
+
+def _with_address(identity: RowIdentity, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as files store them, with the columns of their addresses, which are the last ones."""
+    flat = identity.flat(batch)
+    address = batch.select(range(batch.num_columns - len(RowAddress._fields), batch.num_columns))
+    schema = pa.schema([*flat.schema, *address.schema])
+    return pa.RecordBatch.from_arrays([*flat.columns, *address.columns], schema=schema)
 
 
 def _deleted_shares(plan: Plan) -> pa.Array:
@@ -280,18 +308,21 @@ def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits:
         Bytes of a new file, for each bin.
     """
     transaction = work.transaction
-    with transaction:
+    with transaction, ExitStack() as resources:
         with transaction.operation("compact") as made:
             found = work.find(pa.concat_arrays(bins))
             ends = pc.cumulative_sum(pa.array(map(len, bins), pa.int64())).to_pylist()
             old = [found.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
-            moved = _write(work, old, limits)
+            trail = resources.enter_context(closing(work.trail())) if work.follows_deletes else None
+            moved = _write(work, old, limits, trail)
             made.rows.copied = sum(pc.sum(one.new.column("record_count")).as_py() or 0 for one in moved)
-            work.record(made, moved)
+            work.record(made, moved, trail)
         return transaction.commit()
 
 
-def _write(work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int]) -> list[MovedFiles]:
+def _write(
+    work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int], trail: RowTrail | None
+) -> list[MovedFiles]:
     """Write the rows of each bin to new files, several bins at a time."""
     compaction, identity, target = work.compaction, work.identity, work.new_files
     together = min(compaction.concurrency or processors(), len(bins))
@@ -303,10 +334,13 @@ def _write(work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequen
     def write_one(one: tuple[pa.Table, int]) -> MovedFiles:
         files, limit = one
         bound = scan_of_whole_files(work.source, files, identity.columns, options)
+        if trail is not None:
+            bound = bound.with_addresses()
         spec = replace(target.spec, memory=memory, target_size=limit)
         own = replace(target, spec=spec, note=lambda *noted: written.append(noted))
         with closing(bound.batches() if compaction.order is None else compaction.order(bound)) as batches:  # type: ignore[type-var]
-            new = own.write((identity.flat(batch) for batch in batches), threads=threads)
+            flat = identity.flat if trail is None else partial(_with_address, identity)
+            new = own.write(map(flat, batches), threads=threads, trail=trail)
         return MovedFiles(files, new)
 
     try:

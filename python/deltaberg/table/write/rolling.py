@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from deltaberg.files.write.write_parquet import DataFile
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema.arrow import copied
+from deltaberg.schema.types import Struct
 from deltaberg.table.write.encoding import EncodingPool, Job
 
-__all__ = ["PartitionWriter", "Sizes", "copied_together"]
+__all__ = ["PartitionWriter", "Sizes", "Trail", "copied_together"]
 
 #: A file with this share of the target size is full.
 _FULL = 0.9
@@ -61,6 +62,17 @@ class Sizes:
         return max(min(int(goal / self.ratio), self.most), 1)
 
 
+class Trail(Protocol):
+    """What is told where rows go. It may look at columns of them that files do not hold."""
+
+    @property
+    def columns(self) -> Struct:
+        """The columns that rows have for it, behind all others."""
+
+    def note(self, path: str, rows: pa.Table) -> None:
+        """Take note of the next rows of a file, by its path relative to the table."""
+
+
 @dataclass
 class _OpenFile:
     file: DataFile
@@ -86,6 +98,8 @@ class PartitionWriter:
     sort
         Sorts the rows of a file, which then wait in memory until the file is full, as far as memory allows; None if
         rows stay in their order.
+    trail
+        What is told which rows go to which file.
     """
 
     def __init__(
@@ -95,12 +109,14 @@ class PartitionWriter:
         values: Mapping[str, pa.Scalar],
         new_file: Callable[[], DataFile],
         sort: Callable[[pa.Table], pa.Table] | None = None,
+        trail: Trail | None = None,
     ) -> None:
         self.values = values
         self._pool = pool
         self._sizes = sizes
         self._new_file = new_file
         self._sort = sort
+        self._trail = trail
         self._open: _OpenFile | None = None
         self._waiting: list[pa.RecordBatch] = []
         #: The columns, by their names in files, in which -0.0 has come.
@@ -168,6 +184,8 @@ class PartitionWriter:
         if self._open is None:
             self._open = _OpenFile(self._new_file())
         current = self._settled_for(rows, self._open)
+        if self._trail is not None:
+            self._trail.note(current.file.path, rows)
         estimate = held * self._sizes.ratio
         job = self._pool.submit(current.last, held, partial(current.file.write, rows))
         current.last = job

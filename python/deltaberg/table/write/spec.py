@@ -157,15 +157,21 @@ class WriteSpec:
         """
         return replace(self, schema=schema, conform=replace(self.conform, takes_repeated_keys=True))
 
-    def conformer(self, found: pa.Schema) -> Conformer:
+    def conformer(self, found: pa.Schema, beside: Struct | None = None) -> Conformer:
         """Return what conforms rows of an Arrow schema to the columns. Those that are filled in may be missing.
+
+        Parameters
+        ----------
+        beside
+            Further columns of the rows, which no file holds.
 
         Raises
         ------
         SchemaError
             The rows do not fit the columns, whatever their values are.
         """
-        return Conformer(found, self._taken(found), self.conform)
+        columns = self._taken(found)
+        return Conformer(found, columns if beside is None else Struct((*columns, *beside)), self.conform)
 
     def _taken(self, found: pa.Schema) -> Struct:
         filled = self.rules.filled if self.rules else frozenset()

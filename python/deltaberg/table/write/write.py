@@ -23,7 +23,7 @@ from deltaberg.table.rows.stream import open_stream, small_batches
 from deltaberg.table.write.encoding import EncodingPool, Job
 from deltaberg.table.write.partitioned import PartitionedRows
 from deltaberg.table.write.places import file_place
-from deltaberg.table.write.rolling import PartitionWriter, Sizes
+from deltaberg.table.write.rolling import PartitionWriter, Sizes, Trail
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
 
@@ -38,6 +38,7 @@ def write_files(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
+    trail: Trail | None = None,
 ) -> pa.Table:
     """Write rows to new data files, and return a row for each file.
 
@@ -58,6 +59,8 @@ def write_files(
         How many files are encoded at a time; None for the number of processors.
     progress
         What is told how far the write has come.
+    trail
+        What is told which rows go to which file. The rows have its columns behind those of the table.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def write_files(
     >>> written.select(["record_count", "lower", "upper", "null_count"]).to_pylist()
     [{'record_count': 3, 'lower': {'0': 1}, 'upper': {'0': 3}, 'null_count': {'0': 1}}]
     """
-    write = _Write(spec, store, root, threads or processors())
+    write = _Write(spec, store, root, threads or processors(), trail)
     try:
         files = write.run(data, progress)
         return written_rows(files, spec.schema, [part.field for part in spec.partition], footers=spec.footers)
@@ -99,8 +102,9 @@ def write_files(
 class _Write:
     """One call, and its files."""
 
-    def __init__(self, spec: WriteSpec, store: Storage, root: str, threads: int) -> None:
+    def __init__(self, spec: WriteSpec, store: Storage, root: str, threads: int, trail: Trail | None) -> None:
         self._spec = spec
+        self._trail = trail
         self._store = store
         self._root = root.rstrip("/")
         stored = spec.stored
@@ -128,7 +132,7 @@ class _Write:
     def run(self, data: Any, progress: Progress | None) -> list[WrittenFile]:
         """Write all rows."""
         reader = open_stream(data)
-        conformer = self._spec.conformer(reader.schema)
+        conformer = self._spec.conformer(reader.schema, None if self._trail is None else self._trail.columns)
         batches = (conformer.apply(batch) for batch in self._watched(small_batches(reader), progress))
         rules, given = self._spec.rules, conformer.given
         if rules:
@@ -167,7 +171,8 @@ class _Write:
         discard_files(self._store, self._root, begun, WRITTEN_FILE)
 
     def _writer(self, values: Mapping[str, pa.Scalar]) -> PartitionWriter:
-        return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values), self._spec.sort)
+        new_file, sort = partial(self._new_file, values), self._spec.sort
+        return PartitionWriter(self._pool, self._sizes, values, new_file, sort, self._trail)
 
     def _new_file(self, values: Mapping[str, pa.Scalar]) -> DataFile:
         fields = [(part.field, values[part.field.name]) for part in self._spec.partition]
