@@ -87,6 +87,7 @@ def _trees() -> Iterator[tuple[str, ast.AST]]:
 
 #: What texts with marks hold besides what went through `verbatim`: words of ours.
 _OUR_TEXTS = {
+    "_ARGUMENTS[self.kind]",
     *("there[0]", "kind!r", "found!r", "key", "activating!r", "hint", "_VECTORS", "_ENABLED", "one.name", "name"),
     *(
         "found",

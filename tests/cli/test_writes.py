@@ -297,6 +297,18 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
     assert ids_of(DeltaTable(root)) == [1, 2, 3]
 
 
+def test_orders_of_rows(tmp_path: Path, root: Path) -> None:
+    printed("append", root, _file(tmp_path, "parquet", _rows(3, 2)))
+    (found,) = json_lines("compact", root, "--sort-by", "id desc")
+    assert (found["removed_files"], found["added_files"]) == (2, 1)
+    assert DeltaTable(root).scan().to_arrow()["id"].to_pylist() == [3, 2, 1]
+    for option in ("--z-order-by", "--hilbert-by"):
+        (found,) = json_lines("compact", root, option, "id")
+        assert DeltaTable(root).scan().to_arrow()["id"].to_pylist() == [1, 2, 3]
+        refused = call("compact", root, option, "id", option, "ID")
+        assert f"a column is named twice in {option}" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -233,6 +233,7 @@ _ALL = [
     Operation("delete in partitions", lambda at: at.table.delete("id > 3"), _values(1, 2, 3), "parts"),
     Operation("compact", lambda at: at.table.compact()),
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),
+    Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_size=1)),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
@@ -393,6 +394,11 @@ _ICEBERG = [
     Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "iceberg parts"),
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
+    Operation(
+        "order by a curve",
+        lambda at: at.table.compact(hilbert_by=["id", "value"], target_size=1),
+        start="iceberg of version 3",
+    ),
     _ALTERED,
     Operation("alter a tidy table", _ALTERED.run, start="tidy iceberg"),
     Operation(

@@ -290,11 +290,11 @@ class ModelMachine(RuleBasedStateMachine):
         left = [row for row in [*self.rows, *first] if not matches(row)]
         self._write(write, lagging=False, rows=left + second)
 
-    @rule(files=st.integers(2, 4))
-    def compact(self, files: int) -> None:
-        """Put files together: each commit leaves the rows as they were."""
+    @rule(files=st.integers(2, 4), order=st.sampled_from([{}, {}, {"sort_by": "id desc"}, {"hilbert_by": ["id"]}]))
+    def compact(self, files: int, order: dict[str, Any]) -> None:
+        """Put files together, perhaps in an order: each commit leaves the rows as they were."""
         self.table.refresh()
-        for commit in self.table.compact(min_files=files, max_deleted=0.0).commits:
+        for commit in self.table.compact(min_files=files, max_deleted=0.0, **order).commits:
             assert self.landed(commit) == len(self.versions)
             assert commit.warnings == ()
             self._landed()

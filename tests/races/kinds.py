@@ -196,9 +196,11 @@ def _several(racer: Racer) -> Any:
 
 
 def _compact(racer: Racer) -> Any:
-    """Put the files of a part together. Conflicts of a group are part of the result."""
+    """Put the files of a part together, often in an order. Conflicts of a group are part of the result."""
     racer.table.refresh()
-    return racer.table.compact(f"part = '{racer.part()}'").commits
+    orders: list[dict[str, Any]] = [{}, {"sort_by": "id desc"}, {"hilbert_by": ["id", "value"]}]
+    order = racer.generator.choice(orders)
+    return racer.table.compact(f"part = '{racer.part()}'", **order).commits
 
 
 def _update(racer: Racer) -> Any:

@@ -357,11 +357,14 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     with setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
         assert table.vacuum(0).columns == ["path", "kind", "bytes", "reason"]
     assert table.history(1).collect()[0]["operation"] == "VACUUM END"
+    (done,) = table.optimize().executeZOrderBy("id").collect()
+    assert (done["metrics"]["numFilesAdded"], done["metrics"]["numFilesRemoved"]) == (1, 1)
+    assert table.history(1).collect()[0]["operationParameters"]["zOrderBy"] == '["id"]'
     refused: dict[str, Callable[[], object]] = {
         "generate": lambda: table.generate("symlink_format_manifest"),
         "clone": lambda: table.cloneAtVersion(0, "/x"),
         "dropFeatureSupport": lambda: table.dropFeatureSupport("deletionVectors"),
-        "ordered": lambda: table.optimize().executeZOrderBy("id"),
+        "executeZOrderBy": lambda: table.optimize().executeZOrderBy("id", "p"),
         "catalog": lambda: DeltaTable.forName(spark, "orders"),
     }
     for name, call in refused.items():

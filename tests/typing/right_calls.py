@@ -214,6 +214,7 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     done = merge.when_matched_update({"id": "source.id"}, "source.id > 1").when_not_matched_insert_all().execute()
     assert_type(done, CommitResult)
     assert_type(table.compact("id > 1", target_size=1 << 20, max_concurrent=1), CompactResult)
+    assert_type(table.compact(z_order_by=["id", ("s", "x")]), CompactResult)
 
 
 def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) -> None:
@@ -228,6 +229,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.delete_by_keys(_ROWS, ["id"]), CommitResult)
     assert_type(table.add_files(["a.parquet"], check_duplicate_files=False), CommitResult)
     assert_type(table.compact(min_files=3, max_file_size=1 << 30, dry_run=True), CompactResult)
+    assert_type(table.compact(sort_by="day(at) desc", hilbert_by=None), CompactResult)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.maintain.compact import DeltaRewrite
 from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
     InvalidArgumentError,
@@ -21,14 +20,9 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.maintain.compact import IcebergRewrite
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows
-from deltaberg.table.maintain.compact import Compaction, compact_table
 from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rows.row_options import RowOptions
-from deltaberg.table.verbs.table import operations_of
 from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -218,31 +212,6 @@ def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["
     assert 0 < planned.added_bytes <= planned.removed_bytes
     assert repr(planned) == "CompactResult(would put 6 files into 2, 2 commits)"
     assert repr(table.compact(dry_run=True)) == "CompactResult(would put 0 files into 0, 0 commits)"
-
-
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_rows_that_are_put_into_an_order(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
-    """Each partition is sorted as a whole, and then divided into files of the target size."""
-    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
-    for start in range(3):
-        numbers = pa.array(range(start, 30_000, 3), pa.int64())
-        table.append(pa.table({"id": numbers, "p": pc.bit_wise_and(numbers, 1)}))
-    where = table.location
-
-    def descending(bound: BoundScan) -> Iterator[pa.RecordBatch]:
-        yield from pa.Table.from_batches(bound.batches()).sort_by([("id", "descending")]).to_batches()
-
-    rewrite = DeltaRewrite if format == "delta" else IcebergRewrite
-    size = max(table.scan().files()["file_size_in_bytes"].to_pylist())
-    compaction = Compaction(None, Packing(1), RowOptions(target_file_size=size), order=descending)
-    begin = lambda: operations_of(table.transaction()).transaction  # noqa: E731
-    done = compact_table(begin, table.refresh, compaction, rewrite)
-    assert (done.removed_files, len(done.commits), table.location) == (6, 1, where)
-    assert done.added_files >= 6
-    for part in (0, 1):
-        rows = table.scan(f"p = {part}").to_arrow()["id"].to_pylist()
-        assert rows == sorted(rows, reverse=True)
-    assert ids_of(table) == list(range(30_000))
 
 
 def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:

@@ -56,6 +56,7 @@ _OF_DELTA_SPARK = {
     "out of partition_by": "out of partitionSchema",
     "partition_by": "partitionedBy",
     "pass partition_by": "pass partitionSchema",
+    "z_order_by": "executeZOrderBy",
     'pass mode="ignore"': "open it by DeltaTable.forPath(spark, path)",
     'pass schema_mode="merge"': "call withSchemaEvolution()",
     "source_alias": 'alias: updates.alias("u")',

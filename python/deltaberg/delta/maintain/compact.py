@@ -20,10 +20,12 @@ from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.expressions.given.given import as_filter
 from deltaberg.files.read.metadata import METADATA
+from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import NewFiles
-from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite
+from deltaberg.table.maintain.row_order import OrderKind
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.transaction.operation import Operation
@@ -90,6 +92,10 @@ class DeltaRewrite(Rewrite[Transaction]):
         """Whether rows may be deleted by deletion vectors: other deletes of rows write their files anew."""
         return "deletionVectors" in self.transaction.snapshot.active_features
 
+    def has_statistics(self, path: tuple[Field, ...]) -> bool:
+        """Return whether the statistics of new files have a column."""
+        return self._spec.has_statistics(path)
+
     def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
         """Have the transaction replace files by new ones."""
         transaction = self.transaction
@@ -103,18 +109,21 @@ class DeltaRewrite(Rewrite[Transaction]):
             transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
-        made.parameters.update(_parameters(self.compaction.where))
+        made.parameters.update(_parameters(self.compaction))
         made.metrics.update(_metrics(old, new))
 
 
-def _parameters(where: Filter | None) -> Mapping[str, str]:
-    predicates = [] if where is None else [str(as_filter(where))]
-    return {
-        "predicate": json.dumps(predicates, ensure_ascii=False),
-        "zOrderBy": "[]",
-        "clusterBy": "[]",
-        "auto": "false",
-    }
+#: The members that name the columns of an order. Only the first is known to the reference implementation.
+_ORDERED_BY: dict[OrderKind, str] = {"z-order": "zOrderBy", "hilbert": "hilbertBy", "sort": "sortBy"}
+
+
+def _parameters(compaction: Compaction) -> Mapping[str, str]:
+    where, order = compaction.where, compaction.order
+    found: dict[str, list[str]] = {"predicate": [] if where is None else [str(as_filter(where))], "zOrderBy": []}
+    if order is not None:
+        found[_ORDERED_BY[order.kind]] = [name if isinstance(name, str) else ".".join(name) for name in order.columns]
+    texts = {name: json.dumps(values, ensure_ascii=False) for name, values in found.items()}
+    return {**texts, "clusterBy": "[]", "auto": "false"}
 
 
 def _metrics(old: pa.Table, written: pa.Table) -> dict[str, int]:

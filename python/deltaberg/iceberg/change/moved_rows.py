@@ -116,9 +116,9 @@ class MovedRows:
         """Leave new files to a transaction, which deletes them if it does not commit."""
         transaction.note_written(self._place, files.column("path").to_pylist(), road)
 
-    def entries(self, files: pa.Table) -> AddedFiles:
-        """Return the entries of new files."""
-        return entries_of(self._metadata, files, self.stored)
+    def entries(self, files: pa.Table, sort_order_id: int | None = None) -> AddedFiles:
+        """Return the entries of new files; see `entries_of`."""
+        return entries_of(self._metadata, files, self.stored, sort_order_id)
 
 
 def _as_stored(batches: Iterator[pa.RecordBatch], columns: Struct) -> Iterator[pa.RecordBatch]:

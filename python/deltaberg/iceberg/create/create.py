@@ -20,6 +20,7 @@ from deltaberg.iceberg.updates.new_table import given_properties, new_metadata, 
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.sort.order import TermText
 
 __all__ = ["check_partitioning", "checked_metadata", "metadata_of", "partition_field", "sort_field"]
 
@@ -27,7 +28,6 @@ __all__ = ["check_partitioning", "checked_metadata", "metadata_of", "partition_f
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
 _NAMED = re.compile(r"((?:[^`]|`[^`]*`)+?)\s+as\s+(\S+)\s*", re.IGNORECASE)
 _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
-_ORDER = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
 
 
 def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
@@ -145,15 +145,11 @@ def sort_field(columns: Struct, name: ColumnName) -> SortField:
     >>> found.source_ids, found.direction, found.null_order
     ((2,), 'desc', 'nulls-last')
     """
-    direction, nulls, term = "asc", "", name
-    if isinstance(name, str):
-        matched = _ORDER.fullmatch(name.strip())
-        if matched is not None:
-            term, direction, nulls = matched[1], (matched[2] or "asc").lower(), (matched[3] or "").lower()
-    path, transform = _term(columns, term)
+    said = TermText.of(name)
+    path, transform = _term(columns, said.term)
     parse_transform(transform).result_type(path[-1].type)
-    nulls = nulls or ("first" if direction == "asc" else "last")
-    return SortField((path[-1].id or 0,), transform, direction, f"nulls-{nulls}")
+    direction, nulls = "desc" if said.descending else "asc", "nulls-first" if said.nulls_first else "nulls-last"
+    return SortField((path[-1].id or 0,), transform, direction, nulls)
 
 
 def _term(columns: Struct, name: ColumnName) -> tuple[tuple[Field, ...], str]:

@@ -10,15 +10,21 @@ import pyarrow as pa
 from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
+from deltaberg.iceberg.create.create import sort_field
 from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.partition.sorting import RowSorter
 from deltaberg.iceberg.partition.structs import partition_keys
-from deltaberg.iceberg.rows.row_spec import row_spec
+from deltaberg.iceberg.rows.row_spec import has_bounds, own_sorter, row_spec
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.row_order import BoundOrder
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.transaction.operation import Operation
 
 __all__ = ["IcebergRewrite"]
@@ -66,12 +72,31 @@ class IcebergRewrite(Rewrite[Transaction]):
         """Whether rows may be deleted meanwhile."""
         return False
 
+    def has_statistics(self, path: tuple[Field, ...]) -> bool:
+        """Return whether bounds of a column are recorded."""
+        return has_bounds(self.transaction.metadata, path[-1])
+
+    def order_terms(self, names: Sequence[ColumnName]) -> tuple[OrderTerm, ...]:
+        """Return what rows are sorted by: columns, or transforms of them."""
+        schema = self.source.schema
+        return RowSorter(schema, tuple(sort_field(schema, name) for name in names)).terms
+
+    @property
+    def _sort_order_id(self) -> int | None:
+        """The id of the order of new files, which the table knows; None for the order that writers follow."""
+        order = self.order
+        if order is None:
+            return None
+        own = own_sorter(self.transaction.metadata)
+        follows = own is not None and order == BoundOrder(own.terms)
+        return self.transaction.metadata.default_sort_order_id if follows else 0
+
     def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
         """Have the transaction replace files by new ones."""
         transaction = self.transaction
         old = pa.concat_tables([one.old for one in moved])
         paths: list[str] = old.column("path").to_pylist()
-        transaction.add_entries(self._moved.entries(pa.concat_tables([one.new for one in moved])))
+        transaction.add_entries(self._moved.entries(pa.concat_tables([one.new for one in moved]), self._sort_order_id))
         transaction.pending.keeps_rows = True
         transaction.claims.moved.update(paths)
         transaction.remove_files(paths, manifests_of(self.source.manifests, file_numbers(old)))

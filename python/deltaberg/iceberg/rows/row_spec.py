@@ -19,7 +19,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import choice_of, number_of
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
-from deltaberg.iceberg.partition.sorting import row_sorter
+from deltaberg.iceberg.partition.sorting import RowSorter, row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.rows.columns_meanwhile import require_columns
 from deltaberg.iceberg.rows.file_options import FORMAT, file_options, form_of
@@ -42,6 +42,8 @@ __all__ = [
     "check_types",
     "distribution",
     "entries_of",
+    "has_bounds",
+    "own_sorter",
     "row_spec",
     "rules_of",
     "target_size",
@@ -95,7 +97,9 @@ def write_rows(
     return entries_of(metadata, files, schema)
 
 
-def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> AddedFiles:
+def entries_of(
+    metadata: TableMetadata, files: pa.Table, columns: Struct, sort_order_id: int | None = None
+) -> AddedFiles:
     """Return the entries of files that were written as `row_spec` says.
 
     Parameters
@@ -104,6 +108,8 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
         The rows that describe the files.
     columns
         Their columns: those of the table, and others behind them.
+    sort_order_id
+        The order that their rows are in, 0 for none that the table knows; None for that of `row_spec`.
     """
     schema, properties = metadata.current_schema.struct, metadata.properties
     spec = metadata.specs[metadata.default_spec_id]
@@ -111,12 +117,10 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
     partition = partition_struct(spec, metadata.known_columns)
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     location = data_location(metadata.location, properties)
-    order = _order(metadata)
-    is_sorted = row_sorter(order, schema) is not None
-    # Files of the order 0 are in no order that the table knows.
-    entries = added_entries(
-        files, location, columns, partition, modes, sort_order_id=order.order_id if is_sorted else 0
-    )
+    if sort_order_id is None:
+        # Files of the order 0 are in no order that the table knows.
+        sort_order_id = 0 if own_sorter(metadata) is None else _order(metadata).order_id
+    entries = added_entries(files, location, columns, partition, modes, sort_order_id=sort_order_id)
     return AddedFiles(spec, partition, entries)
 
 
@@ -147,7 +151,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     check_types(schema, form, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
-    sorter = row_sorter(_order(metadata), schema)
+    sorter = own_sorter(metadata)
     return WriteSpec(
         schema,
         partition_rows_by(spec, schema),
@@ -166,6 +170,18 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         distribution=distribution(properties, is_sorted=sorter is not None),
         place=FilePlaces(PartitionPaths(spec, metadata.known_columns), DataPaths(dict(properties), suffix=f".{form}")),
     )
+
+
+def own_sorter(metadata: TableMetadata) -> RowSorter | None:
+    """Return what sorts rows by the order of a table; None if there is none, or rows cannot be sorted by it."""
+    return row_sorter(_order(metadata), metadata.current_schema.struct)
+
+
+def has_bounds(metadata: TableMetadata, column: Field) -> bool:
+    """Return whether a table asks for bounds of a column."""
+    modes = metrics_modes(metadata.current_schema.struct, metadata.properties, _sorted_by(metadata))
+    mode = None if column.id is None else modes.get(column.id)
+    return mode is not None and mode.bounds
 
 
 def target_size(properties: Mapping[str, str]) -> int:

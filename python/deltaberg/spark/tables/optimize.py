@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from deltaberg.delta.table import DeltaTable as Table
-from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.schema.columns import column_names
 from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
 from deltaberg.spark.session import SessionFacts
@@ -21,7 +21,7 @@ _SCHEMA = f"path string, metrics struct<{', '.join(f'{name}: bigint' for name in
 
 @public
 class DeltaOptimizeBuilder:
-    """A compaction, which may be limited to partitions."""
+    """A compaction or a Z-order, which may be limited to partitions."""
 
     def __init__(self, facts: SessionFacts, newest: Callable[[], Table]) -> None:
         self._facts = facts
@@ -42,19 +42,26 @@ class DeltaOptimizeBuilder:
         DataFrame
             One row with the location of the table, and what was done.
         """
-        table = self._newest()
-        done = table.compact(self._where)
-        counts = (done.added_files, done.removed_files, done.added_bytes, done.removed_bytes, len(done.conflicts))
-        return self._facts.session.createDataFrame([(table.location, counts)], _SCHEMA)
+        return self._compacted()
 
-    def executeZOrderBy(self, *cols: str) -> NoReturn:
-        """Refuse: rows are not ordered by several columns.
+    @in_delta_words
+    def executeZOrderBy(self, *cols: str) -> DataFrame:
+        """Order the rows of each partition along the Z-order curve through some columns, on the driver.
+
+        Returns
+        -------
+        DataFrame
+            As for `executeCompaction`.
 
         Raises
         ------
         UnsupportedFeatureError
-            Always.
+            A column has no statistics, or is a partition column.
         """
-        raise UnsupportedFeatureError(
-            f"rows cannot be ordered by {', '.join(cols)} yet", hint="call executeCompaction()", feature="Z-order"
-        )
+        return self._compacted(z_order_by=[name for given in cols for name in column_names(given)])
+
+    def _compacted(self, **order: Any) -> DataFrame:
+        table = self._newest()
+        done = table.compact(self._where, **order)
+        counts = (done.added_files, done.removed_files, done.added_bytes, done.removed_bytes, len(done.conflicts))
+        return self._facts.session.createDataFrame([(table.location, counts)], _SCHEMA)

@@ -5,6 +5,7 @@ Which files that are is up to `packing`. A format says how it looks at them (`Re
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -19,31 +20,33 @@ from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError
 from deltaberg.expressions.given.given import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
+from deltaberg.schema.columns import ColumnName
+from deltaberg.schema.types import Field
 from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
+from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.workers import map_in_order
 
-__all__ = ["Compaction", "MovedFiles", "Rewrite", "RowOrder", "compact_table"]
+__all__ = ["Compaction", "MovedFiles", "Rewrite", "compact_table"]
 
 #: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
 _WRITING = 512 << 20
 _READING = 256 << 20
 
 _Transaction = TypeVar("_Transaction", bound=Transaction)
-#: Returns the rows of a scan in an order, with the same columns. It may read other columns of the scan before.
-RowOrder = Callable[[BoundScan], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,28 @@ class Rewrite(ABC, Generic[_Transaction]):
             Where the rows of the new files came from, if `follows_deletes`. It is there until the commit ends.
         """
 
+    @abstractmethod
+    def has_statistics(self, path: tuple[Field, ...]) -> bool:
+        """Return whether new files have bounds of a column, by the path of its fields."""
+
+    def order_terms(self, names: Sequence[ColumnName]) -> tuple[OrderTerm, ...]:
+        """Return what rows are sorted by, from what the request names."""
+        return order_terms(self.source.schema, names)
+
+    @cached_property
+    def order(self) -> BoundOrder | None:
+        """The order of the rows of a bin; None if they stay in the order in which they were written.
+
+        Raises
+        ------
+        DeltabergError
+            The rows cannot be put into the order that is asked for.
+        """
+        wanted = self.compaction.order
+        if wanted is None:
+            return None
+        return wanted.bind(self.source.schema, self.new_files.spec.partition, self.has_statistics, self.order_terms)
+
     @cached_property
     def files(self) -> pa.Table:
         """The file table of the whole table."""
@@ -256,7 +281,7 @@ def compact_table(
         are left.
     """
     work = rewrite(begin(), compaction)
-    packing = replace(compaction.packing, target_size=work.target_size, is_whole=compaction.order is not None)
+    packing = replace(compaction.packing, target_size=work.target_size, is_whole=work.order is not None)
     packing.check_sizes()
     paths, packed = work.candidates()
     groups = group_bins(pack_files(packed, packing), packing.group_size)
@@ -324,7 +349,7 @@ def _write(
     work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int], trail: RowTrail | None
 ) -> list[MovedFiles]:
     """Write the rows of each bin to new files, several bins at a time."""
-    compaction, identity, target = work.compaction, work.identity, work.new_files
+    compaction, identity, target, order = work.compaction, work.identity, work.new_files, work.order
     together = min(compaction.concurrency or processors(), len(bins))
     threads = max(processors() // together, 1)
     options = ScanOptions(threads=threads, memory=max(_READING // together, 1), timezone=compaction.timezone)
@@ -337,11 +362,21 @@ def _write(
         if trail is not None:
             bound = bound.with_addresses()
         spec = replace(target.spec, memory=memory, target_size=limit)
+        parts: Iterator[Iterator[pa.RecordBatch]] = iter([bound.batches()])
+        if order is not None:
+            count, rows = _new_files(bound.plan, limit)
+            # Rows are not sorted again, file by file, in the order of the table. Files that are a little larger than
+            # others are no reason for another one.
+            most = None if rows is None else math.ceil(rows / count)
+            spec = replace(spec, sort=None, target_size=_SLACK * limit, most_rows=None if order.curve else most)
+            parts = order.parts(bound, count)
         own = replace(target, spec=spec, note=lambda *noted: written.append(noted))
-        with closing(bound.batches() if compaction.order is None else compaction.order(bound)) as batches:  # type: ignore[type-var]
-            flat = identity.flat if trail is None else partial(_with_address, identity)
-            new = own.write(map(flat, batches), threads=threads, trail=trail)
-        return MovedFiles(files, new)
+        flat = identity.flat if trail is None else partial(_with_address, identity)
+        new = [spec.no_files()]
+        for part in parts:
+            with closing(part) as batches:  # type: ignore[type-var]
+                new.append(own.write(map(flat, batches), threads=threads, trail=trail))
+        return MovedFiles(files, pa.concat_tables(new))
 
     try:
         return map_in_order(together, write_one, list(zip(bins, limits, strict=True)))
@@ -349,3 +384,12 @@ def _write(
         # Whether or not all of them could be written.
         for noted in written:
             target.note(*noted)
+
+
+def _new_files(plan: Plan, target: int) -> tuple[int, int | None]:
+    """Return how many files of a size the planned files are worth, and how many rows they have, if that is known."""
+    counts = plan.row_counts()
+    shares = pc.divide(counts.cast(pa.float64()), pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0))
+    sizes = pc.fill_null(plan.files.column("size"), 0).cast(pa.float64())
+    size = pc.sum(pc.multiply(sizes, pc.fill_null(shares, 1.0))).as_py() or 0.0
+    return max(math.ceil(size / target), 1), None if counts.null_count else pc.sum(counts).as_py()

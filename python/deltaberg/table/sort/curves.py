@@ -22,6 +22,8 @@ _BITS = RANGES.bit_length()
 #: Rows of a sample, as Spark takes them for each range, and bytes of a text that are worth keeping there.
 _SAMPLED = 100 * RANGES
 _SAMPLED_BYTES = 64
+#: A part of a curve may begin so much of its length before or after the place that would make all parts equal.
+_TOLERANCE = 0.1
 _LONG = pa.int64()
 
 
@@ -118,6 +120,25 @@ class RangeSample:
         sample = as_batch(self._kept, self._kept[0].schema)
         return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in sample.columns[1:]))
 
+    def cuts(self, curve: Curve, count: int) -> list[bytes]:
+        """Return places at which a curve is cut into so many parts, of about equally many rows, or fewer.
+
+        Within a tolerance, that is where the curve enters a cell of the grid that is as large as possible.
+        """
+        sample = as_batch(self._kept, self._kept[0].schema)
+        columns = sample.columns[1:]
+        found = _keys(curve.kind, columns, curve.boundaries)
+        ordered = found.take(pc.array_sort_indices(found))
+        last, step = len(ordered) - 1, len(ordered) / count
+        cuts: set[int] = set()
+        for number in range(1, count):
+            low, high = (min(max(round((number + off) * step), 0), last) for off in (-_TOLERANCE, _TOLERANCE))
+            before, after = (int.from_bytes(ordered[place].as_py(), "big") for place in (low, high))
+            bits = (before ^ after).bit_length()
+            # The only number after the one and up to the other that ends with so many zeros.
+            cuts.add(after >> max(bits - 1, 0) << max(bits - 1, 0))
+        return [cut.to_bytes(found.type.byte_width, "big") for cut in sorted(cuts)]
+
 
 def _shortened(values: pa.Array) -> pa.Array:
     return pc.binary_slice(values, 0, _SAMPLED_BYTES) if _is_bytes(values.type) else values
@@ -152,11 +173,20 @@ class Curve:
     sources: tuple[tuple[str, ...], ...]
     boundaries: tuple[pa.Array, ...]
 
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of keys."""
+        return pa.binary(-(-_BITS * len(self.sources) // 8))
+
     def keys(self, rows: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
         """Return the place of each row on the curve, as bytes that sort."""
-        columns = (column_at(rows, source) for source in self.sources)
-        ids = [_cells(values, limits) for values, limits in zip(columns, self.boundaries, strict=True)]
-        return kernels.curve_keys(pa.record_batch(ids, [str(at) for at in range(len(ids))]), _BITS, self.kind)
+        columns = [_ranked(column_at(rows, source)) for source in self.sources]
+        return _keys(self.kind, columns, self.boundaries)
+
+
+def _keys(kind: str, columns: Sequence[pa.Array], boundaries: Sequence[pa.Array]) -> pa.FixedSizeBinaryArray:
+    ids = [_cells(values, limits) for values, limits in zip(columns, boundaries, strict=True)]
+    return kernels.curve_keys(pa.record_batch(ids, [str(at) for at in range(len(ids))]), _BITS, kind)
 
 
 def _cells(values: pa.Array, boundaries: pa.Array) -> pa.UInt32Array:
@@ -164,7 +194,7 @@ def _cells(values: pa.Array, boundaries: pa.Array) -> pa.UInt32Array:
 
     Else a column with few values would have a say in the last bits alone.
     """
-    ids = kernels.range_ids(_ranked(values), boundaries)
+    ids = kernels.range_ids(values, boundaries)
     last = len(boundaries) + 1
     spread = [number * ((1 << _BITS) - 1) // last for number in range(last + 1)]
     return pa.array(spread, pa.uint32()).take(ids)

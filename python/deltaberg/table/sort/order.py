@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.schema.arrow import count_up
+from deltaberg.schema.columns import ColumnName
 
-__all__ = ["OrderTerm", "column_at", "sort_indices", "sortable"]
+__all__ = ["OrderTerm", "TermText", "column_at", "sort_indices", "sortable"]
+
+_TERM = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
+
+
+class TermText(NamedTuple):
+    """What a text such as ``day desc nulls last`` says: a column or a transform of one, and in which order.
+
+    Nulls come first where values ascend and last where they descend, unless the text says otherwise.
+
+    Examples
+    --------
+    >>> TermText.of("day DESC")
+    TermText(term='day', descending=True, nulls_first=False)
+    """
+
+    term: ColumnName
+    descending: bool
+    nulls_first: bool
+
+    @classmethod
+    def of(cls, name: ColumnName) -> TermText:
+        """Return what a name says. A tuple is the path of a column."""
+        matched = _TERM.fullmatch(name.strip()) if isinstance(name, str) else None
+        if matched is None:
+            return cls(name, descending=False, nulls_first=True)
+        descending = (matched[2] or "").lower() == "desc"
+        return cls(matched[1], descending, not descending if matched[3] is None else matched[3].lower() == "first")
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         group_size: int = 16 << 30,
         min_file_size: int | None = None,
         max_file_size: int | None = None,
+        sort_by: ColumnName | Sequence[ColumnName] | None = None,
+        z_order_by: ColumnName | Sequence[ColumnName] | None = None,
+        hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
         max_concurrent: int | None = None,
         dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
@@ -251,6 +254,13 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             Files of at least so many bytes are large enough to stay; by default three quarters of the target size.
         max_file_size
             Files with more bytes are divided into files of the target size; by default they stay.
+        sort_by
+            Sort the rows of each partition by these columns, with ``desc`` and ``nulls last`` where it is not the
+            default, as in ``"day desc"``; of Iceberg tables also by transforms. Then all files in which rows can match
+            are rewritten, whatever their size.
+        z_order_by, hilbert_by
+            The same along the Z-order curve or along Hilbert's curve through these columns, so that a filter on any of
+            them skips most files. Hilbert's curve skips a little more. The columns need statistics.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
         dry_run
@@ -283,12 +293,14 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """
         from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.maintain.row_order import RowOrder
         from deltaberg.table.rows.row_options import RowOptions
 
         target = 1 if target_size is None else target_size
         packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
-        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, dry_run=dry_run)
+        order = RowOrder.of(sort_by, z_order_by, hilbert_by)
+        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run)
         commit: Any = arguments
         return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 

@@ -100,6 +100,8 @@ class PartitionWriter:
         rows stay in their order.
     trail
         What is told which rows go to which file.
+    most_rows
+        How many rows a file has at most; None if its bytes alone count.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class PartitionWriter:
         new_file: Callable[[], DataFile],
         sort: Callable[[pa.Table], pa.Table] | None = None,
         trail: Trail | None = None,
+        most_rows: int | None = None,
     ) -> None:
         self.values = values
         self._pool = pool
@@ -117,6 +120,9 @@ class PartitionWriter:
         self._new_file = new_file
         self._sort = sort
         self._trail = trail
+        self._most_rows = most_rows
+        #: Rows of the open file, those that wait among them.
+        self._rows = 0
         self._open: _OpenFile | None = None
         self._waiting: list[pa.RecordBatch] = []
         #: The columns, by their names in files, in which -0.0 has come.
@@ -136,6 +142,7 @@ class PartitionWriter:
         waiting, self._waiting = self._waiting, []
         self._sizes.held -= self.held
         self.held = 0
+        self._rows -= sum(batch.num_rows for batch in waiting)
         return waiting
 
     def copy_waiting(self) -> None:
@@ -148,25 +155,32 @@ class PartitionWriter:
         while batch.num_rows:
             size = batch.nbytes
             room = self._wanted() - self.held
-            if size <= room or batch.num_rows == 1:
-                taken, part = batch.num_rows, batch
-            else:
-                taken = max(batch.num_rows * max(room, 0) // size, 1)
+            fits = size <= room or batch.num_rows == 1
+            taken = batch.num_rows if fits else max(batch.num_rows * max(room, 0) // size, 1)
+            if self._most_rows is not None:
+                taken = min(taken, self._most_rows - self._rows)
+            part = batch
+            if taken < batch.num_rows:
                 part = batch.slice(0, taken)
                 size = part.nbytes
             self._waiting.append(part)
+            self._rows += taken
             self.held += size
             self._sizes.held += size
             batch = batch.slice(taken)
-            if self.held >= self._wanted() or batch.num_rows:
+            is_full = self._rows == self._most_rows
+            if self.held >= self._wanted() or batch.num_rows or is_full:
                 self.flush()
+            if is_full and self._open is not None:
+                self._finish(self._open)
 
     def flush(self) -> None:
         """Put the rows that wait into a row group, and finish the file if that makes it full."""
         if not self._waiting:
             return
-        held = self.held
+        held, count = self.held, self._rows
         rows = _put_together(self.take_waiting())
+        self._rows = count
         if self._sort is None:
             self._write(rows, held)
             return
@@ -204,6 +218,7 @@ class PartitionWriter:
         if current.last is not None and not zeros <= current.file.may_hold_negative_zero:
             self._finish(current)
             self._open = current = _OpenFile(self._new_file())
+            self._rows = rows.num_rows
         if current.last is None:
             current.file.may_hold_negative_zero = self._negative_zeros
         return current
@@ -233,6 +248,7 @@ class PartitionWriter:
     def _finish(self, current: _OpenFile) -> None:
         self.written.append(self._pool.submit(current.last, 0, current.file.finish))
         self._open = None
+        self._rows = 0
 
 
 def copied_together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

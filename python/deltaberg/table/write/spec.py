@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write.statistics import CutBounds
 from deltaberg.files.write.write_parquet import ParquetOptions
-from deltaberg.files.write.written import written_schema
+from deltaberg.files.write.written import leaf_paths, written_schema
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.file_schema import StoredType
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
@@ -59,6 +59,8 @@ class WriteSpec:
         The format of the files: ``parquet``, ``orc`` or ``avro``.
     target_size
         Bytes of a file, approximately.
+    most_rows
+        How many rows a file has at most; None if its bytes alone count.
     is_sized
         Whether the table or the caller asks for that size, rather than taking what is usual.
     statistics
@@ -111,6 +113,7 @@ class WriteSpec:
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     format: str = "parquet"
     target_size: int = 128 << 20
+    most_rows: int | None = None
     is_sized: bool = False
     statistics: frozenset[int] | None = None
     cut: CutBounds | None = None
@@ -146,6 +149,12 @@ class WriteSpec:
         """Return the table of written files without rows."""
         fields = [part.field for part in self.partition]
         return written_schema(self.schema, fields, footers=self.footers).empty_table()
+
+    def has_statistics(self, path: tuple[Field, ...]) -> bool:
+        """Return whether statistics of a column are taken, by the path of its fields."""
+        names = [part.name for part in path]
+        leaves = (number for number, known in leaf_paths(self.schema).items() if [part.name for part in known] == names)
+        return any(self.statistics is None or number in self.statistics for number in leaves)
 
     def for_kept_rows(self, schema: Struct) -> WriteSpec:
         """Return what files ask for that hold rows of the table itself, which are taken as they are.

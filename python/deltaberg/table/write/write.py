@@ -172,7 +172,7 @@ class _Write:
 
     def _writer(self, values: Mapping[str, pa.Scalar]) -> PartitionWriter:
         new_file, sort = partial(self._new_file, values), self._spec.sort
-        return PartitionWriter(self._pool, self._sizes, values, new_file, sort, self._trail)
+        return PartitionWriter(self._pool, self._sizes, values, new_file, sort, self._trail, self._spec.most_rows)
 
     def _new_file(self, values: Mapping[str, pa.Scalar]) -> DataFile:
         fields = [(part.field, values[part.field.name]) for part in self._spec.partition]
