@@ -20,6 +20,7 @@ from benches.spark_cases import SPARK_CASES
 from benches.spark_change_cases import SPARK_CHANGE_CASES
 from benches.spark_key_cases import SPARK_KEY_CASES
 from benches.start_cases import START_CASES
+from benches.vacuum_cases import VACUUM_CASES
 from benches.write_cases import WRITE_CASES, WRITTEN_CASES
 
 __all__ = ["CASES", "SUBJECTS"]
@@ -30,6 +31,7 @@ SUBJECTS: dict[str, Subject] = {
     "writing": Subject("Writing on one machine", {**WRITE_CASES, **ICEBERG_WRITE_CASES, **WRITTEN_MANIFEST_CASES}),
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
+    "vacuum": Subject("Vacuum on one machine", VACUUM_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
     "spark-writing": Subject("Writing and changing tables on Spark", {**SPARK_CHANGE_CASES, **SPARK_KEY_CASES}),
