@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +14,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table
+from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.maintain.row_order import RowOrder
 from deltaberg.table.sort import external_sort
+from deltaberg.table.write.write import write_files
 
 _FORMATS = pytest.mark.parametrize("format", ["delta", "iceberg"])
 _Format = Literal["delta", "iceberg"]
@@ -297,3 +299,37 @@ def test_the_orders_of_a_request() -> None:
     assert RowOrder.of() is None
     assert RowOrder.of(sort_by=["a", ("s", "b")]) == RowOrder("sort", ("a", ("s", "b")))
     assert RowOrder.of(hilbert_by="a") == RowOrder("hilbert", ("a",))
+
+
+@pytest.mark.req("DL-OPT-04")
+@pytest.mark.parametrize("order", ["z_order_by", "hilbert_by"])
+def test_rows_that_are_deleted_while_they_are_sorted(
+    tmp_path: Path, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows go to disk and to several files along a curve, and those that others delete meanwhile stay deleted."""
+    monkeypatch.setattr(external_sort, "_SMALLEST_BLOCK", 3000)
+    monkeypatch.setattr("deltaberg.table.maintain.compact._READING", 100_000)
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    table = _points(tmp_path, "delta", 9000, properties=properties)
+    table.delete("x % 7 = 3")
+    tracked = ["x", "y", "_metadata.row_id", "_metadata.row_commit_version"]
+    before = table.scan("x % 5 != 1", columns=tracked).to_arrow().to_pylist()
+    left: list[Callable[[], object]] = [
+        lambda: table.refresh().delete("x % 5 = 1"),
+        lambda: table.refresh().append(pa.table({"x": [-1], "y": [""]})),
+    ]
+
+    def written(*arguments: Any, **named: Any) -> pa.Table:
+        found = write_files(*arguments, **named)
+        if left:
+            left.pop()()
+        return found
+
+    monkeypatch.setattr("deltaberg.table.change.changed_rows.write_files", written)
+    mine: Any = DeltaTable(tmp_path)
+    done = mine.compact(target_size=sum(_sizes(table)) // 5 + 1, **{order: ["x", "y"]})
+    assert (done.conflicts, done.removed_files, left) == ([], 3, [])
+    assert done.added_files >= 5
+    after = mine.refresh().scan("x >= 0", columns=tracked).to_arrow().to_pylist()
+    assert sorted(after, key=str) == sorted(before, key=str)
+    assert not mine.verify().findings
