@@ -21,7 +21,7 @@ SEED ?= new
 CARGO_MUTANTS := .cache/cargo-mutants
 CARGO_MUTANTS_VERSION := 27.1.0
 # What is written by kernels, and judged by the engines on Spark.
-WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
+WRITTEN := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py vacuums.py written_iceberg.py)
 # Where make can, it prints what a target says in one piece, though others run beside it.
 SIDE_BY_SIDE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -127,7 +127,7 @@ grid: java setup  ## Spark tests on each release of PySpark, and with the lowest
 
 interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
 	$(RUN) -m pytest --quiet --judges tests/interop --random-seed=$(SEED) $(PYTEST_OPTIONS)
-	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN_ICEBERG) --random-seed=$(SEED) $(PYTEST_OPTIONS)
+	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN) --random-seed=$(SEED) $(PYTEST_OPTIONS)
 
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)

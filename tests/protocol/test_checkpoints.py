@@ -59,8 +59,15 @@ def test_tombstones_of_checkpoints(builder: DeltaBuilder, kind: dict[str, Any]) 
     builder.checkpoint(**kind)
     builder.commit(builder.add(ids(3), path="h.parquet"))
     table = open_table(builder.root)
+    snapshot = open_table(builder.root, "delta")._snapshot
+    keys = {role: snapshot.read_keys(role, pa.concat_tables).to_pylist() for role in ("add", "remove")}
+    assert not snapshot.is_live_known
     assert tombstones(table) == [("f.parquet", add["add"]["deletionVector"]["pathOrInlineDv"])]
     assert live_files(table) == [("g.parquet", 0), ("h.parquet", 0)]
+    assert sorted(one["path"] for one in keys["add"]) == ["g.parquet", "h.parquet"]
+    (gone,) = keys["remove"]
+    assert (gone["path"], gone["deletionVector"]) == ("f.parquet", {**add["add"]["deletionVector"], "offset": None})
+    assert gone["deletionTimestamp"] == snapshot.tombstones["deletionTimestamp"][0].as_py()
     kept = [action for action in builder.table_actions(2) if "remove" not in action]
     builder.checkpoint(actions=kept, **kind)
     table = open_table(builder.root)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -87,6 +89,31 @@ def test_tombstones_first(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
     assert table.base_checkpoint is not None
     assert table.base_checkpoint.version == 1
     assert [ids_of(table, filter=f"id = {number}") for number in range(6)] == [[number] for number in range(6)]
+
+
+@every_kind
+@pytest.mark.parametrize("fallback", ["checkpoint", "log"])
+def test_keys_that_are_streamed(builder: DeltaBuilder, kind: dict[str, Any], fallback: str) -> None:
+    """Where the damage shows after some of them, all come again from an older checkpoint, or from the log."""
+    _table(builder, kind, "add.path")
+    if fallback == "log":
+        (builder.log / f"{1:020d}.checkpoint.parquet").unlink()
+    builder.commit(builder.add(ids(6), path="f6.parquet"), builder.remove(builder.add(path="f0.parquet")))
+    snapshot = open_table(builder.root, "delta")._snapshot
+    calls: list[int] = []
+
+    def paths(tables: Iterator[pa.Table]) -> list[str]:
+        calls.append(1)
+        return sorted(path for some in tables for path in some["path"].to_pylist())
+
+    assert snapshot.read_keys("add", paths) == [f"f{number}.parquet" for number in range(1, 7)]
+    assert len(calls) == 2
+    assert not snapshot.is_live_known or fallback == "log"
+    assert snapshot.read_keys("remove", paths) == ["f0.parquet", "gone0.parquet", "gone1.parquet"]
+    live = snapshot.live.table
+    assert (
+        snapshot.read_keys("add", lambda some: pa.concat_tables(some)["path"].to_pylist()) == live["path"].to_pylist()
+    )
 
 
 @every_kind

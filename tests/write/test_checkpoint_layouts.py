@@ -171,6 +171,22 @@ def test_specification_2_needs_its_feature(protocol: Protocol, allowed: bool) ->
         check_layout(layout, protocol)
 
 
+def test_a_sidecar_holds_fifty_thousand_actions(builder: DeltaBuilder) -> None:
+    """By the property alone; a row group of the writer, which has more, is divided."""
+    policy = {"delta.checkpointPolicy": "v2"}
+    builder.create(ID, protocol=builder.features("v2Checkpoint"), configuration=policy)
+    names = [f"{number}.parquet" for number in range(170_000)]
+    add = '{"add":{"path":"%s","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true}}'
+    builder.commit_text("\n".join(add % name for name in names))
+    made = DeltaTable(builder.root).checkpoint()
+    sidecars = of_kind(actions_in(builder.log / made.files[0]), "sidecar")
+    paths = [pq.read_table(builder.log / "_sidecars" / one["path"])["add"].combine_chunks() for one in sidecars]
+    assert [len(some) for some in paths] == [50_000, 50_000, 50_000, 20_000]
+    found = pa.concat_arrays([some.field("path") for some in paths])
+    assert sorted(found.to_pylist()) == sorted(names)
+    assert sorted(DeltaTable(builder.root).live_files["path"].to_pylist()) == sorted(names)
+
+
 @pytest.mark.req("DL-CKPT-28", "DL-CKPT-29", "DL-CKPT-30", "DL-CKPT-31", "DL-CKPT-32", half="writer")
 @pytest.mark.parametrize("form", ["parquet", "json"])
 @pytest.mark.parametrize("most", [30, 100, 1000])

@@ -16,8 +16,8 @@ from deltaberg.table.arguments import checked_choice, checked_flag, checked_kind
 
 __all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout", "new_names"]
 
-#: How many file actions a sidecar holds by default: a row group of them.
-FILES_PER_SIDECAR = 1 << 17
+#: How many file actions a sidecar holds by default, as in delta-spark: so many are read and written in one task.
+FILES_PER_SIDECAR = 50_000
 _MOST_PARTS = 1_000_000
 
 

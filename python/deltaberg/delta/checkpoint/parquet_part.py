@@ -52,8 +52,9 @@ MISSING = "a file of the checkpoint is missing"
 #: Rows that are read at a time. They are few, because a long text that repeats is stored once, and Parquet does not say
 #: what it takes in memory before it is decoded.
 _BATCH_ROWS = 1 << 12
-#: How many of these batches are taken together where only the names of files are wanted.
-_TOGETHER = 16
+#: How many of these batches are taken together where only the names of files are wanted, and how many bytes of a column
+#: are read at once then: other engines put a million names into one row group.
+_TOGETHER, _BUFFERED = 16, 4 << 20
 #: The most bytes of memory of what is read of a file at once: these, or so many times the bytes of the file.
 _EXPANDED, _MOST_TIMES = 1 << 29, 64
 _TO_THE_END = (1 << 63) - 1
@@ -104,7 +105,9 @@ class CheckpointPart:
         """Yield the files of an action, ``add`` or ``remove``, with the columns `KEYS`, some at a time."""
         columns = ADD_COLUMNS if action == "add" else REMOVE_COLUMNS
         kept = [column for column in columns if column.name in KEYS.names]
-        for some in in_chunks(self._chunks(action, kept), _TOGETHER):
+        # Batches without any would hold the rows that they are slices of.
+        filled = (batch for batch in self._chunks(action, kept, _BUFFERED) if len(batch))
+        for some in in_chunks(filled, _TOGETHER):
             yield in_columns(pa.Table.from_batches(some), KEYS)
 
     def add_column(self, column: Field, rows: pa.Int64Array) -> Iterator[pa.Array]:
@@ -162,16 +165,16 @@ class CheckpointPart:
         # Texts inside of a struct or a map have no more than 2 GiB in one chunk.
         return whole.combine_chunks() if whole.nbytes < _EXPANDED else whole
 
-    def _chunks(self, action: str, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-        for rows in self._read_batches([Field(action, Struct(tuple(columns)))]):
+    def _chunks(self, action: str, columns: Sequence[Field], buffered: int = 0) -> Iterator[pa.RecordBatch]:
+        for rows in self._read_batches([Field(action, Struct(tuple(columns)))], buffered):
             yield without_empty_vectors(columns_of(_present(rows[0])))
 
     def _read_batches(
-        self, fields: Sequence[Field] | Callable[[pa.Schema], Sequence[Field]]
+        self, fields: Sequence[Field] | Callable[[pa.Schema], Sequence[Field]], buffered: int = 0
     ) -> Iterator[list[pa.Array]]:
         """Read columns of the top level, as a list of arrays for each batch of rows.
 
-        What columns they are may depend on the schema of the file.
+        What columns they are may depend on the schema of the file. ``buffered`` is that of `ParquetSource`.
 
         Raises
         ------
@@ -182,7 +185,7 @@ class CheckpointPart:
         with self._decoding():
             file = self._log.storage.open(self.path, self.size)
             most = max(_EXPANDED, _MOST_TIMES * file.size())
-            source = ParquetSource(file)
+            source = ParquetSource(file, buffered)
             try:
                 wanted = fields(source.schema) if callable(fields) else fields
                 projection = plan_projection(wanted, source.schema, by_id=False)

@@ -124,9 +124,11 @@ class VacuumCandidates:
         StorageError
             The store failed.
         """
+        self._live = self._snapshot.read_keys("add", self._paths_of)
+        # What reading took goes back before the rest begins.
+        pa.default_memory_pool().release_unused()
         tombstones = self._snapshot.read_keys("remove", pa.concat_tables)
         unexpired_ones = unexpired(tombstones, self._now, self.retention)
-        self._live = self._snapshot.read_keys("add", self._paths_of)
         self._named = self._paths_of([tombstones])
         self._retained = kernels.PathSet([*self._own.of_files(unexpired_ones), *self._of_retained_commits()])
         self._versions = kernels.PathSet(self._of_kept_versions())

@@ -1,0 +1,77 @@
+"""Vacuum of a million files needs little memory: on a disk, and in a store that lists them without having them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.long_listing import LongListing
+from tests.support.rows import ID
+
+pytestmark = [pytest.mark.full, pytest.mark.one_backend, pytest.mark.timeout(1200)]
+
+_DIRECTORIES, _FILES = 10_000, 100
+_MOST = 300 << 20
+_ADD = '{"add":{"path":"%s","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true}}'
+_REMOVE = '{"remove":{"path":"%s","deletionTimestamp":0,"dataChange":true}}'
+
+_WORK = """
+import os
+import sys
+from deltaberg import DeltaTable, create_table
+from deltaberg.storage.local import LocalStorage
+from tests.support.long_listing import LongListing
+from tests.support.memory import peak_memory
+from tests.support.rows import ids
+
+root, store, directories, files = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+# What is imported with the first run is not counted.
+small = create_table(root + "-small", ids().schema)
+small.append(ids(1))
+small.vacuum(0, dry_run=False, enforce_retention_duration=False)
+small.verify()
+if store == "listed":
+    plain = type("Plain", (LocalStorage,), {"walk": LocalStorage.walk, "delete_many": LocalStorage.delete_many})()
+    listing = LongListing(plain, root, directories, files)
+    LocalStorage.walk = lambda _, prefix, wanted=None: listing.walk(prefix, wanted)
+    LocalStorage.delete_many = lambda _, paths: listing.delete_many(paths)
+before = peak_memory()
+done = DeltaTable(root).vacuum(0, dry_run=False, enforce_retention_duration=False)
+print(done.deleted_files, sum(done.kept.values()), peak_memory() - before)
+"""
+
+
+@pytest.mark.req("DL-VAC-02", "DL-VAC-05")
+@pytest.mark.parametrize("store", ["listed", "disk"])
+def test_a_vacuum_of_a_million_files(tmp_path: Path, store: str) -> None:
+    root = tmp_path / "t"
+    _make(root, on_disk=store == "disk")
+    arguments = [str(root), store, str(_DIRECTORIES), str(_FILES)]
+    done = subprocess.run([sys.executable, "-c", _WORK, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    deleted, kept, peak = map(int, done.stdout.split())
+    assert (deleted, kept) == (_DIRECTORIES * _FILES // 10, _DIRECTORIES * _FILES * 9 // 10)
+    assert peak < _MOST, peak >> 20
+
+
+def _make(root: Path, *, on_disk: bool) -> None:
+    """Make a table of which a tenth of the files was removed after its checkpoint."""
+    builder = DeltaBuilder(root)
+    names = list(LongListing(None, "", _DIRECTORIES, _FILES).names())  # type: ignore[arg-type]
+    builder.create(ID)
+    for first in range(0, len(names), 50_000):
+        builder.commit_text("\n".join(_ADD % name for name in names[first : first + 50_000]))
+    subprocess.run(
+        [sys.executable, "-c", "import sys, deltaberg; deltaberg.open_table(sys.argv[1]).checkpoint()", str(root)],
+        check=True,
+    )
+    builder.commit_text("\n".join(_REMOVE % name for name in names[::10]))
+    if on_disk:
+        for number, name in enumerate(names):
+            if number % _FILES == 0:
+                (root / name).parent.mkdir()
+            (root / name).touch()
