@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import deltaberg
 from deltaberg.delta.data import written_vectors
 from deltaberg.errors import StorageError
+from deltaberg.table.maintain import compact
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
@@ -129,6 +131,25 @@ def _merge_hiding(at: Target) -> None:
     merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
 
 
+def _compact_beside_delete(at: Target) -> Any:
+    """Put files together while a row of them is deleted, which is to be deleted from the new file, too."""
+    others = [lambda: at.open().delete("id = 3", strategy=_HIDING)]
+
+    write = compact._write
+
+    def written(*arguments: Any) -> Any:
+        found = write(*arguments)
+        if others:
+            others.pop()()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        # The vectors of the delete and of the new file are in files of their own.
+        patch.setattr(written_vectors, "INLINE", 0)
+        patch.setattr(compact, "_write", written)
+        return at.table.compact()
+
+
 _MERGED = {1: 11, 2: 20, 3: 30, 5: 50, 6: 60, 7: 70}
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
@@ -232,8 +253,9 @@ _ALL = [
     ),
     Operation("delete in partitions", lambda at: at.table.delete("id > 3"), _values(1, 2, 3), "parts"),
     Operation("compact", lambda at: at.table.compact()),
-    Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),
+    Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="three parts", versions=3),
     Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_size=1)),
+    Operation("compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
@@ -398,6 +420,12 @@ _ICEBERG = [
         "order by a curve",
         lambda at: at.table.compact(hilbert_by=["id", "value"], target_size=1),
         start="iceberg of version 3",
+    ),
+    Operation(
+        "compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2
+    ),
+    Operation(
+        "compact beside deleted positions", _compact_beside_delete, _values(1, 2, 4, 5, 6), "iceberg", versions=2
     ),
     _ALTERED,
     Operation("alter a tidy table", _ALTERED.run, start="tidy iceberg"),

@@ -83,6 +83,17 @@ def _parts(root: Path) -> None:
     builder.commit(*adds[2:])
 
 
+def _three_parts(root: Path) -> None:
+    """Make a table of the same ids in three partitions, two files in each."""
+    builder = DeltaBuilder(root)
+    places = zip(range(1, 7), "aabbcc", strict=True)
+    adds = [
+        builder.add(_rows(one), stats="full", path=f"{one}.parquet", partition={"part": part}) for one, part in places
+    ]
+    builder.create(PART_COLUMNS, *adds[:4], partition_by=["part"])
+    builder.commit(*adds[4:])
+
+
 def _folder(root: Path) -> None:
     """Make a directory of Parquet files of the same ids, partitioned as Hive does, that is no table."""
     for part, ids in (("a", (1, 3, 5)), ("b", (2, 4, 6))):
@@ -188,6 +199,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "tracked": _in_folder(_tracked),
     "mapped": _in_folder(_mapped),
     "parts": _in_folder(_parts),
+    "three parts": _in_folder(_three_parts),
     "lost": _in_folder(_lost),
     "folder": _in_folder(_folder),
     "nothing": _in_folder(_nothing),

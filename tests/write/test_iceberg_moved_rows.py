@@ -266,24 +266,3 @@ def test_files_that_others_add_by_an_older_spec_are_in_the_way(tmp_path: Path, o
     message = "another commit added" if other == "adds by the older spec" else "another commit removed"
     with pytest.raises(CommitConflictError, match=message):
         late.commit()
-
-
-@pytest.mark.parametrize("kind", ["position", "one file"])
-def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
-    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    first, second = builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}])
-    builder.commit(first, second)
-    table: IcebergTable = open_table(builder.root, "iceberg")
-    late = table.transaction()
-
-    def begin() -> Transaction:
-        more = {"referenced_data_file": first.path} if kind == "one file" else {}
-        builder.commit(builder.position_deletes([(first, 0)], **more))
-        return engine_of(late)
-
-    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)), IcebergRewrite)
-    assert [type(found) for found in done.conflicts] == [ConcurrentDeleteReadError]
-    # What was written for the commit is deleted.
-    assert all(path.stem.isdigit() for path in (builder.root / "data").iterdir())
-    assert table.compact().removed_files == 2
-    assert table.scan().to_arrow()["id"].to_pylist() == [2, 3]

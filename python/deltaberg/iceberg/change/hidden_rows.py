@@ -16,21 +16,17 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.bitmaps import deletion_bitmaps
 from deltaberg.files.read.task import tasks_of
-from deltaberg.iceberg.deletes.new_entries import position_delete_entries, vector_entries
-from deltaberg.iceberg.deletes.write_positions import POSITION_DELETES_SCHEMA, DeletedRows, write_position_deletes
-from deltaberg.iceberg.deletes.write_puffin import write_vectors
-from deltaberg.iceberg.location.new_files import DataPaths, data_location
-from deltaberg.iceberg.manifests.fields import DELETES, POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.change.write_deletes import write_positions_of, write_vectors_of
+from deltaberg.iceberg.deletes.write_positions import DeletedRows
+from deltaberg.iceberg.manifests.fields import POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
-from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
-from deltaberg.iceberg.rows.file_options import delete_file_options
 from deltaberg.iceberg.rows.strategies import has_deletes_by_file
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
+from deltaberg.iceberg.transaction.pending import DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Struct
@@ -38,7 +34,7 @@ from deltaberg.table.change.positions import RowPositions, positions_of
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
 from deltaberg.workers import map_in_order
 
-__all__ = ["HiddenRows", "hide_rows"]
+__all__ = ["HiddenRows", "hide_rows", "position_lists", "positions_in"]
 
 _WHOLE_FILE = 1 << 62
 #: How many data files are asked first whether delete files name them.
@@ -169,14 +165,16 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
     pending = transaction.pending
     own = [[pending.hidden[path]] if path in pending.hidden else [] for path in targets.paths]
     new = _with_bitmaps(targets, rows, own)
-    lists = _position_lists(targets.source, targets.files)
-    whole = _with_bitmaps(targets, new, _positions_in(targets.source, targets.files, lists))
+    lists = position_lists(targets.source, targets.files)
+    whole = _with_bitmaps(targets, new, positions_in(targets.source, targets.files, lists))
     removed = _superseded(targets)
     pending.drop_deletes_of(targets.paths)
     for number, path in zip(targets.numbers, targets.paths, strict=True):
         pending.hidden[path] = new.bitmap(number)
     for part, places in targets.by_spec():
-        _write_vectors(transaction, part, [(targets.numbers[at], targets.paths[at]) for at in places], whole)
+        positions = ((targets.paths[at], whole.positions(targets.numbers[at])) for at in places)
+        values = _partition_values(part)
+        transaction.add_entries(write_vectors_of(transaction, part.spec, part.partition, values, positions))
     _remove(transaction, targets, removed)
     vectors = sum(offset is not None for _, offset in removed)
     return HiddenRows(len(targets.paths), vectors, 0, len(removed) - vectors)
@@ -200,27 +198,12 @@ def _with_bitmaps(targets: _Targets, rows: RowPositions, bitmaps: Iterable[Itera
     return whole
 
 
-def _write_vectors(
-    transaction: Transaction, part: Entries, files: Sequence[tuple[int, str]], rows: RowPositions
-) -> None:
-    metadata = transaction.metadata
-    location = data_location(metadata.location, metadata.properties)
-    name = DataPaths(dict(metadata.properties), suffix="-deletes.puffin").path("", 0)
-    folder = transaction.resolver.resolve(location)
-    place = folder.join(name)
-    transaction.note_written(folder, [name])
-    positions = ((path, rows.positions(number)) for number, path in files)
-    vectors, size = write_vectors(transaction.store.open(place), place.path, positions)
-    entries = vector_entries(vectors, f"{location}/{name}", size, part.partition, _partition_values(part))
-    transaction.add_entries(AddedFiles(part.spec, part.partition, entries, DELETES))
-
-
 def _superseded(targets: _Targets) -> list[DeleteKey]:
     """Return the vectors and the position delete files that nothing needs once the files have new vectors."""
     files = targets.files
     vectors = as_array(files.column("deletion_vector"))
     found: list[DeleteKey] = [(vector["location"], vector["offset"]) for vector in vectors.drop_null().to_pylist()]
-    lists = _position_lists(targets.source, files)
+    lists = position_lists(targets.source, files)
     used = {number for numbers in lists for number in numbers}
     if not used:
         return found
@@ -230,7 +213,7 @@ def _superseded(targets: _Targets) -> list[DeleteKey]:
     return found + [(path, None) for number, path in zip(sorted(used), paths, strict=True) if number not in others]
 
 
-def _position_lists(source: IcebergSource, files: pa.Table) -> list[list[int]]:
+def position_lists(source: IcebergSource, files: pa.Table) -> list[list[int]]:
     """Return the numbers of the position delete files that may delete rows of each file of a file table."""
     if "delete_files" not in files.column_names:
         return [[]] * len(files)
@@ -264,16 +247,16 @@ def _named_for(source: IcebergSource, files: pa.Table, numbers: set[int]) -> set
     """Return which of some position delete files name rows of data files: those of the partition need not be named."""
     lists = [[number for number in found if number in numbers] for found in files.column("delete_files").to_pylist()]
     named: set[int] = set()
-    for at, bitmaps in enumerate(_positions_in(source, files, lists)):
+    for at, bitmaps in enumerate(positions_in(source, files, lists)):
         open_numbers = [number for number in lists[at] if number not in named]
         if bitmaps and open_numbers:
             alike = files.take(pa.repeat(pa.scalar(at), len(open_numbers)))
-            by_number = _positions_in(source, alike, [[number] for number in open_numbers])
+            by_number = positions_in(source, alike, [[number] for number in open_numbers])
             named.update(number for number, found in zip(open_numbers, by_number, strict=True) if found)
     return named
 
 
-def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequence[int]]) -> list[list[bytes]]:
+def positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequence[int]]) -> list[list[bytes]]:
     """Return the bitmaps of the rows of each file that certain position delete files delete, by their numbers."""
     if "delete_files" not in files.column_names:
         return [[] for _ in range(len(files))]
@@ -290,37 +273,17 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
 
 
 def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
-    metadata = transaction.metadata
-    properties = metadata.properties
-    is_by_file = has_deletes_by_file(properties)
-    chosen = delete_file_options(metadata)
-    location = data_location(metadata.location, properties)
-    place = transaction.resolver.resolve(location)
-    paths = DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")
+    is_by_file = has_deletes_by_file(transaction.metadata.properties)
     count = 0
     own = _own_lists(targets) if is_by_file else [[] for _ in targets.paths]
     # The new files also delete what earlier ones do that they replace.
     replaced = any(own)
-    whole = _with_bitmaps(targets, rows, _positions_in(targets.source, targets.files, own)) if replaced else rows
+    whole = _with_bitmaps(targets, rows, positions_in(targets.source, targets.files, own)) if replaced else rows
     for part, places in targets.by_spec():
         deleted, firsts = _grouped(part, places, targets, whole, by_file=is_by_file)
-        values = _partition_values(part)
-        directories = PartitionPaths(part.spec, metadata.known_columns)
-        names = {group: _directory(directories, values, first) for group, first in enumerate(firsts)}
-        files, groups = write_position_deletes(
-            deleted,
-            transaction.store.open(place),
-            place.path,
-            lambda group, number, names=names: paths.path(names[group], number),  # type: ignore[misc]
-            form=chosen.format,
-            options=chosen.options,
-            target_size=chosen.target_size,
-        )
-        transaction.note_written(place, files.column("path").to_pylist())
-        values_of_files = _partition_values(part, [firsts[group] for group in groups])
-        entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, values_of_files)
-        transaction.add_entries(AddedFiles(part.spec, part.partition, entries, DELETES))
-        count += len(files)
+        made = write_positions_of(transaction, part.spec, part.partition, _partition_values(part, firsts), deleted)
+        transaction.add_entries(made)
+        count += len(made.entries)
     table = targets.source.deletes.table if replaced else None
     numbers = sorted({number for numbers in own for number in numbers})
     removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
@@ -333,7 +296,7 @@ def _own_lists(targets: _Targets) -> list[list[int]]:
 
     They are replaced by the new ones, as by iceberg-spark, so that the delete files of a data file do not add up.
     """
-    lists = _position_lists(targets.source, targets.files)
+    lists = position_lists(targets.source, targets.files)
     if not any(lists):
         return lists
     deletes = targets.source.deletes
@@ -359,7 +322,3 @@ def _grouped(
             firsts.append(at)
         deleted.append(DeletedRows(targets.paths[place], groups[key], partial(rows.positions, targets.numbers[place])))
     return deleted, firsts
-
-
-def _directory(directories: PartitionPaths, values: pa.StructArray, row: int) -> str:
-    return directories.of(values.field(index)[row] for index in range(values.type.num_fields))

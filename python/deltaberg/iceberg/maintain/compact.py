@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -11,12 +12,15 @@ from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
 from deltaberg.iceberg.create.create import sort_field
+from deltaberg.iceberg.maintain.rebase import DeleteRebase
 from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE
 from deltaberg.iceberg.partition.sorting import RowSorter
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.rows.row_spec import has_bounds, own_sorter, row_spec
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema.arrow import with_columns
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import NewFiles
@@ -70,7 +74,7 @@ class IcebergRewrite(Rewrite[Transaction]):
     @property
     def follows_deletes(self) -> bool:
         """Whether rows may be deleted meanwhile."""
-        return False
+        return self.transaction.metadata.format_version >= ROW_DELETES_SINCE
 
     def has_statistics(self, path: tuple[Field, ...]) -> bool:
         """Return whether bounds of a column are recorded."""
@@ -92,11 +96,21 @@ class IcebergRewrite(Rewrite[Transaction]):
         return self.transaction.metadata.default_sort_order_id if follows else 0
 
     def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
-        """Have the transaction replace files by new ones."""
-        transaction = self.transaction
+        """Have the transaction replace files by new ones.
+
+        These have the sequence number of the snapshot that was read, so that keys that others delete meanwhile are
+        deleted from them.
+        """
+        transaction, planned = self.transaction, self.transaction.planned
         old = pa.concat_tables([one.old for one in moved])
         paths: list[str] = old.column("path").to_pylist()
-        transaction.add_entries(self._moved.entries(pa.concat_tables([one.new for one in moved]), self._sort_order_id))
+        added = self._moved.entries(pa.concat_tables([one.new for one in moved]), self._sort_order_id)
+        if trail is not None and planned is not None:
+            added = replace(added, entries=with_columns(added.entries, sequence_number=planned.sequence_number))
+            location = self._moved.location
+            transaction.claims.rebase = DeleteRebase(transaction, self.source, old, added, location, trail)
+        else:
+            transaction.claims.moved.update(paths)
+        transaction.add_entries(added)
         transaction.pending.keeps_rows = True
-        transaction.claims.moved.update(paths)
         transaction.remove_files(paths, manifests_of(self.source.manifests, file_numbers(old)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +25,19 @@ from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["SERIALIZABLE", "SNAPSHOT", "Claims", "check_conflicts", "checked_isolation", "conflict", "isolation_level"]
+__all__ = [
+    "SERIALIZABLE",
+    "SNAPSHOT",
+    "Claims",
+    "Rebase",
+    "check_conflicts",
+    "checked_isolation",
+    "conflict",
+    "isolation_level",
+]
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 
@@ -78,6 +89,19 @@ def conflict(kind: type[CommitConflictError], what: str, table: str, file: str |
     return kind(what, hint="refresh the table, and repeat the operation", table=table, file=file)
 
 
+class Rebase(Protocol):
+    """What follows deletes of rows that move to other files, for each attempt to commit."""
+
+    def __call__(self, newest: IcebergSource) -> Sequence[AddedFiles]:
+        """Return delete files of the new files, for what was deleted since the rows were read.
+
+        Raises
+        ------
+        CommitConflictError
+            Something else became of the files.
+        """
+
+
 @dataclass
 class Claims:
     """What a transaction relies on.
@@ -97,6 +121,8 @@ class Claims:
     reached
         The ids of the specs whose files deletes by keys apply to: no files of others may be added meanwhile. None if
         there are no such deletes, or they apply to all files.
+    rebase
+        What follows deletes of rows that move; None if no rows move, or none of them may be deleted meanwhile.
     """
 
     conditions: list[Bound] = field(default_factory=list)
@@ -104,15 +130,23 @@ class Claims:
     moved: set[str] = field(default_factory=set)
     hidden: dict[str, str] = field(default_factory=dict)
     reached: frozenset[int] | None = None
+    rebase: Rebase | None = None
 
     @property
     def reads_nothing(self) -> bool:
         """Whether neither rows nor files of others matter, but for those that `reached` leaves out."""
-        return not self.conditions and not self.partitions and not self.moved and not self.hidden
+        claimed = (self.conditions, self.partitions, self.moved, self.hidden)
+        return not any(claimed) and self.rebase is None
 
     def copy(self) -> Claims:
         """Return a copy that does not change with this one."""
-        return Claims(list(self.conditions), set(self.partitions), set(self.moved), dict(self.hidden), self.reached)
+        return replace(
+            self,
+            conditions=list(self.conditions),
+            partitions=set(self.partitions),
+            moved=set(self.moved),
+            hidden=dict(self.hidden),
+        )
 
     def reach_only(self, specs: Iterable[int]) -> None:
         """Take note of deletes by keys that apply to the files of some specs, by their ids."""

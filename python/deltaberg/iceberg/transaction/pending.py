@@ -98,6 +98,12 @@ class PendingFiles:
         return any(files.content == DATA for files in self.added)
 
     @property
+    def least_number(self) -> int | None:
+        """The least sequence number that new data files have of their own; None if they all get that of the commit."""
+        numbers = [pc.min(files.entries.column("sequence_number")).as_py() for files in self.added if not files.content]
+        return min((number for number in numbers if number is not None), default=None)
+
+    @property
     def paths(self) -> frozenset[str]:
         """The recorded paths of the new data files."""
         data = [files.entries for files in self.added if files.content == DATA]

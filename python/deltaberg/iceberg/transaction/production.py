@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConcurrentDeleteDeleteError, MetadataChangedError, ProtocolChangedError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
-from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, EQUALITY_DELETES, EXISTING, MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
 from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest, manifest_row
@@ -26,7 +26,7 @@ from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import manifest_codec, most_partitions
 from deltaberg.iceberg.transaction.conflict import conflict
-from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
+from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Struct
@@ -62,6 +62,31 @@ class _Manifest:
     removed: pa.Table
 
 
+class _Least(NamedTuple):
+    """The least sequence numbers of the data files that stay, and of new ones that have numbers of their own.
+
+    None stands for no files. New files without numbers of their own get a greater one than all others.
+    """
+
+    kept: int | None = None
+    new: int | None = None
+
+    def with_kept(self, number: int) -> _Least:
+        """Return the numbers where there is another file that stays."""
+        return self._replace(kept=number if self.kept is None else min(self.kept, number))
+
+    def is_past(self, deletes: pa.Table) -> pa.BooleanArray:
+        """Return which delete files apply to no data file any more.
+
+        Position deletes name files, none of which is new. Keys apply to files of a smaller number.
+        """
+        numbers = as_array(deletes.column("sequence_number"))
+        data = [number for number in (self.kept, self.new) if number is not None]
+        by_keys = pc.less_equal(numbers, min(data)) if data else pa.repeat(True, len(numbers))
+        by_position = pa.repeat(True, len(numbers)) if self.kept is None else pc.less(numbers, self.kept)
+        return pc.if_else(pc.equal(deletes.column("content"), EQUALITY_DELETES), by_keys, by_position)
+
+
 @dataclass
 class Production:
     """Makes the snapshot of one transaction, as often as the table moves on.
@@ -94,14 +119,17 @@ class Production:
     written: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     _added: list[Mapping[str, Any]] | None = None
-    _rewritten: dict[tuple[_Origin, int | None], _Manifest] = field(default_factory=dict)
+    _rewritten: dict[tuple[_Origin, _Least], _Manifest] = field(default_factory=dict)
     _merges: dict[tuple[_Origin, ...], Mapping[str, Any] | None] = field(default_factory=dict)
     #: The files of each attempt, by its manifest list.
     _used: dict[str, set[str]] = field(default_factory=dict)
+    #: Likewise, the delete files that it has beside those that are pending, and the manifests of the last ones.
+    _hiding: dict[str, Sequence[AddedFiles]] = field(default_factory=dict)
+    _hiding_rows: tuple[Sequence[AddedFiles], list[Mapping[str, Any]]] = ((), [])
     _version: int | None = None
     _attempts: int = 0
 
-    def produce(self, source: IcebergSource, now_ms: int) -> Snapshot:
+    def produce(self, source: IcebergSource, now_ms: int, hiding: Sequence[AddedFiles] = ()) -> Snapshot:
         """Return the snapshot that follows the one of a source, with all of its metadata files written.
 
         Parameters
@@ -110,6 +138,8 @@ class Production:
             The newest state of the branch, in the columns that the table will have.
         now_ms
             The time in milliseconds since 1970.
+        hiding
+            Delete files that this attempt adds to those that are pending.
 
         Raises
         ------
@@ -122,7 +152,7 @@ class Production:
         metadata, parent = source.metadata, source.snapshot
         self._check_files(source)
         if metadata.format_version != self._version:
-            self._version, self._added = metadata.format_version, None
+            self._version, self._added, self._hiding_rows = metadata.format_version, None, ((), [])
             self._rewritten.clear()
             self._merges.clear()
         most = most_partitions(metadata)
@@ -133,9 +163,10 @@ class Production:
             paths={number: PartitionPaths(spec, columns) for number, spec in metadata.specs.items()} if most else None,
             most_partitions=most,
         )
-        for files in self.pending.added:
+        for files in (*self.pending.added, *hiding):
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
-        rows = [*self._added_rows(metadata), *self._merged(source, self._kept_rows(source))]
+        added = [*self._added_rows(metadata), *self._rows_hiding(metadata, hiding)]
+        rows = [*added, *self._merged(source, self._kept_rows(source))]
         is_numbered = metadata.format_version > 1
         sequence = metadata.last_sequence_number + 1 if is_numbered else 0
         first = (metadata.next_row_id or 0) if metadata.format_version >= ROW_LINEAGE else None
@@ -154,6 +185,7 @@ class Production:
         path = f"{_directory(metadata)}/snap-{self.snapshot_id}-{self._attempts}-{self.token}.avro"
         self._put(path, data)
         self._used[path] = {row["manifest_path"] for row in rows} | {path}
+        self._hiding[path] = hiding
         before = None if parent is None else parent.summary
         return Snapshot(
             snapshot_id=self.snapshot_id,
@@ -187,14 +219,24 @@ class Production:
 
     def _added_rows(self, metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if self._added is None:
-            self._added = []
-            for files in self.pending.added:
-                entries = with_columns(files.entries, snapshot_id=self.snapshot_id)
-                header = ManifestHeader.of(metadata, files.spec, files.partition, files.content)
-                size = MergePolicy.of(metadata.properties).target_size
-                for part in parts_of_size(entries, header, size, **manifest_codec(metadata)):
-                    self._added.append(self._write(metadata, header, part))
+            self._added = self._rows_of(metadata, self.pending.added)
         return self._added
+
+    def _rows_hiding(self, metadata: TableMetadata, hiding: Sequence[AddedFiles]) -> list[Mapping[str, Any]]:
+        if self._hiding_rows[0] is not hiding:
+            self._hiding_rows = hiding, self._rows_of(metadata, hiding)
+        return self._hiding_rows[1]
+
+    def _rows_of(self, metadata: TableMetadata, added: Sequence[AddedFiles]) -> list[Mapping[str, Any]]:
+        """Write the manifests of new files, and return them."""
+        rows: list[Mapping[str, Any]] = []
+        for files in added:
+            entries = with_columns(files.entries, snapshot_id=self.snapshot_id)
+            header = ManifestHeader.of(metadata, files.spec, files.partition, files.content)
+            size = MergePolicy.of(metadata.properties).target_size
+            parts = parts_of_size(entries, header, size, **manifest_codec(metadata))
+            rows.extend(self._write(metadata, header, part) for part in parts)
+        return rows
 
     def _kept_rows(self, source: IcebergSource) -> list[Mapping[str, Any]]:
         """Return the manifests of the parent without the files that are removed."""
@@ -208,7 +250,7 @@ class Production:
         missing = set(self.pending.removed)
         # What position delete files delete is in those that replace them, so that it does not matter who removes them.
         missing_deletes = {key for key in self.pending.removed_deletes if key[1] is not None}
-        least: int | None = None
+        least = _Least(None, self.pending.least_number)
         for row in sorted(rows, key=lambda row: bool(row["content"] != DATA)):
             made = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
             if made is not None:
@@ -218,7 +260,7 @@ class Production:
                 self.tally.remove(row["partition_spec_id"], made.partition, made.removed)
             if row["content"] == DATA and (made is None or made.row["existing_files_count"]):
                 number = (row if made is None else made.row)["min_sequence_number"] or 0
-                least = number if least is None else min(least, number)
+                least = least.with_kept(number)
         if missing or missing_deletes:
             kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
             what = f"another commit removed {len(gone)} {kind} files that are to be replaced"
@@ -256,16 +298,16 @@ class Production:
             return False
         return path in pending.removed_in or path not in pending.planned_on
 
-    def _without_removed(self, source: IcebergSource, row: Mapping[str, Any], least: int | None) -> _Manifest | None:
+    def _without_removed(self, source: IcebergSource, row: Mapping[str, Any], least: _Least) -> _Manifest | None:
         """Return a manifest without what is removed; None if it holds nothing of it.
 
         Parameters
         ----------
         least
-            The least sequence number of the data files that stay; None if none stay. Where data files are removed,
-            older delete files leave with them, since they apply to nothing more.
+            The least sequence numbers of data files. Where data files are removed, older delete files leave with them,
+            since they apply to nothing more.
         """
-        least = None if row["content"] == DATA else least
+        least = _Least() if row["content"] == DATA else least
         key = _origin(row), least
         if key in self._rewritten:
             return self._rewritten[key]
@@ -284,7 +326,7 @@ class Production:
         self._rewritten[key] = made
         return made
 
-    def _removed(self, entries: pa.Table, content: int, least: int | None) -> pa.BooleanArray:
+    def _removed(self, entries: pa.Table, content: int, least: _Least) -> pa.BooleanArray:
         """Return which of the live entries of a manifest are removed."""
         pending = self.pending
         if content == DATA:
@@ -296,9 +338,7 @@ class Production:
         is_removed = pc.or_(is_of_removed, is_named)
         if not pending.removed:
             return is_removed
-        if least is None:
-            return pa.repeat(True, len(entries))
-        return pc.or_(is_removed, pc.less(as_array(entries.column("sequence_number")), least))
+        return pc.or_(is_removed, least.is_past(entries))
 
     def _write(self, metadata: TableMetadata, header: ManifestHeader, entries: pa.Table) -> Mapping[str, Any]:
         data = encode_manifest(entries, header, **manifest_codec(metadata))
@@ -312,6 +352,13 @@ class Production:
         result = self.store.open(place).put(place.path, data)
         if result.outcome is not PutOutcome.WRITTEN:
             raise result.cause or StorageError("a metadata file could not be written", path=path)
+
+    def hiding_of(self, committed: TableMetadata) -> list[AddedFiles]:
+        """Return the delete files beside those that are pending that the snapshot may have, as `delete_unused` says."""
+        found = committed.snapshots.get(self.snapshot_id)
+        path = None if found is None else found.manifest_list
+        chosen = [self._hiding[path]] if path in self._hiding else list(self._hiding.values())
+        return [files for one in chosen for files in one]
 
     def delete_unused(self, committed: TableMetadata | None) -> None:
         """Delete the metadata files that no snapshot names, once it is known what became of the commit.

@@ -419,7 +419,7 @@ class Transaction(shared.Transaction):
             self._delete_all()
         else:
             self._production.delete_unused(found.loaded.metadata)
-            self._delete_dropped()
+            self._delete_dropped(self._production.hiding_of(found.loaded.metadata))
         return self._finish(found)
 
     def end_failed(self, error: BaseException) -> None:
@@ -439,7 +439,8 @@ class Transaction(shared.Transaction):
         if not self.pending.is_empty:
             source = self._source(after, self._target.parent(after))
             check_conflicts(self.claims, self.planned, source)
-            snapshot = self._production.produce(source, self._now())
+            hiding = () if self.claims.rebase is None else self.claims.rebase(source)
+            snapshot = self._production.produce(source, self._now(), hiding)
             moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
             updates += moved
             held += requirements_of(base, moved)
@@ -468,9 +469,10 @@ class Transaction(shared.Transaction):
             self._committed(loaded)
         return self.result
 
-    def _delete_dropped(self) -> None:
-        """Delete the files that later operations of the transaction have replaced."""
-        paths = (path for files in self.pending.added for path in files.entries.column("file_path").to_pylist())
+    def _delete_dropped(self, hiding: Sequence[AddedFiles]) -> None:
+        """Delete the files that later operations, or later attempts to commit, have replaced."""
+        added = (*self.pending.added, *hiding)
+        paths = (path for files in added for path in files.entries.column("file_path").to_pylist())
         kept = {self.resolver.resolve(path) for path in paths}
         self._files.delete_if(lambda folder, path: folder.join(path) not in kept)
 

@@ -231,9 +231,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         Small files of a partition are put together in the order in which they were written, and their rows stay in
         order. Rows of Iceberg files of an older partitioning go to the partitions that new rows go to. Rows keep their
         ids, where they have such. The work is divided into groups, each of which is one commit. Appends meanwhile do
-        not matter, and rows that are deleted by deletion vectors meanwhile are deleted from the new files. A group is
-        left as it is if anything else became of one of its files. The old files stay in the store, so that older states
-        can still be read.
+        not matter, and rows that are deleted meanwhile, without writing their files anew, are deleted from the new
+        files. A group is left as it is if anything else became of one of its files. The old files stay in the store, so
+        that older states can still be read.
 
         Parameters
         ----------

@@ -1,0 +1,294 @@
+"""Compaction of Iceberg tables while others delete rows of the same files: both stand, and no row comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from deltaberg import create_table, open_table
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
+from deltaberg.iceberg.maintain.compact import IcebergRewrite
+from deltaberg.table.maintain.compact import Compaction, compact_table
+from deltaberg.table.maintain.packing import Packing
+from deltaberg.table.maintain.row_order import RowOrder
+from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.verbs.table import operations_of
+from deltaberg.table.write.write import write_files
+from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.snapshot_log import faults_of_directory
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int64()), ("x", pa.int64())])
+_LINEAGE = ["_row_id", "_last_updated_sequence_number"]
+
+
+def _rows(ids: Any, p: int = 0) -> pa.Table:
+    numbers = pa.array(ids, pa.int64())
+    return pa.table({"id": numbers, "p": pa.repeat(p, len(numbers)), "x": pc.bit_wise_xor(numbers, 45)})
+
+
+def _table(root: Path, version: int, files: int = 3, rows: int = 10, **more: Any) -> IcebergTable:
+    """Make a table of a partition 0, whose files hold numbers that follow each other, and one of a partition 1."""
+    properties = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
+    properties |= {"format-version": str(version), **more.pop("properties", {})}
+    more.setdefault("partition_by", "p")
+    table: IcebergTable = create_table(root / "t", _COLUMNS, format="iceberg", properties=properties, **more)
+    for number in range(files):
+        table.append(_rows(range(number * rows, (number + 1) * rows)))
+    table.append(_rows([-1, -2], 1))
+    return table
+
+
+def _while_written(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
+    """Let something happen after the rows of each new file are written, as long as there is something."""
+    left = list(others)
+
+    def written(*arguments: Any, **named: Any) -> pa.Table:
+        found = write_files(*arguments, **named)
+        if left:
+            left.pop(0)()
+        return found
+
+    monkeypatch.setattr("deltaberg.table.change.changed_rows.write_files", written)
+
+
+def _before_puts(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
+    """Let something happen before each attempt of a compaction, so that it is lost, as long as there is something."""
+    left, send = list(others), DirectoryAttempt.send
+
+    def sent(attempt: DirectoryAttempt) -> Any:
+        if left and b'"operation":"replace"' in attempt.data.replace(b" ", b""):
+            left.pop(0)()
+        return send(attempt)
+
+    monkeypatch.setattr(DirectoryAttempt, "send", sent)
+
+
+def _delete(table: IcebergTable, where: str, **options: Any) -> Callable[[], object]:
+    return lambda: open_table(table.location, "iceberg").delete(where, **options)
+
+
+def _delete_keys(table: IcebergTable, *ids: int, **more: Any) -> Callable[[], object]:
+    keys = pa.table({"id": pa.array(ids, pa.int64()), **more})
+    return lambda: open_table(table.location, "iceberg").delete_by_keys(keys)
+
+
+def _known(table: IcebergTable, version: int) -> dict[int, dict[str, Any]]:
+    """Return the rows by their ids, with those that the table gives them."""
+    columns = ["id", "p", "x", *(_LINEAGE if version == 3 else [])]
+    rows = open_table(table.location, "iceberg", validate=True).scan(columns=columns).to_arrow().to_pylist()
+    found = {row["id"]: row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def _data_folder(table: IcebergTable) -> set[str]:
+    return {path.name for path in Path(table.location.removeprefix("file://")).rglob("data/**/*") if path.is_file()}
+
+
+def _named(table: IcebergTable) -> set[str]:
+    """Return the names of all files that a snapshot of the table has."""
+    names = set()
+    for number in table.refresh().inspect("snapshots")["snapshot_id"].to_pylist():
+        state: IcebergTable = open_table(table.location, "iceberg", snapshot_id=number)
+        for kind in ("data_files", "delete_files"):
+            names |= {path.rpartition("/")[2] for path in state.inspect(kind)["file_path"].to_pylist()}
+    return names
+
+
+@pytest.mark.req("ICE-MNT-15")
+@pytest.mark.req("ICE-MNT-13")
+@pytest.mark.req("ICE-MNT-12")
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_that_are_deleted_while_their_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Each attempt looks again, and what was written for lost ones is deleted."""
+    table = _table(tmp_path, version)
+    # One file has deleted rows before: positions in the new file are others.
+    table.delete("id IN (0, 5, 12)")
+    known = _known(table, version)
+    start = table.snapshot
+    assert start is not None
+    _while_written(monkeypatch, _delete(table, "id IN (1, 13)"))
+    append: Callable[[], object] = lambda: open_table(table.location, "iceberg").append(_rows([99]))  # noqa: E731
+    _before_puts(monkeypatch, _delete(table, "id IN (6, 29)"), append, _delete(table, "id = 14"))
+    done = table.compact("p = 0")
+    assert done.conflicts == []
+    (commit,) = done.commits
+    assert (commit.retries, commit.removed_files, commit.added_files) == (3, 3, 1)
+    left = set(known) - {1, 13, 6, 29, 14}
+    found = _known(table, version)
+    assert {number: found[number] for number in left} == {number: known[number] for number in left}
+    assert set(found) == left | {99}
+    deletes = table.inspect("delete_files").to_pylist()
+    assert sum(one["record_count"] for one in deletes if one["referenced_data_file"] not in (None, "")) == 5
+    assert _data_folder(table) <= _named(table)
+    assert faults_of_directory(Path(table.location.removeprefix("file://"))) == []
+    # The changes over all of it show each deleted row once.
+    feed = table.changes(start.snapshot_id).to_arrow().to_pylist()
+    assert sorted((row["id"], row["_change_type"]) for row in feed) == [
+        *((number, "DELETE") for number in (1, 6, 13, 14, 29)),
+        (99, "INSERT"),
+    ]
+    # What is hidden goes with the next compaction.
+    assert table.compact("p = 0", max_deleted=0).conflicts == []
+    assert set(_known(table, version)) == left | {99}
+    assert table.inspect("delete_files").num_rows == 0
+
+
+@pytest.mark.req("ICE-MNT-11")
+@pytest.mark.req("ICE-MNT-15")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("whole", [False, True])
+def test_keys_that_are_deleted_while_their_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, whole: bool
+) -> None:
+    """They stay, and apply to the new files, also where no other data file stays."""
+    table = _table(tmp_path, version, properties={"write.target-file-size-bytes": "1000000"})
+    _delete_keys(table, 3, 4, p=[0, 0])()
+    table.refresh()
+    known = _known(table, version)
+    planned = table.snapshot
+    assert planned is not None
+    _while_written(monkeypatch, _delete_keys(table, 7, 20, -1, p=[0, 0, 1]))
+    done = table.compact(None if whole else "p = 0")
+    assert (done.conflicts, done.removed_files) == ([], 3)
+    left = {number: row for number, row in known.items() if number not in (7, 20, -1)}
+    assert _known(table, version) == left
+    moved = [row for row in table.inspect("entries").to_pylist() if row["snapshot_id"] == done.commits[0].snapshot_id]
+    numbers = {row["sequence_number"] for row in moved if row["data_file"]["content"] == 0 and row["status"] == 1}
+    assert numbers == {planned.sequence_number}
+    assert {row["content"] for row in table.inspect("delete_files").to_pylist()} == {2}
+    # The next compaction leaves the rows out, and no delete is left.
+    assert table.compact().conflicts == []
+    assert _known(table, version) == left
+    assert table.inspect("delete_files").num_rows == 0
+    assert faults_of_directory(Path(table.location.removeprefix("file://"))) == []
+
+
+@pytest.mark.req("ICE-MNT-11")
+def test_keys_outlive_all_data_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole table is written anew while keys are deleted: the delete file is still listed."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}]))
+    table: IcebergTable = open_table(builder.root, "iceberg")
+    _while_written(monkeypatch, lambda: builder.commit(builder.equality_deletes([1], [{"id": 2}])))
+    done = table.compact()
+    assert (done.conflicts, done.removed_files, done.added_files) == ([], 2, 1)
+    assert table.scan().to_arrow()["id"].to_pylist() == [1, 3]
+    assert table.inspect("delete_files").num_rows == 1
+    table.append(pa.table({"id": [2]}))
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert table.compact().conflicts == []
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert table.inspect("delete_files").num_rows == 0
+
+
+def _compacted(table: IcebergTable, order: RowOrder | None = None, **options: Any) -> Any:
+    compaction = Compaction(None, Packing(1), RowOptions(**options), order=order)
+    begin = lambda: operations_of(table.transaction()).transaction  # noqa: E731
+    return compact_table(begin, table.refresh, compaction, IcebergRewrite)
+
+
+@pytest.mark.req("ICE-MNT-15")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["sorted", "sorted by the table", "in other partitions"])
+def test_rows_are_found_wherever_they_have_moved_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str
+) -> None:
+    rows = 2000
+    table = _table(tmp_path, version, 3, rows)
+    table.delete("id % 7 = 3")
+    if kind == "sorted by the table":
+        table.alter().sort_by("x").commit()
+    elif kind == "in other partitions":
+        table.alter().partition_by("bucket(4, x)").commit()
+    known = _known(table, version)
+    _while_written(monkeypatch, _delete(table, "id % 11 = 2 OR id BETWEEN 500 AND 900"))
+    done = _compacted(table, RowOrder("sort", ("id desc",)) if kind == "sorted" else None, target_file_size=6000)
+    assert done.conflicts == []
+    assert done.added_files > 1
+    left = {number: row for number, row in known.items() if number % 11 != 2 and not 500 <= number <= 900}
+    assert _known(table, version) == left
+    assert faults_of_directory(Path(table.location.removeprefix("file://"))) == []
+
+
+def _roll_back(table: IcebergTable) -> Callable[[], object]:
+    def roll_back() -> None:
+        other: IcebergTable = open_table(table.location, "iceberg")
+        oldest = min(other.history(), key=lambda one: one.sequence_number)
+        other.alter().rollback_to_snapshot(oldest.snapshot_id).commit()
+
+    return roll_back
+
+
+_CASES: dict[str, tuple[Callable[[IcebergTable], Callable[[], object]], type[CommitConflictError]]] = {
+    "rows are written anew": (
+        lambda table: _delete(table, "id = 4", strategy="copy-on-write"),
+        ConcurrentDeleteDeleteError,
+    ),
+    "a partition is emptied": (lambda table: _delete(table, "p = 0"), ConcurrentDeleteDeleteError),
+    "the table is rolled back": (_roll_back, CommitConflictError),
+}
+
+
+@pytest.mark.req("ICE-MNT-15")
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("case", _CASES)
+def test_what_else_happens_to_files_fails_their_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, case: str
+) -> None:
+    """The other group is committed, and of the failed one nothing is left behind."""
+    make, error = _CASES[case]
+    table = _table(tmp_path, version, 2)
+    table.append(_rows([-3], 1))
+    _while_written(monkeypatch, make(table))
+    done = table.compact(group_size=1)
+    assert type(done.conflicts[0]) is error
+    assert [group.commit is not None for group in done.groups] == [False, case != "the table is rolled back"]
+    assert _data_folder(table) <= _named(table)
+    after = _known(table, version)
+    assert table.compact().conflicts == []
+    assert _known(table, version) == after
+
+
+@pytest.mark.req("ICE-MNT-15")
+def test_deletes_that_are_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose delete files are removed meanwhile would be back, but not in the new files."""
+    for kind in ("position", "equality"):
+        builder = IcebergBuilder(tmp_path / kind, {"id": "long"})
+        first, second = builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}])
+        builder.commit(first, second)
+        deletes = (
+            builder.position_deletes([(first, 0)]) if kind == "position" else builder.equality_deletes([1], [{"id": 1}])
+        )
+        builder.commit(deletes)
+        table: IcebergTable = open_table(builder.root, "iceberg")
+
+        def take_back(builder: IcebergBuilder = builder, deletes: Any = deletes) -> None:
+            builder.commit(removed=[deletes], operation="overwrite")
+            builder.commit(builder.equality_deletes([1], [{"id": 9}]))
+
+        _while_written(monkeypatch, take_back)
+        assert [type(found) for found in table.compact().conflicts] == [ConcurrentDeleteDeleteError]
+        assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.req("ICE-MNT-15")
+def test_keys_of_a_partition_that_rows_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would not be deleted from the files of the new partitioning."""
+    table = _table(tmp_path, 2)
+    table.alter().partition_by("bucket(4, x)").commit()
+    keys = pa.table({"id": [4], "p": [0], "x": [4 ^ 45]})
+    _while_written(monkeypatch, lambda: open_table(table.location, "iceberg").delete_by_keys(keys, ["id"]))
+    assert [type(found) for found in table.compact("p = 0").conflicts] == [ConcurrentDeleteReadError]
+    assert 4 not in _known(table, 2)
+    assert table.compact("p = 0").conflicts == []
+    assert 4 not in _known(table, 2)
