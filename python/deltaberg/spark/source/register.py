@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
@@ -52,4 +53,9 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
             hint=f"set {_PUSHDOWN} to true (Spark 4.1 or newer), or use the option 'filter'",
         )
     for source in PUSHDOWN_DATA_SOURCES if push_filters else DATA_SOURCES:
-        spark.dataSource.register(source)
+        try:
+            spark.dataSource.register(source)
+        except PySparkException as error:
+            # Spark 4.0 does not replace a source that it has found by itself. Ours is the same one.
+            if push_filters or error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
