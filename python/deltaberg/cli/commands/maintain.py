@@ -47,12 +47,19 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
 @click.option("--sort-by", multiple=True, metavar="'NAME [desc]'", help="A column to sort rows by; may be repeated.")
 @click.option("--z-order-by", multiple=True, metavar="NAME", help="A column of the Z-order curve; may be repeated.")
 @click.option("--hilbert-by", multiple=True, metavar="NAME", help="A column of Hilbert's curve; may be repeated.")
+@click.option(
+    "--cluster",
+    type=click.Choice(["true", "false", "full"]),
+    help="Cluster a table by its clustering columns (Delta); by default it is, if it has any.",
+)
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
 @click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
     """Put small files of a table together, and drop deleted rows from files."""
     opened = place.open()
     arguments |= {name: value for name, value in packing.items() if value not in (None, ())}
+    if "cluster" in arguments:
+        arguments["cluster"] = {"true": True, "false": False}.get(arguments["cluster"], arguments["cluster"])
     with progress(f"compacting {opened.location}"):
         result = opened.compact(**arguments)
     facts = {

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from deltaberg.delta.change.row_ids import RowIds
 from deltaberg.delta.data.partition_values import partition_value_texts
 from deltaberg.delta.features import supports
+from deltaberg.delta.maintain.clustering import Clustering
 from deltaberg.delta.maintain.rebase import VectorRebase
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
@@ -25,7 +26,8 @@ from deltaberg.files.read.metadata import METADATA
 from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite
-from deltaberg.table.maintain.row_order import OrderKind
+from deltaberg.table.maintain.packing import PackedFile
+from deltaberg.table.maintain.row_order import OrderKind, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.transaction.operation import Operation
@@ -48,6 +50,22 @@ class DeltaRewrite(Rewrite[Transaction]):
     @cached_property
     def _spec(self) -> WriteSpec:
         return row_spec(self.transaction.snapshot, self.compaction.rows)
+
+    @cached_property
+    def _clustering(self) -> Clustering | None:
+        return Clustering.of(self.transaction.snapshot, self.compaction)
+
+    @property
+    def wanted_order(self) -> RowOrder | None:
+        """The order that the request asks for, or that the table is clustered in."""
+        return self.compaction.order if self._clustering is None else self._clustering.order
+
+    def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
+        """Return the files that are clustered, where the table is; otherwise all."""
+        if self._clustering is None:
+            return packed
+        live = self.transaction.snapshot.live.table.take(file_numbers(files))
+        return self._clustering.choose(live, packed, self.compaction.packing.max_deleted)
 
     @property
     def target_size(self) -> int:
@@ -104,12 +122,14 @@ class DeltaRewrite(Rewrite[Transaction]):
         old = snapshot.live.table.take(numbers)
         new = pa.concat_tables([one.new for one in moved])
         transaction.remove_files(old, data_change=False)
-        transaction.add_files(new, data_change=False)
+        for one in moved:
+            marks = {} if self._clustering is None else self._clustering.marks()
+            transaction.add_files(one.new, data_change=False, members=marks)
         if trail is not None:
             transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
-        made.parameters.update(_parameters(self.compaction))
+        made.parameters.update(_parameters(self.compaction, self._clustering))
         made.metrics.update(_metrics(old, new))
 
 
@@ -117,13 +137,13 @@ class DeltaRewrite(Rewrite[Transaction]):
 _ORDERED_BY: dict[OrderKind, str] = {"z-order": "zOrderBy", "hilbert": "hilbertBy", "sort": "sortBy"}
 
 
-def _parameters(compaction: Compaction) -> Mapping[str, str]:
+def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mapping[str, str]:
     where, order = compaction.where, compaction.order
     found: dict[str, list[str]] = {"predicate": [] if where is None else [str(as_filter(where))], "zOrderBy": []}
     if order is not None:
         found[_ORDERED_BY[order.kind]] = [name if isinstance(name, str) else ".".join(name) for name in order.columns]
     texts = {name: json.dumps(values, ensure_ascii=False) for name, values in found.items()}
-    return {**texts, "clusterBy": "[]", "auto": "false"}
+    return {**texts, "clusterBy": "[]", **({} if clustering is None else clustering.parameters), "auto": "false"}
 
 
 def _metrics(old: pa.Table, written: pa.Table) -> dict[str, int]:

@@ -106,7 +106,13 @@ def encode_path(path: str) -> str:
 
 
 def new_adds(
-    files: pa.Table, schema: Struct, partitioned_by: Sequence[Field], *, data_change: bool, tight: bool
+    files: pa.Table,
+    schema: Struct,
+    partitioned_by: Sequence[Field],
+    *,
+    data_change: bool,
+    tight: bool,
+    members: Mapping[str, Any],
 ) -> list[AddedFile]:
     """Return actions for files that were written for the transaction.
 
@@ -122,6 +128,8 @@ def new_adds(
         The partition columns.
     tight
         Whether statistics say that their bounds are exact.
+    members
+        Members of the actions beside these.
 
     Raises
     ------
@@ -133,13 +141,14 @@ def new_adds(
     partitions = partition_value_texts(as_array(files.column("partition")), partitioned_by).to_pylist()
     statistics = statistics_texts(files, schema, tight=tight).to_pylist()
     change = json.dumps(data_change)
+    others = f",{write_json(dict(members))[1:-1]}" if members else ""
     columns = (files.column(name).to_pylist() for name in ("path", "size", "modified", "record_count"))
     added = []
     for path, size, modified, rows, values, stats in zip(*columns, partitions, statistics, strict=True):
         recorded = encode_path(path)
         text = (
             f'"path":"{recorded}","partitionValues":{values},"size":{size},"modificationTime":{modified},'
-            f'"dataChange":{change},"stats":{encode_basestring(stats)}'
+            f'"dataChange":{change},"stats":{encode_basestring(stats)}{others}'
         )
         added.append(AddedFile(recorded, None, text, size, rows, data_change, has_row_ids=False, is_new=True))
     return added

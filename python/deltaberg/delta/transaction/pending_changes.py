@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +65,7 @@ class PendingChanges(Transaction):
     def _changed(self) -> None:
         """Take note of a change, or refuse it."""
 
-    def add_files(self, files: pa.Table, *, data_change: bool = True) -> None:
+    def add_files(self, files: pa.Table, *, data_change: bool = True, members: Mapping[str, Any] | None = None) -> None:
         """Add files that were written for the transaction.
 
         Parameters
@@ -75,6 +76,8 @@ class PendingChanges(Transaction):
             partition columns), and statistics: the structs ``lower``, ``upper``, ``null_count`` and ``nan_count``.
         data_change
             Whether the rows are new. It is false for rows that only move to another file.
+        members
+            What the ``add`` actions have beside what is known of files, such as ``tags``.
 
         Raises
         ------
@@ -85,7 +88,10 @@ class PendingChanges(Transaction):
         """
         table = self.snapshot
         tight = supports(table.protocol, "deletionVectors")
-        self._add(new_adds(files, table.schema, table.partition_fields, data_change=data_change, tight=tight))
+        partitioned_by = table.partition_fields
+        self._add(
+            new_adds(files, table.schema, partitioned_by, data_change=data_change, tight=tight, members=members or {})
+        )
 
     def add_actions(self, actions: Iterable[LogAction]) -> None:
         """Add files by ``add`` actions that are recorded as they are, such as those of `recorded_adds`.

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
@@ -25,7 +26,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
-from deltaberg.table.maintain.row_order import BoundOrder
+from deltaberg.table.maintain.row_order import BoundOrder, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.sort.order import OrderTerm
@@ -75,6 +76,18 @@ class IcebergRewrite(Rewrite[Transaction]):
     def follows_deletes(self) -> bool:
         """Whether rows may be deleted meanwhile."""
         return self.transaction.metadata.format_version >= ROW_DELETES_SINCE
+
+    @property
+    def wanted_order(self) -> RowOrder | None:
+        """The order that the request asks for."""
+        if self.compaction.cluster:
+            raise UnsupportedFeatureError(
+                "Iceberg tables have no clustering columns",
+                hint="pass ⟪hilbert_by⟫, ⟪z_order_by⟫ or ⟪sort_by⟫ with the columns",
+                table=self.source.table,
+                feature="clustering",
+            )
+        return self.compaction.order
 
     def has_statistics(self, path: tuple[Field, ...]) -> bool:
         """Return whether bounds of a column are recorded."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, InvalidArgumentError
 from deltaberg.expressions.given.given import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
@@ -69,6 +69,9 @@ class Compaction:
         What the rows of a bin are put into; None leaves them in the order in which they were written.
     dry_run
         Say what would be done, and write nothing.
+    cluster
+        Whether the table is clustered; None if it has clustering columns. With ``full``, files are clustered anew that
+        were clustered by other columns.
     """
 
     where: Filter | None = None
@@ -78,9 +81,15 @@ class Compaction:
     timezone: str = "UTC"
     order: RowOrder | None = None
     dry_run: bool = False
+    cluster: bool | Literal["full"] | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
+        if type(self.cluster) is not bool and self.cluster not in (None, "full"):
+            raise InvalidArgumentError(
+                f"cluster must be True, False or full, not {self.cluster!r:.100}",
+                hint="leave it out to cluster the table if it has clustering columns",
+            )
         if self.concurrency is not None:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)
@@ -172,6 +181,21 @@ class Rewrite(ABC, Generic[_Transaction]):
         """Return what rows are sorted by, from what the request names."""
         return order_terms(self.source.schema, names)
 
+    @property
+    def wanted_order(self) -> RowOrder | None:
+        """The order that the request, or the table, asks for.
+
+        Raises
+        ------
+        DeltabergError
+            The table does not have the order that is asked for.
+        """
+        return self.compaction.order
+
+    def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
+        """Return those of the files of the file table that may be rewritten; the numbers of both are the same."""
+        return packed
+
     @cached_property
     def order(self) -> BoundOrder | None:
         """The order of the rows of a bin; None if they stay in the order in which they were written.
@@ -181,7 +205,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         DeltabergError
             The rows cannot be put into the order that is asked for.
         """
-        wanted = self.compaction.order
+        wanted = self.wanted_order
         if wanted is None:
             return None
         return wanted.bind(self.source.schema, self.new_files.spec.partition, self.has_statistics, self.order_terms)
@@ -204,7 +228,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         sizes, shares = (column.to_pylist() for column in columns)
         partitions = self.partitions(files)
         packed = [PackedFile(row, partitions[row], sizes[row], shares[row]) for row in order.to_pylist()]
-        return as_array(files.column("path")), packed
+        return as_array(files.column("path")), self.choose(files, packed)
 
     def find(self, paths: pa.StringArray) -> pa.Table:
         """Return the rows of the file table of some files that were live when the compaction was planned.

@@ -6,7 +6,7 @@ import copy
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -222,6 +222,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         sort_by: ColumnName | Sequence[ColumnName] | None = None,
         z_order_by: ColumnName | Sequence[ColumnName] | None = None,
         hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
+        cluster: bool | Literal["full"] | None = None,
         max_concurrent: int | None = None,
         dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
@@ -261,6 +262,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         z_order_by, hilbert_by
             The same along the Z-order curve or along Hilbert's curve through these columns, so that a filter on any of
             them skips most files. Hilbert's curve skips a little more. The columns need statistics.
+        cluster
+            A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
+            along Hilbert's curve, together with what was clustered before, until there is enough of it. Pass ``full``
+            for files that were clustered by other columns, too, and False to put small files together as in any table.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
         dry_run
@@ -300,7 +305,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
         order = RowOrder.of(sort_by, z_order_by, hilbert_by)
-        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run)
+        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run, cluster)
         commit: Any = arguments
         return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 

@@ -1,0 +1,207 @@
+"""Liquid clustering: what is put along the curve, what stays, and how files are marked (DL-CLU, DL-OPT)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deltaberg
+from deltaberg import DeltaTable, create_table
+from deltaberg.delta.maintain import clustering
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+_GRID = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("text", pa.string())])
+
+
+def _grid(side: int, first: int = 0) -> pa.Table:
+    cells = [(x, y) for x in range(first, first + side) for y in range(side)]
+    return pa.table([[x for x, _ in cells], [y for _, y in cells], [f"{x}:{y}" for x, y in cells]], schema=_GRID)
+
+
+def _clustered(root: Path, *names: str, **options: Any) -> Any:
+    return create_table(str(root), _GRID, cluster_by=list(names), **options)
+
+
+def _adds(table: DeltaTable) -> list[dict[str, Any]]:
+    """Return the ``add`` actions of the newest commit."""
+    log = Path(table.location) / "_delta_log" / f"{table.version:020}.json"
+    return [line["add"] for line in map(json.loads, log.read_text().splitlines()) if "add" in line]
+
+
+def _cubes(table: DeltaTable) -> set[str | None]:
+    return {dict(tags or ()).get("ZCUBE_ID") for tags in table.live_files.column("tags").to_pylist()}
+
+
+@pytest.mark.req("DL-OPT-06")
+@pytest.mark.req("DL-CLU-06")
+def test_files_are_marked_as_delta_spark_marks_them(tmp_path: Path) -> None:
+    table = _clustered(tmp_path, "x", "y")
+    for first in (0, 16):
+        table.append(_grid(32, first))
+        assert all("clusteringProvider" not in add for add in _adds(table))
+    before = sorted(table.scan().to_arrow()["text"].to_pylist())
+    done = table.compact(target_size=900)
+    assert done.added_files >= 12
+    adds = _adds(table)
+    assert {add["clusteringProvider"] for add in adds} == {"liquid"}
+    assert {add["dataChange"] for add in adds} == {False}
+    assert len({add["tags"]["ZCUBE_ID"] for add in adds}) == 1
+    assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in adds} == {'["x","y"]'}
+    parameters = table.history(1)[0].info["operationParameters"]
+    assert (parameters["clusterBy"], parameters["zOrderBy"]) == ('["x","y"]', "[]")
+    assert sorted(table.scan().to_arrow()["text"].to_pylist()) == before
+    total = len(table.live_files)
+    assert total >= 12
+    for condition in ("x = 20", "y = 20"):
+        assert table.scan(filter=condition).files().num_rows <= total / 2
+
+
+@pytest.mark.req("DL-OPT-07")
+def test_cubes_grow_until_they_are_large_and_then_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _clustered(tmp_path, "x")
+    table.append(_grid(4))
+    table.compact()
+    (first,) = _cubes(table)
+    version = table.version
+    assert table.compact().groups == ()
+    assert table.refresh().version == version
+    table.append(_grid(4, 4))
+    assert table.compact().removed_files == 2
+    (second,) = _cubes(table)
+    assert second != first
+    monkeypatch.setattr(clustering, "_LEAST_CUBE", 1)
+    table.append(_grid(4, 8))
+    assert (table.compact(dry_run=True).removed_files, table.compact().removed_files) == (1, 1)
+    assert second in _cubes(table)
+    assert len(_cubes(table)) == 2
+    assert table.compact(cluster="full").groups == ()
+
+
+def test_a_cube_is_filled_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _clustered(tmp_path, "x")
+    for first in range(4):
+        table.append(_grid(4, 4 * first))
+    monkeypatch.setattr(clustering, "_MOST_CUBE", 1_000)
+    table.compact()
+    assert len(_cubes(table)) > 1
+    assert None not in _cubes(table)
+
+
+@pytest.mark.req("DL-OPT-07")
+def test_what_other_columns_clustered_stays_unless_all_is_asked_for(tmp_path: Path) -> None:
+    table = _clustered(tmp_path, "x")
+    table.append(_grid(4))
+    table.compact()
+    (old,) = _cubes(table)
+    table.alter().cluster_by(["y"]).commit()
+    assert table.compact().groups == ()
+    table.append(_grid(4, 4))
+    assert table.compact().removed_files == 1
+    assert old in _cubes(table)
+    assert table.compact(cluster="full").removed_files == 2
+    (new,) = _cubes(table)
+    assert new != old
+    assert table.history(1)[0].info["operationParameters"]["isFull"] == "true"
+    assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in _adds(table)} == {'["y"]'}
+
+
+@pytest.mark.req("DL-CLU-07")
+@pytest.mark.req("DL-OPT-08")
+def test_files_of_other_implementations_stay(builder: DeltaBuilder) -> None:
+    files = {
+        name: builder.add(ids(number), path=f"{name}.parquet", clusteringProvider=name)
+        for number, name in enumerate(("liquid", "other"))
+    }
+    plain = builder.add(ids(2), path="plain.parquet")
+    columns = '{"clusteringColumns":[["id"]]}'
+    builder.create(
+        ID,
+        *files.values(),
+        plain,
+        {"domainMetadata": {"domain": "delta.clustering", "configuration": columns, "removed": False}},
+        protocol=builder.features("clustering", "domainMetadata"),
+    )
+    table = DeltaTable(builder.root)
+    for cluster in (None, "full"):
+        table.append(ids(3))
+        done: Any = table.compact(cluster=cluster)
+        assert done.removed_files >= 2
+        paths = table.live_files.column("path").to_pylist()
+        assert "other.parquet" in paths
+        assert {"liquid.parquet", "plain.parquet"}.isdisjoint(paths)
+    assert ids_of(DeltaTable(builder.root)) == [0, 1, 2, 3, 3]
+
+
+def test_a_cube_is_written_anew_for_its_deleted_rows(tmp_path: Path) -> None:
+    table = _clustered(tmp_path, "x", properties={"delta.enableDeletionVectors": "true"})
+    table.append(_grid(8))
+    table.compact()
+    table.delete("y = 3", strategy="merge-on-read")
+    assert table.compact(max_deleted=0.5).groups == ()
+    assert table.compact().removed_files == 1
+    assert table.live_files.column("deletionVector").null_count == len(table.live_files)
+    assert table.scan().count() == 56
+
+
+def test_names_are_logical_ones(tmp_path: Path) -> None:
+    table = _clustered(tmp_path, "x", properties={"delta.columnMapping.mode": "name"})
+    table.append(_grid(4))
+    table.alter().rename("x", "new.x").commit()
+    table.compact()
+    assert {add["tags"]["ZCUBE_ZORDER_BY"] for add in _adds(table)} == {'["`new.x`"]'}
+    assert table.compact().groups == ()
+
+
+def test_files_can_be_put_together_without_clustering(tmp_path: Path) -> None:
+    table = _clustered(tmp_path, "x")
+    for first in (0, 4):
+        table.append(_grid(4, first))
+    table.compact(cluster=False)
+    assert len(table.live_files) == 1
+    assert all("clusteringProvider" not in add for add in _adds(table))
+
+
+def test_other_orders_and_other_tables_are_refused(tmp_path: Path) -> None:
+    table = _clustered(tmp_path / "clustered", "x")
+    table.append(_grid(2))
+    for order in ("sort_by", "z_order_by", "hilbert_by"):
+        with pytest.raises(InvalidArgumentError, match=f"the table is clustered by x, and {order}"):
+            table.compact(**{order: ["y"]})
+    table.compact(cluster=False, sort_by="y")
+    plain = create_table(str(tmp_path / "plain"), _GRID)
+    with pytest.raises(InvalidArgumentError, match="the table has no clustering columns"):
+        plain.compact(cluster=True)
+    iceberg: Any = create_table(str(tmp_path / "iceberg"), _GRID, format="iceberg")
+    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables have no clustering columns"):
+        iceberg.compact(cluster="full")
+    iceberg.compact(cluster=False)
+    for wrong in ("all", 1, object()):
+        with pytest.raises(InvalidArgumentError, match="cluster must be"):
+            table.compact(cluster=wrong)
+
+
+def test_rows_that_are_deleted_meanwhile_stay_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _clustered(tmp_path, "x", "y", properties={"delta.enableDeletionVectors": "true"})
+    for first in (0, 8):
+        table.append(_grid(8, first))
+    other = deltaberg.DeltaTable(tmp_path)
+    marks, done = clustering.Clustering.marks, list[bool]()
+
+    def marked(self: Any) -> Any:
+        if not done:
+            done.append(True)
+            other.delete("y = 3", strategy="merge-on-read")
+        return marks(self)
+
+    monkeypatch.setattr(clustering.Clustering, "marks", marked)
+    result = table.compact()
+    assert not result.conflicts
+    assert DeltaTable(tmp_path).scan(filter="y = 3").count() == 0
+    assert DeltaTable(tmp_path).scan().count() == 112
+    assert None not in _cubes(DeltaTable(tmp_path))
