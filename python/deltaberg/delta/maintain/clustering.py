@@ -128,7 +128,7 @@ class Clustering:
     @property
     def parameters(self) -> dict[str, str]:
         """What the history records of it, in the words of delta-spark."""
-        return {"clusterBy": _text(self.columns), **({"isFull": "true"} if self.is_full else {})}
+        return {"clusterBy": _text(self.columns), "isFull": json.dumps(self.is_full)}
 
 
 def _text(columns: Sequence[str]) -> str:
