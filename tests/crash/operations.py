@@ -16,10 +16,10 @@ import pytest
 import deltaberg
 from deltaberg.delta.data import written_vectors
 from deltaberg.errors import StorageError
-from deltaberg.table.maintain import compact
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
+from tests.support.meanwhile import while_files_are_written
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation"]
 
@@ -133,20 +133,10 @@ def _merge_hiding(at: Target) -> None:
 
 def _compact_beside_delete(at: Target) -> Any:
     """Put files together while a row of them is deleted, which is to be deleted from the new file, too."""
-    others = [lambda: at.open().delete("id = 3", strategy=_HIDING)]
-
-    write = compact._write
-
-    def written(*arguments: Any) -> Any:
-        found = write(*arguments)
-        if others:
-            others.pop()()
-        return found
-
     with pytest.MonkeyPatch.context() as patch:
         # The vectors of the delete and of the new file are in files of their own.
         patch.setattr(written_vectors, "INLINE", 0)
-        patch.setattr(compact, "_write", written)
+        while_files_are_written(patch, lambda: at.open().delete("id = 3", strategy=_HIDING))
         return at.table.compact()
 
 

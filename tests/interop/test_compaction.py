@@ -1,4 +1,7 @@
-"""Tables that we compact are read by delta-spark, deltalake and polars as before, and they go on from there."""
+"""Tables that we compact are read by other engines as before, and these go on from there.
+
+Rows that they delete while we write are gone afterwards, too.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from pathlib import Path
 import deltalake
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from deltaberg import DeltaTable, create_table
 from tests.interop.judged import same
+from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
+from tests.support.meanwhile import while_files_are_written
 from tests.support.rows import ids_of
 from tests.support.typed_rows import HOSTILE_TEXTS, every_type
 
@@ -84,3 +90,74 @@ def test_in_delta_spark(tmp_path: Path, judge: Judge, mode: str) -> None:
     for ours in (last, first):
         assert {name: ours[name] for name in _SAME} == {name: theirs[name] for name in _SAME}
         assert ours["operationMetrics"].keys() == theirs["operationMetrics"].keys()
+
+
+@pytest.mark.req("DL-OPT-04")
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+def test_rows_that_delta_spark_deletes_meanwhile(tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the rows, their ids and the feed right after, and deletes and compacts further."""
+    path = tmp_path / "t"
+    judge.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, x STRING) USING delta TBLPROPERTIES ("
+        "'delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true', "
+        "'delta.enableChangeDataFeed' = 'true')"
+    )
+    for first in (0, 1000, 2000):
+        judge.sql(
+            f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ id, string(id) "
+            f"FROM range({first}, {first + 1000}, 1, 1)"
+        )
+    judge.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+    query = f"SELECT *, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{path}`"
+    before = judge.sql(f"{query} WHERE id % 7 <> 0")
+    table = DeltaTable(path)
+    while_files_are_written(monkeypatch, lambda: judge.sql(f"DELETE FROM delta.`{path}` WHERE id % 7 = 0"))
+    done = table.compact()
+    (commit,) = done.commits
+    assert (done.removed_files, done.added_files) == (3, 1)
+    same(judge.sql(query), before)
+    same(table.scan().to_arrow(), judge.sql(f"SELECT * FROM delta.`{path}`"))
+    feed = judge.sql(f"SELECT id, _change_type AS c FROM table_changes_by_path('{path}', {commit.version - 1})")
+    gone = [number for number in range(3000) if number % 7 == 0 and number % 10 != 3]
+    assert sorted(feed["id"].to_pylist()) == gone
+    assert set(feed["c"].to_pylist()) == {"delete"}
+    judge.sql(f"DELETE FROM delta.`{path}` WHERE id < 100")
+    judge.run("spark.sql(query).count()", query=f"OPTIMIZE delta.`{path}`")
+    kept = judge.sql(query)
+    same(kept, before.filter(pc.greater_equal(before["id"], 100)))
+    assert not table.refresh().verify().findings
+
+
+@pytest.mark.req("ICE-MNT-15", "ICE-MNT-13")
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_that_iceberg_spark_deletes_meanwhile(judge: Judge, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    judged = JudgedTable(judge, f"compacted_beside_{version}")
+    properties = {"format-version": str(version), "write.delete.mode": "merge-on-read"}
+    table = judged.create(pa.schema([("id", pa.int64()), ("x", pa.string())]), properties=properties)
+    for first in (0, 1000, 2000):
+        numbers = range(first, first + 1000)
+        table.append(pa.table({"id": numbers, "x": [str(number) for number in numbers]}))
+    table.delete("id % 10 = 3")
+    lineage = ["_row_id", "_last_updated_sequence_number"] if version == 3 else []
+    before = table.scan("id % 7 <> 0", columns=["id", "x", *lineage]).to_arrow()
+    while_files_are_written(monkeypatch, lambda: judged.sql("DELETE FROM {t} WHERE id % 7 = 0"))
+    done = table.compact()
+    assert (done.conflicts, done.removed_files, done.added_files) == ([], 3, 1)
+    judged.check()
+    same(table.scan(columns=["id", "x", *lineage]).to_arrow(), before)
+    judged.sql("DELETE FROM {t} WHERE id < 100")
+    judged.check()
+    judged.call("rewrite_data_files", "options => map('rewrite-all', 'true')")
+    same(
+        judged.check().scan("id >= 100").to_arrow(),
+        before.select(["id", "x"]).filter(pc.greater_equal(before["id"], 100)),
+    )

@@ -13,16 +13,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import deltaberg
 from deltaberg.errors import CommitConflictError, DeltabergError
 from tests.model.values import PARTS, TYPES, Columns, Row, as_arrow, counted, rows_of
+from tests.support.meanwhile import while_files_are_written
 
 __all__ = ["KINDS", "ModelMachine"]
 
 KINDS = sorted(TYPES)
+#: The orders of rows of a compaction, which mostly keeps that in which they are.
+_ORDERS: list[dict[str, Any]] = [{}, {}, {"sort_by": "id desc"}, {"hilbert_by": ["id"]}]
 #: New values of a type: in SQL, and the same in Python.
 _VALUES: dict[str, tuple[str, Callable[[Row], Any]]] = {
     "long": ("id % 3 + 1", lambda row: row["id"] % 3 + 1),
@@ -290,14 +294,34 @@ class ModelMachine(RuleBasedStateMachine):
         left = [row for row in [*self.rows, *first] if not matches(row)]
         self._write(write, lagging=False, rows=left + second)
 
-    @rule(files=st.integers(2, 4), order=st.sampled_from([{}, {}, {"sort_by": "id desc"}, {"hilbert_by": ["id"]}]))
+    @rule(files=st.integers(2, 4), order=st.sampled_from(_ORDERS))
     def compact(self, files: int, order: dict[str, Any]) -> None:
         """Put files together, perhaps in an order: each commit leaves the rows as they were."""
+        self._compact(files, order)
+
+    def _compact(self, files: int, order: dict[str, Any]) -> None:
         self.table.refresh()
         for commit in self.table.compact(min_files=files, max_deleted=0.0, **order).commits:
             assert self.landed(commit) == len(self.versions)
             assert commit.warnings == ()
             self._landed()
+
+    @precondition(lambda self: self.versions)
+    @rule(data=st.data(), files=st.integers(2, 3), order=st.sampled_from(_ORDERS))
+    def compact_while_rows_are_deleted(self, data: st.DataObject, files: int, order: dict[str, Any]) -> None:
+        """Put files together while the other writer deletes rows: groups are committed without them, or stay."""
+        condition, matches = data.draw(st.sampled_from(self._conditions()))
+        self.stale.refresh()
+        left = [row for row in self.rows if not matches(row)]
+        if len(left) == len(self.rows):
+            return
+
+        def delete() -> None:
+            self._write(lambda table: table.delete(condition), lagging=True, rows=left)
+
+        with pytest.MonkeyPatch.context() as patch:
+            while_files_are_written(patch, delete)
+            self._compact(files, order)
 
     def _fresh_name(self) -> str:
         self.names += 1

@@ -47,6 +47,7 @@ def _table(root: Path, count: int, **arguments: Any) -> DeltaTable:
 
 
 @pytest.mark.req("DL-ACT-12", half="writer")
+@pytest.mark.req("DL-OPT-02")
 def test_ten_files_become_one(tmp_path: Path) -> None:
     table = _table(tmp_path, 10, properties={"delta.enableChangeDataFeed": "true"})
     before = table.scan().to_arrow().to_pylist()
@@ -232,6 +233,73 @@ def test_each_group_is_a_commit(tmp_path: Path) -> None:
     assert ids_of(table) == list(range(12))
 
 
+@pytest.mark.req("DL-OPT-10")
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_what_was_committed_stays_where_the_rest_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Literal["delta", "iceberg"]
+) -> None:
+    """Run again, it goes on with the groups that are left."""
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for part in range(3):
+        for number in range(2):
+            table.append(pa.table({"id": [2 * part + number], "p": [part]}))
+    left = [0, 1]
+
+    def interrupted(*arguments: Any, **named: Any) -> pa.Table:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return write_files(*arguments, **named)
+
+    monkeypatch.setattr(changed_rows, "write_files", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.compact(group_size=1)
+    monkeypatch.undo()
+    assert ids_of(table.refresh()) == list(range(6))
+    assert table.scan().files().num_rows == 4
+    done = table.compact(group_size=1)
+    assert (done.removed_files, done.added_files) == (2, 1)
+    assert ids_of(table) == list(range(6))
+
+
+@pytest.mark.req("DL-OPT-11")
+def test_statistics_are_exact(builder: DeltaBuilder) -> None:
+    """Bounds and counts are those of the rows that are left, whatever the old files said of theirs."""
+    columns = pa.schema([*ID, ("x", pa.float64()), ("t", pa.string())])
+    rows = [
+        {"id": number, "x": None if number % 3 == 0 else number / 8, "t": None if number % 4 == 1 else f"t{number:02}"}
+        for number in range(24)
+    ]
+    adds = [
+        builder.add(pa.Table.from_pylist(rows[start : start + 8], columns), stats="full", vector=builder.vector(gone))
+        for start, gone in ((0, [0, 7]), (8, [1]), (16, [0, 1, 6, 7]))
+    ]
+    builder.create(columns, *adds, protocol=builder.features("deletionVectors"))
+    table = DeltaTable(builder.root)
+    table.compact()
+    (add,) = _actions(table)["add"]
+    stored = pq.read_table(builder.root / add["path"])
+    assert stored.num_rows == table.scan().count() == 24 - 7
+    stats = json.loads(add["stats"])
+    assert (stats["numRecords"], stats["tightBounds"]) == (17, True)
+    for name in columns.names:
+        least, most = pc.min_max(stored[name]).as_py().values()
+        assert (stats["minValues"][name], stats["maxValues"][name]) == (least, most)
+        assert stats["nullCount"][name] == stored[name].null_count
+
+
+@pytest.mark.parametrize(
+    ("format", "name"), [("delta", "delta.targetFileSize"), ("iceberg", "write.target-file-size-bytes")]
+)
+def test_the_target_size_of_the_table(tmp_path: Path, format: Literal["delta", "iceberg"], name: str) -> None:
+    table: Any = create_table(tmp_path, ID, format=format)
+    for number in range(6):
+        table.append(ids(number))
+    size = table.scan().files()["file_size_in_bytes"][0].as_py()
+    table.alter().set({name: str(2 * size)}).commit()
+    assert (table.compact().added_files, table.scan().files().num_rows) == (3, 3)
+
+
 def _interfere(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
     """Let something else happen after the rows of each new file are written, as long as there is something."""
     left = list(others)
@@ -307,6 +375,7 @@ def test_other_columns_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.req("DL-RT-23")
+@pytest.mark.req("DL-OPT-03")
 @pytest.mark.req("DL-RT-01", half="writer")
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_rows_keep_their_ids(tmp_path: Path, mode: str) -> None:
@@ -332,6 +401,7 @@ def test_rows_keep_their_ids(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.req("DL-RT-23")
+@pytest.mark.req("DL-OPT-03")
 @pytest.mark.req("DL-RT-01", half="writer")
 def test_ids_that_nobody_may_rely_on(tmp_path: Path) -> None:
     """Where row tracking is only supported, rows get fresh ids, and the commit says that they lost theirs."""

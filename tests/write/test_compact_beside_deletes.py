@@ -28,9 +28,9 @@ from deltaberg.table.maintain.packing import Packing
 from deltaberg.table.maintain.row_order import RowOrder
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.verbs.table import operations_of
-from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
+from tests.support.meanwhile import while_files_are_written
 from tests.support.rows import ids_of
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -51,19 +51,6 @@ def _table(root: Path, files: int = 3, rows: int = 10, **properties: str) -> Del
     for number in (-1, -2):
         table.append(pa.table({"id": [number], "p": ["b"]}))
     return table
-
-
-def _while_written(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
-    """Let something happen after the rows of each new file are written, as long as there is something."""
-    left = list(others)
-
-    def written(*arguments: Any, **named: Any) -> pa.Table:
-        found = write_files(*arguments, **named)
-        if left:
-            left.pop(0)()
-        return found
-
-    monkeypatch.setattr("deltaberg.table.change.changed_rows.write_files", written)
 
 
 def _before_puts(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
@@ -108,7 +95,7 @@ def test_rows_that_are_deleted_while_their_files_are_written(tmp_path: Path, mon
     # One file has deleted rows before: positions in the new file are others.
     table.delete("id IN (0, 5, 12)")
     known = {row["id"]: row for row in _tracked(table)}
-    _while_written(monkeypatch, _delete(tmp_path, "id IN (1, 13, 29)"))
+    while_files_are_written(monkeypatch, _delete(tmp_path, "id IN (1, 13, 29)"))
     done = table.compact("p = 'a'")
     (commit,) = done.commits
     assert (done.conflicts, commit.retries, commit.copied_rows, commit.added_rows) == ([], 0, 27, 27)
@@ -163,7 +150,7 @@ def test_every_attempt_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         written.update(_files(tmp_path))
         delete()
 
-    _while_written(monkeypatch, delete)
+    while_files_are_written(monkeypatch, delete)
 
     def both() -> None:
         delete()
@@ -218,7 +205,7 @@ def test_nothing_is_left_of_a_new_file(tmp_path: Path, monkeypatch: pytest.Monke
             tmp_path, {one["path"]: [0, 1] for one in _live(tmp_path) if one["partitionValues"]["p"] == "a"}
         )
 
-    _while_written(monkeypatch, hide_all)
+    while_files_are_written(monkeypatch, hide_all)
     done = table.compact("p = 'a'")
     assert (done.removed_files, done.added_files, done.conflicts) == (2, 0, [])
     assert ids_of(table.refresh()) == [-2, -1]
@@ -322,7 +309,7 @@ def test_what_else_happens_to_files_fails_their_group(
     table = _table(tmp_path, 2, 10)
     _of_a(tmp_path, [0, 1])()
     table.refresh()
-    _while_written(monkeypatch, make(tmp_path))
+    while_files_are_written(monkeypatch, make(tmp_path))
     done = table.compact(group_size=1)
     assert [type(conflict) for conflict in done.conflicts] == [error]
     assert [group.commit is not None for group in done.groups] == [False, True]
@@ -353,12 +340,12 @@ def test_a_restore_that_leaves_what_was_deleted_before(tmp_path: Path, monkeypat
     table = _table(tmp_path, 2, 10)
     _of_a(tmp_path, [0, 1])()
     table.refresh()
-    _while_written(monkeypatch, lambda: [_of_a(tmp_path, [0, 1, 2, 3])(), _of_a(tmp_path, [0, 1, 3])()])
+    while_files_are_written(monkeypatch, lambda: [_of_a(tmp_path, [0, 1, 2, 3])(), _of_a(tmp_path, [0, 1, 3])()])
     assert table.compact("p = 'a'").conflicts == []
     assert ids_of(table.refresh()) == [-2, -1, 2, *range(4, 10), 12, *range(14, 20)]
     # An attempt that saw more deleted rows than the one that lands.
     table = _table(tmp_path / "t", 2, 10)
-    _while_written(monkeypatch, _of_a(tmp_path / "t", [5, 6]))
+    while_files_are_written(monkeypatch, _of_a(tmp_path / "t", [5, 6]))
     _before_puts(monkeypatch, _of_a(tmp_path / "t", None))
     assert [type(found) for found in table.compact("p = 'a'").conflicts] == [ConcurrentDeleteDeleteError]
     assert ids_of(table.refresh()) == [-2, -1, *range(20)]
@@ -368,7 +355,7 @@ def test_a_restore_that_leaves_what_was_deleted_before(tmp_path: Path, monkeypat
 def test_a_table_that_is_to_get_no_deletion_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are deleted by writing their files anew, which is a conflict."""
     table = _table(tmp_path, 2, 10, **{"delta.enableDeletionVectors": "false"})
-    _while_written(monkeypatch, _delete(tmp_path, "id = 4"))
+    while_files_are_written(monkeypatch, _delete(tmp_path, "id = 4"))
     assert [type(found) for found in table.compact("p = 'a'").conflicts] == [ConcurrentDeleteDeleteError]
     assert ids_of(table.refresh()) == [-2, -1, *(number for number in range(20) if number != 4)]
 
@@ -393,7 +380,7 @@ def test_rows_are_found_wherever_they_have_moved_to(
     known = {row["id"]: row for row in _tracked(table)}
     here = sorted(number for number in known if number >= 0)
     gone = {*rng.sample(here, 900), *here[1000:1700]}
-    _while_written(monkeypatch, _delete(tmp_path, f"id IN ({', '.join(map(str, sorted(gone)))})"))
+    while_files_are_written(monkeypatch, _delete(tmp_path, f"id IN ({', '.join(map(str, sorted(gone)))})"))
     done = _compacted(table, order, target_file_size=None if order is None else 12_000)
     assert done.conflicts == []
     assert (done.added_files == 1) == (order is None)

@@ -20,8 +20,8 @@ from deltaberg.table.maintain.packing import Packing
 from deltaberg.table.maintain.row_order import RowOrder
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.verbs.table import operations_of
-from deltaberg.table.write.write import write_files
 from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.meanwhile import while_files_are_written
 from tests.support.snapshot_log import faults_of_directory
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int64()), ("x", pa.int64())])
@@ -43,19 +43,6 @@ def _table(root: Path, version: int, files: int = 3, rows: int = 10, **more: Any
         table.append(_rows(range(number * rows, (number + 1) * rows)))
     table.append(_rows([-1, -2], 1))
     return table
-
-
-def _while_written(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
-    """Let something happen after the rows of each new file are written, as long as there is something."""
-    left = list(others)
-
-    def written(*arguments: Any, **named: Any) -> pa.Table:
-        found = write_files(*arguments, **named)
-        if left:
-            left.pop(0)()
-        return found
-
-    monkeypatch.setattr("deltaberg.table.change.changed_rows.write_files", written)
 
 
 def _before_puts(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
@@ -116,7 +103,7 @@ def test_rows_that_are_deleted_while_their_files_are_written(
     known = _known(table, version)
     start = table.snapshot
     assert start is not None
-    _while_written(monkeypatch, _delete(table, "id IN (1, 13)"))
+    while_files_are_written(monkeypatch, _delete(table, "id IN (1, 13)"))
     append: Callable[[], object] = lambda: open_table(table.location, "iceberg").append(_rows([99]))  # noqa: E731
     _before_puts(monkeypatch, _delete(table, "id IN (6, 29)"), append, _delete(table, "id = 14"))
     done = table.compact("p = 0")
@@ -157,7 +144,7 @@ def test_keys_that_are_deleted_while_their_files_are_written(
     known = _known(table, version)
     planned = table.snapshot
     assert planned is not None
-    _while_written(monkeypatch, _delete_keys(table, 7, 20, -1, p=[0, 0, 1]))
+    while_files_are_written(monkeypatch, _delete_keys(table, 7, 20, -1, p=[0, 0, 1]))
     done = table.compact(None if whole else "p = 0")
     assert (done.conflicts, done.removed_files) == ([], 3)
     left = {number: row for number, row in known.items() if number not in (7, 20, -1)}
@@ -179,7 +166,7 @@ def test_keys_outlive_all_data_that_was_there(tmp_path: Path, monkeypatch: pytes
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.commit(builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}]))
     table: IcebergTable = open_table(builder.root, "iceberg")
-    _while_written(monkeypatch, lambda: builder.commit(builder.equality_deletes([1], [{"id": 2}])))
+    while_files_are_written(monkeypatch, lambda: builder.commit(builder.equality_deletes([1], [{"id": 2}])))
     done = table.compact()
     assert (done.conflicts, done.removed_files, done.added_files) == ([], 2, 1)
     assert table.scan().to_arrow()["id"].to_pylist() == [1, 3]
@@ -211,7 +198,7 @@ def test_rows_are_found_wherever_they_have_moved_to(
     elif kind == "in other partitions":
         table.alter().partition_by("bucket(4, x)").commit()
     known = _known(table, version)
-    _while_written(monkeypatch, _delete(table, "id % 11 = 2 OR id BETWEEN 500 AND 900"))
+    while_files_are_written(monkeypatch, _delete(table, "id % 11 = 2 OR id BETWEEN 500 AND 900"))
     done = _compacted(table, RowOrder("sort", ("id desc",)) if kind == "sorted" else None, target_file_size=6000)
     assert done.conflicts == []
     assert done.added_files > 1
@@ -249,7 +236,7 @@ def test_what_else_happens_to_files_fails_their_group(
     make, error = _CASES[case]
     table = _table(tmp_path, version, 2)
     table.append(_rows([-3], 1))
-    _while_written(monkeypatch, make(table))
+    while_files_are_written(monkeypatch, make(table))
     done = table.compact(group_size=1)
     assert type(done.conflicts[0]) is error
     assert [group.commit is not None for group in done.groups] == [False, case != "the table is rolled back"]
@@ -276,7 +263,7 @@ def test_deletes_that_are_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
             builder.commit(removed=[deletes], operation="overwrite")
             builder.commit(builder.equality_deletes([1], [{"id": 9}]))
 
-        _while_written(monkeypatch, take_back)
+        while_files_are_written(monkeypatch, take_back)
         assert [type(found) for found in table.compact().conflicts] == [ConcurrentDeleteDeleteError]
         assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
@@ -287,7 +274,7 @@ def test_keys_of_a_partition_that_rows_leave(tmp_path: Path, monkeypatch: pytest
     table = _table(tmp_path, 2)
     table.alter().partition_by("bucket(4, x)").commit()
     keys = pa.table({"id": [4], "p": [0], "x": [4 ^ 45]})
-    _while_written(monkeypatch, lambda: open_table(table.location, "iceberg").delete_by_keys(keys, ["id"]))
+    while_files_are_written(monkeypatch, lambda: open_table(table.location, "iceberg").delete_by_keys(keys, ["id"]))
     assert [type(found) for found in table.compact("p = 0").conflicts] == [ConcurrentDeleteReadError]
     assert 4 not in _known(table, 2)
     assert table.compact("p = 0").conflicts == []
