@@ -171,6 +171,7 @@ def test_conflicts_of_partitions_that_are_replaced(tmp_path: Path) -> None:
             mixed.overwrite(_rows(1), dynamic=True)
 
 
+@pytest.mark.req("ICE-MNT-12")
 @pytest.mark.parametrize("kind", ["position", "equality", "vector"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind: str, version: int) -> None:
