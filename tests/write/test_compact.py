@@ -15,14 +15,12 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
-    InvalidArgumentError,
     MetadataChangedError,
     StorageError,
     UnsupportedFeatureError,
 )
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows
-from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
 from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -101,23 +99,6 @@ def test_a_table_that_only_grows(tmp_path: Path) -> None:
     assert ids_of(table) == [0, 1, 2, 3, 4, 5]
 
 
-def test_partitions_stay_apart(tmp_path: Path) -> None:
-    columns = pa.schema([("id", pa.int64()), ("p", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-    table = create_table(tmp_path, columns, partition_by=["p", "at"])
-    for number in range(3):
-        rows = [{"id": number, "p": part, "at": at} for part in ("a/ü %41", None) for at in (0, 123_456)]
-        table.append(pa.Table.from_pylist(rows, columns))
-    before = sorted(table.scan().to_arrow().to_pylist(), key=repr)
-    values = {json.dumps(dict(one)) for one in table.live_files["partitionValues"].to_pylist()}
-    done = table.compact("p IS NULL")
-    assert (done.removed_files, done.added_files) == (6, 2)
-    assert _actions(table)["commitInfo"][0]["operationParameters"]["predicate"] == '["p IS NULL"]'
-    done = table.compact()
-    assert (done.removed_files, done.added_files) == (6, 2)
-    assert {json.dumps(dict(one)) for one in table.live_files["partitionValues"].to_pylist()} == values
-    assert sorted(table.scan().to_arrow().to_pylist(), key=repr) == before
-
-
 def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
     large = ids(*range(40))
     adds = [
@@ -143,76 +124,6 @@ def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
     assert sorted(one["numRecords"] for one in stats) == [2, 37]
     assert all(one["tightBounds"] is True for one in stats)
     assert min(one["minValues"]["id"] for one in stats) == 3
-
-
-@pytest.mark.req("DL-OPT-01")
-@pytest.mark.parametrize("vector", [True, False])
-def test_a_large_file_whose_rows_nobody_counted(builder: DeltaBuilder, vector: bool) -> None:
-    """It is written anew if it has a deletion vector, whatever share of deleted rows may stay."""
-    add = builder.add(ids(*range(40)), stats=None, vector=builder.vector([5, 6]) if vector else None)
-    builder.create(ID, add, protocol=builder.features("deletionVectors"))
-    table = DeltaTable(builder.root)
-    before = ids_of(table)
-    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == int(vector)
-    assert ids_of(table) == before
-    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == 0
-
-
-@pytest.mark.req("DL-OPT-01")
-def test_partition_values_that_others_spell_otherwise(builder: DeltaBuilder) -> None:
-    """They are one partition, whose files are put together."""
-    adds = [builder.add(ids(number), partition={"p": text}) for number, text in enumerate(("1", "01", "+1", "2"))]
-    builder.create(pa.schema([*ID, ("p", pa.int32())]), *adds, partition_by=["p"])
-    table = DeltaTable(builder.root)
-    done = table.compact()
-    assert (done.removed_files, done.added_files) == (3, 1)
-    (add,) = _actions(table)["add"]
-    assert add["partitionValues"] == {"p": "1"}
-    assert sorted((row["p"], row["id"]) for row in table.scan().to_arrow().to_pylist()) == [
-        (1, 0),
-        (1, 1),
-        (1, 2),
-        (2, 3),
-    ]
-
-
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_bounds_of_sizes(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
-    """Large enough files stay; too large ones are divided into files of the target size, which stay from then on."""
-    table: Any = create_table(tmp_path, ID, format=format)
-    values = pa.table({"id": pa.array(range(60_000), pa.int64())})
-    for part in (values.slice(0, 59_000), values.slice(59_000, 500), values.slice(59_500)):
-        table.append(part, compression="none")
-    sizes = sorted(table.scan().files()["file_size_in_bytes"].to_pylist())
-    assert table.compact(min_file_size=sizes[0]).removed_files == 0
-    target = sizes[-1] // 4
-    assert table.compact(min_file_size=sizes[0], target_size=target, max_file_size=2 * sizes[-1]).removed_files == 0
-    bounds = {"target_size": target, "max_file_size": 2 * target, "min_file_size": 0, "compression": "none"}
-    done = table.compact(**bounds)
-    assert (done.removed_files, done.added_files) == (1, 5)
-    assert max(table.scan().files()["file_size_in_bytes"].to_pylist()) < 1.2 * target
-    assert ids_of(table) == list(range(60_000))
-    assert table.compact(**bounds).removed_files == 0
-    for wrong in ({"max_file_size": target}, {"min_file_size": target + 1}):
-        with pytest.raises(InvalidArgumentError, match=f"{min(wrong)} is .* bytes, but new files have"):
-            table.compact(**bounds | wrong)
-
-
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
-    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
-    for number in range(3):
-        table.append(pa.table({"id": [number, number], "p": [0, 1]}))
-    known, state = sorted(tmp_path.rglob("*")), table.scan().files()
-    planned = table.compact(group_size=1, dry_run=True)
-    assert (sorted(tmp_path.rglob("*")), table.refresh().scan().files()) == (known, state)
-    assert (planned.dry_run, planned.commits, planned.conflicts, len(planned.groups)) == (True, [], [], 2)
-    done = table.compact(group_size=1)
-    for name in ("removed_files", "added_files", "removed_bytes"):
-        assert getattr(planned, name) == getattr(done, name)
-    assert 0 < planned.added_bytes <= planned.removed_bytes
-    assert repr(planned) == "CompactResult(would put 6 files into 2, 2 commits)"
-    assert repr(table.compact(dry_run=True)) == "CompactResult(would put 0 files into 0, 0 commits)"
 
 
 def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:
@@ -286,18 +197,6 @@ def test_statistics_are_exact(builder: DeltaBuilder) -> None:
         least, most = pc.min_max(stored[name]).as_py().values()
         assert (stats["minValues"][name], stats["maxValues"][name]) == (least, most)
         assert stats["nullCount"][name] == stored[name].null_count
-
-
-@pytest.mark.parametrize(
-    ("format", "name"), [("delta", "delta.targetFileSize"), ("iceberg", "write.target-file-size-bytes")]
-)
-def test_the_target_size_of_the_table(tmp_path: Path, format: Literal["delta", "iceberg"], name: str) -> None:
-    table: Any = create_table(tmp_path, ID, format=format)
-    for number in range(6):
-        table.append(ids(number))
-    size = table.scan().files()["file_size_in_bytes"][0].as_py()
-    table.alter().set({name: str(2 * size)}).commit()
-    assert (table.compact().added_files, table.scan().files().num_rows) == (3, 3)
 
 
 def _interfere(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
@@ -447,38 +346,6 @@ def test_a_store_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         table.compact()
     assert set(tmp_path.rglob("*.parquet")) == known
     assert table.refresh().version == 2
-
-
-def test_packing() -> None:
-    def packed(*sizes: int, **options: Any) -> list[list[int]]:
-        files = [PackedFile(row, "p", size) for row, size in enumerate(sizes)]
-        return [[file.row for file in files] for files in pack_files(files, Packing(100, **options))]
-
-    assert packed(10, 10, 75, 10, 200) == [[0, 1, 3]]
-    assert packed(60, 60, 40) == [[1, 2]]
-    assert packed(10, 10, min_files=3) == []
-    assert packed(*[10] * 25) == [list(range(10)), list(range(10, 20)), list(range(20, 25))]
-    deleted = [PackedFile(0, "p", 500, 0.5), PackedFile(1, "p", 10, 0.0), PackedFile(2, "p", 500, 0.05)]
-    assert pack_files(deleted, Packing(100)) == [[deleted[0]]]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"target_size": -1},
-        {"min_files": 1},
-        {"max_deleted": 2},
-        {"group_size": 0},
-        {"max_concurrent": 0},
-        {"min_file_size": -1},
-        {"max_file_size": 0},
-        {"dry_run": 1},
-    ],
-)
-def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> None:
-    table = create_table(tmp_path, ID)
-    with pytest.raises(InvalidArgumentError):
-        table.compact(**arguments)
 
 
 @pytest.mark.one_backend

@@ -30,6 +30,7 @@ from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.verbs.table import operations_of
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
+from tests.support.log_entries import actions_at
 from tests.support.meanwhile import while_files_are_written
 from tests.support.rows import ids_of
 
@@ -71,8 +72,8 @@ def _delete(root: Path, where: str, strategy: Any = None) -> Callable[[], object
 
 def _actions(root: Path, version: int) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for line in (root / "_delta_log" / f"{version:020d}.json").read_text().splitlines():
-        ((name, body),) = json.loads(line).items()
+    for action in actions_at(root, version):
+        ((name, body),) = action.items()
         found.setdefault(name, []).append(body)
     return found
 
