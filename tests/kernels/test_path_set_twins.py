@@ -40,12 +40,18 @@ def test_paths_are_found_that_are_in_the_set(arrays: list[Any], asked: list[str]
     known = set(_texts(arrays))
     assert twins(lambda kernels: len(kernels.PathSet(iter(arrays)))) == len(known)
 
-    def ask(kernels: ModuleType) -> tuple[pa.BooleanArray, pa.LargeStringArray, pa.LargeStringArray]:
+    def ask(kernels: ModuleType) -> tuple[pa.Array, ...]:
         made = kernels.PathSet(arrays)
         before = made.unasked()
-        return made.contains(pa.array(asked, kind)), before, made.unasked()
+        numbers = made.numbers(pa.array(asked, kind))
+        assert made.contains(pa.array(asked, kind)).equals(numbers.is_valid())
+        return numbers, made.texts(numbers.drop_null()), before, made.unasked()
 
-    found, before, left = twins(ask)
+    numbers, texts, before, left = twins(ask)
+    order = {path: number for number, path in enumerate(dict.fromkeys(_texts(arrays)))}
+    assert numbers.to_pylist() == [order.get(path) for path in asked]
+    assert texts.to_pylist() == [path for path in asked if path in known]
+    found = twins(lambda kernels: kernels.PathSet(arrays).contains(pa.array(asked, kind)))
     assert found.to_pylist() == [path in known for path in asked]
     assert before.to_pylist() == list(dict.fromkeys(_texts(arrays)))
     assert left.to_pylist() == [path for path in dict.fromkeys(_texts(arrays)) if path not in asked]
@@ -97,6 +103,15 @@ def test_what_is_no_array_of_paths() -> None:
         found = twins(call, messages=False)
         assert isinstance(found, Raised)
         assert found.kind is InvalidArgumentError
+
+
+@pytest.mark.parametrize(
+    "wrong", [pa.array([2]), pa.array([0, -1]), pa.array([None], pa.int64()), pa.array([0], pa.int32()), [0]], ids=str
+)
+def test_numbers_of_no_path(wrong: Any) -> None:
+    found = twins(lambda kernels: kernels.PathSet([pa.array(["a", "b"])]).texts(wrong), messages=False)
+    assert isinstance(found, Raised)
+    assert found.kind is InvalidArgumentError
 
 
 @pytest.mark.parametrize("kernels", backends(), ids=lambda module: module.__name__)

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::builder::LargeStringBuilder;
-use arrow_array::{Array, BooleanArray, LargeStringArray, StringArray};
+use arrow_array::builder::{Int64Builder, LargeStringBuilder};
+use arrow_array::{Array, BooleanArray, Int64Array, LargeStringArray, StringArray};
 use arrow_buffer::BooleanBufferBuilder;
 use hashbrown::HashTable;
 
@@ -72,15 +72,61 @@ impl PathSet {
     pub fn contains(&self, paths: &dyn Array) -> Result<BooleanArray> {
         let mut found = BooleanBufferBuilder::new(paths.len());
         each(paths, |path| {
-            let hash = self.state.hash_one(path);
-            let mark = self.parts.iter().find_map(|part| part.find(hash, path));
-            if let Some(mark) = mark {
-                mark.store(true, Ordering::Relaxed);
-            }
-            found.append(mark.is_some());
+            found.append(self.look_up(path).is_some());
             Ok(())
         })?;
         Ok(BooleanArray::new(found.finish(), None))
+    }
+
+    /// Returns the number of each path of an array of strings, null for those that are not in the set, and marks the
+    /// others. Distinct paths are numbered in the order in which they were added.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not an array of strings, or if one of them is null.
+    pub fn numbers(&self, paths: &dyn Array) -> Result<Int64Array> {
+        let mut found = Int64Builder::with_capacity(paths.len());
+        each(paths, |path| {
+            found.append_option(self.look_up(path));
+            Ok(())
+        })?;
+        Ok(found.finish())
+    }
+
+    /// Returns paths by their numbers.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no path of a number.
+    pub fn texts(&self, numbers: &Int64Array) -> Result<LargeStringArray> {
+        let mut found = LargeStringBuilder::new();
+        for number in numbers {
+            let mut place = number.and_then(|number| usize::try_from(number).ok());
+            let mut text = None;
+            for part in &self.parts {
+                text = text.or_else(|| at(&part.bytes, &part.bounds, u32::try_from(place?).ok()?));
+                place = place.and_then(|place| place.checked_sub(part.places.len()));
+            }
+            let text = text.and_then(|text| str::from_utf8(text).ok());
+            found.append_value(
+                text.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "there is no path of a number"))?,
+            );
+        }
+        Ok(found.finish())
+    }
+
+    /// Returns the number of a path, and marks it.
+    fn look_up(&self, path: &[u8]) -> Option<i64> {
+        let hash = self.state.hash_one(path);
+        let mut first = 0_usize;
+        for part in &self.parts {
+            if let Some(place) = part.find(hash, path) {
+                if let Some(mark) = part.asked.get(place) {
+                    mark.store(true, Ordering::Relaxed);
+                }
+                return i64::try_from(first.saturating_add(place)).ok();
+            }
+            first = first.saturating_add(part.places.len());
+        }
+        None
     }
 
     /// Returns the paths of the set about which `contains` was not asked.
@@ -120,10 +166,10 @@ impl PathSet {
 }
 
 impl Part {
-    /// Returns the mark of a path.
-    fn find(&self, hash: u64, path: &[u8]) -> Option<&AtomicBool> {
+    /// Returns the number of a path in this part.
+    fn find(&self, hash: u64, path: &[u8]) -> Option<usize> {
         let place = self.places.find(hash, |place| at(&self.bytes, &self.bounds, *place) == Some(path))?;
-        self.asked.get(usize::try_from(*place).ok()?)
+        usize::try_from(*place).ok()
     }
 
     /// Adds a path that is not in here, and returns whether there was room for it.
@@ -181,6 +227,16 @@ mod tests {
             set.contains(&asked).unwrap_or_else(|_| BooleanArray::from(vec![false])).values().iter().collect();
         assert_eq!(found, [vec![true; 8], vec![false; 4]].concat());
         assert_eq!(set.unasked().map(|paths| paths.len()), Ok(0));
+        let numbers = set.numbers(&asked);
+        let wanted: Int64Array = (0..8).map(Some).chain([None; 4]).collect();
+        assert_eq!(numbers, Ok(wanted.clone()));
+        assert_eq!(set.texts(&wanted.slice(0, 8)), Ok(LargeStringArray::from_iter_values(names)));
+        for wrong in [None, Some(-1), Some(8)] {
+            assert_eq!(
+                set.texts(&Int64Array::from(vec![wrong])).map_err(|error| error.kind()),
+                Err(ErrorKind::InvalidArgument)
+            );
+        }
         assert_eq!(set.insert(b"123456789", 8).map_err(|error| error.kind()), Err(ErrorKind::TooLarge));
         assert_eq!(set.len(), names.len());
     }

@@ -1,5 +1,6 @@
 //! The paths of live files.
 
+use arrow_array::Int64Array;
 use pyo3::prelude::*;
 
 use crate::arrow::{self, InArray};
@@ -40,6 +41,21 @@ impl PathSet {
     #[pyo3(signature = (paths))]
     fn contains<'py>(&self, py: Python<'py>, paths: InArray) -> PyResult<Bound<'py, PyAny>> {
         let found = enter(py, || self.0.contains(&paths.0))?;
+        arrow::array_to_python(py, &found)
+    }
+
+    /// Returns the number of each path of an array, null for those that are not in the set, as `contains` does it.
+    #[pyo3(signature = (paths))]
+    fn numbers<'py>(&self, py: Python<'py>, paths: InArray) -> PyResult<Bound<'py, PyAny>> {
+        let found = enter(py, || self.0.numbers(&paths.0))?;
+        arrow::array_to_python(py, &found)
+    }
+
+    /// Returns paths by their numbers.
+    #[pyo3(signature = (numbers))]
+    fn texts<'py>(&self, py: Python<'py>, numbers: InArray) -> PyResult<Bound<'py, PyAny>> {
+        let numbers: &Int64Array = arrow::downcast(py, &numbers.0, "an array of int64")?;
+        let found = enter(py, || self.0.texts(numbers))?;
         arrow::array_to_python(py, &found)
     }
 

@@ -45,7 +45,9 @@ from deltaberg.workers import in_chunks
 __all__ = ["KEYS", "MISSING", "CheckpointPart"]
 
 #: What identifies live files and tombstones, and says when these came. Checkpoints do not know the version.
-KEYS = pa.schema([REMOVED_FILES.field(name) for name in ("path", "deletionVector", "deletionTimestamp", "version")])
+KEYS = pa.schema(
+    [REMOVED_FILES.field(name) for name in ("path", "deletionVector", "size", "deletionTimestamp", "version")]
+)
 
 #: The message where a file of a checkpoint does not exist.
 MISSING = "a file of the checkpoint is missing"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import DeltabergError
 from deltaberg.files.read.task import BITMAP, BitmapRef
-from deltaberg.schema.arrow import as_array
+from deltaberg.kernels.results import DELETION_VECTOR
+from deltaberg.schema.arrow import as_array, count_up
 from deltaberg.storage.location import PathResolver
 
 __all__ = ["LiveNames"]
@@ -24,59 +27,115 @@ _FRAME = 8
 class LiveNames:
     """The names that the live files of a version have in the store.
 
+    Files are known by their numbers, and vectors by their places in ``vectors``.
+
     Parameters
     ----------
-    files
-        The live files, as `LiveFiles.table` has them.
     data
-        The location of each data file.
+        The locations of the data files.
+    places
+        The number of each file among these locations, which is another one behind two files of one location.
+    sizes
+        The size of each data file, as recorded.
+    with_vectors
+        The files that have deletion vectors, ascending.
     vectors
-        Where the deletion vector of each file is, as `BITMAP` describes it; null where there is none.
+        Where each of their vectors is, as `BITMAP` describes it; null where that is not known.
+    vector_ids
+        What tells each vector from others.
     unplaced
-        Why it is not known where a vector is, by the numbers of files.
+        Why it is not known where a vector is.
     """
 
-    files: pa.Table
-    data: pa.StringArray
+    data: kernels.PathSet
+    places: pa.Int64Array
+    sizes: pa.Int64Array
+    with_vectors: pa.Int64Array
     vectors: pa.StructArray
+    vector_ids: pa.StringArray
     unplaced: dict[int, DeltabergError]
 
     @classmethod
     def of(cls, snapshot: Snapshot, resolver: PathResolver) -> LiveNames:
-        """Return the names of a version.
+        """Return the names of a version. Files have the order of `Snapshot.live`, where that was read before.
 
         Raises
         ------
         UnsafePathError
             A path of a data file leads to where no file of the table may be.
         """
-        files = snapshot.live.table
-        data = as_array(resolver.locate(files.column("path")))
-        descriptors = as_array(files.column("deletionVector"))
+        made: LiveNames = snapshot.read_keys("add", lambda tables: cls._of(tables, resolver))
+        if len(made.data) == len(made.sizes):
+            return made
+
+        def places(tables: Iterator[pa.Table]) -> pa.Int64Array:
+            return pa.concat_arrays([made.data.numbers(_located(table, resolver)) for table in tables])
+
+        return replace(made, places=snapshot.read_keys("add", places))
+
+    @classmethod
+    def _of(cls, tables: Iterator[pa.Table], resolver: PathResolver) -> LiveNames:
+        sizes, rows, found = [pa.array([], pa.int64())], [pa.array([], pa.int64())], [pa.array([], DELETION_VECTOR)]
+
+        def located() -> Iterator[pa.StringArray]:
+            count = 0
+            for table in tables:
+                vectors = as_array(table.column("deletionVector"))
+                if vectors.null_count < len(vectors):
+                    rows.append(count_up(count, len(table)).filter(vectors.is_valid()))
+                    found.append(vectors.drop_null())
+                sizes.append(as_array(table.column("size")))
+                count += len(table)
+                yield _located(table, resolver)
+
+        data, descriptors = kernels.PathSet(located()), pa.concat_arrays(found)
+        unplaced: dict[int, DeltabergError] = {}
         try:
-            return cls(files, data, locate_vectors(descriptors, resolver), {})
+            vectors = locate_vectors(descriptors, resolver)
         except DeltabergError:
-            return cls(files, data, *_one_by_one(descriptors, resolver))
+            vectors, unplaced = _one_by_one(descriptors, resolver)
+        recorded = pa.concat_arrays(sizes)
+        places, ids = count_up(0, len(recorded)), unique_ids(descriptors)
+        return cls(data, places, recorded, pa.concat_arrays(rows), vectors, ids, unplaced)
 
     @property
     def vector_files(self) -> pa.StringArray:
-        """The location of the file that holds the deletion vector of each file; null where there is none."""
+        """The location of the file that holds each deletion vector; null where it is in the log, or not known."""
         return pc.struct_field(self.vectors, "location")
 
+    def location(self, file: int) -> str:
+        """Return where a data file is."""
+        return self.locations(pa.array([file], pa.int64()))[0]
+
+    def locations(self, files: pa.Int64Array) -> list[str]:
+        """Return where some data files are."""
+        found: list[str] = self.data.texts(self.places.take(files)).to_pylist()
+        return found
+
+    def files_at(self, locations: pa.Array) -> pa.Int64Array:
+        """Return the data files at some locations."""
+        numbers = self.data.numbers(locations).drop_null()
+        return (
+            pc.indices_nonzero(pc.is_in(self.places, value_set=numbers)).cast(pa.int64()) if len(numbers) else numbers
+        )
+
     def vector(self, number: int) -> BitmapRef:
-        """Return where the deletion vector of a file is."""
+        """Return where a deletion vector is."""
         return BitmapRef(**self.vectors[number].as_py())
 
     def end_of_vector(self, number: int) -> int:
-        """Return how many bytes a file has at least that holds the deletion vector of a file."""
+        """Return how many bytes a file has at least that holds a deletion vector."""
         found = self.vector(number)
         return (found.offset or 0) + found.size + _FRAME
 
-    def keys(self, numbers: pa.Int64Array) -> list[tuple[str, str | None]]:
-        """Return what files are recognized by in other versions: recorded paths, and ids of deletion vectors."""
-        chosen = self.files.select(["path", "deletionVector"]).take(numbers)
-        vectors = unique_ids(as_array(chosen.column("deletionVector"))).to_pylist()
-        return list(zip(chosen.column("path").to_pylist(), vectors, strict=True))
+    def keys(self, files: pa.Int64Array) -> list[tuple[str, str | None]]:
+        """Return what files are recognized by in other versions: locations, and ids of deletion vectors."""
+        places = pc.index_in(files, value_set=self.with_vectors)
+        return list(zip(self.locations(files), self.vector_ids.take(places).to_pylist(), strict=True))
+
+
+def _located(table: pa.Table, resolver: PathResolver) -> pa.StringArray:
+    return as_array(resolver.locate(table.column("path")))
 
 
 def _one_by_one(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.delta.maintain.live_names import LiveNames
 from deltaberg.delta.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -119,21 +120,32 @@ class _Loss:
     ) -> None:
         check_writable(snapshot)
         self._log = snapshot.log
+        # Files are taken out by their numbers among these.
+        _ = snapshot.live
         names = LiveNames.of(snapshot, resolver)
-        both = (names.data, names.vector_files)
-        wanted = pc.unique(pa.concat_arrays(both)).drop_null()
+        sought = [names.data, kernels.PathSet([names.vector_files.drop_null()])]
+        answers: dict[str, Presence] = {}
         if findings is None:
-            presence = find_files(self._log.store, self._log.root, wanted, tasks)
+            presences = find_files(self._log.store, self._log.root, sought, tasks)
+            for locations, found in zip(sought, presences, strict=True):
+                numbers = pa.array(found.asked, pa.int64())
+                answers.update(zip(locations.texts(numbers).to_pylist(), found.asked.values(), strict=True))
         else:
             given = {one.path for one in findings if one.kind == MISSING and one.what in _LOST}
-            wanted = wanted.filter(pc.is_in(wanted, value_set=pa.array(sorted(given), pa.string())))
-            presence = look_up(self._log.store, self._log.root, wanted.to_pylist())
-        self._locations = wanted.filter(pa.array([one is None for one in presence], pa.bool_()))
-        self.warnings = _unchecked(presence)
-        self.failure = next((one for one in presence if isinstance(one, DeltabergError) and _is_failure(one)), None)
-        data, vectors = (pc.is_in(one, value_set=self._locations, skip_nulls=True) for one in both)
-        self.numbers = pc.indices_nonzero(pc.or_(data, vectors)).cast(pa.int64())
-        self.files = _described(snapshot, names, self.numbers, data)
+            paths = pa.array(sorted(given), pa.string())
+            known = paths.filter(pc.or_(*(locations.contains(paths) for locations in sought))).to_pylist()
+            answers.update(zip(known, look_up(self._log.store, self._log.root, known), strict=True))
+        self._locations = pa.array([location for location, one in answers.items() if one is None], pa.string())
+        self.warnings = _unchecked(list(answers.values()))
+        self.failure = next(
+            (one for one in answers.values() if isinstance(one, DeltabergError) and _is_failure(one)), None
+        )
+        lost = names.files_at(self._locations)
+        has_lost = pc.is_in(names.vector_files, value_set=self._locations, skip_nulls=True)
+        self.numbers = pa.array(
+            sorted({*lost.to_pylist(), *names.with_vectors.filter(has_lost).to_pylist()}), pa.int64()
+        )
+        self.files = _described(snapshot, names, self.numbers, pc.is_in(self.numbers, value_set=lost))
         if self.files:
             _check_allowed(snapshot, self.files[0])
             if snapshot.metadata.is_enabled(_ENABLED):
@@ -155,14 +167,14 @@ class _Loss:
 
 
 def _described(snapshot: Snapshot, names: LiveNames, numbers: pa.Int64Array, data: pa.BooleanArray) -> list[LostFile]:
-    files = names.files.take(numbers)
+    files = snapshot.live.table.take(numbers)
     counts = snapshot.live.statistics(numbers, ()).record_count
     deleted = pc.fill_null(pc.struct_field(as_array(files.column("deletionVector")), "cardinality"), 0)
     columns = (
         files.column("path"),
-        names.data.take(numbers),
-        names.vector_files.take(numbers),
-        data.take(numbers),
+        pa.array(names.locations(numbers), pa.string()),
+        names.vector_files.take(pc.index_in(numbers, value_set=names.with_vectors)),
+        data,
         pc.fill_null(files.column("size"), 0),
         pc.subtract(counts, deleted),
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.actions.table_actions import Metadata
@@ -199,7 +200,9 @@ class _Plan:
         if len(wanted) <= _ASKED_AT_MOST:
             answers = look_up(log.store, log.root, wanted.to_pylist())
         else:
-            answers = find_files(log.store, log.root, wanted, self.tasks)
+            sought = kernels.PathSet([wanted])
+            (found,) = find_files(log.store, log.root, [sought], self.tasks)
+            answers = [found.of(number) for number in sought.numbers(wanted).to_pylist()]
         for answer in answers:
             if isinstance(answer, DeltabergError):
                 raise answer

@@ -6,13 +6,14 @@ missing then must still be named by the newest version, because a file may have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.choices import VerifyDepth
 from deltaberg.delta.maintain.live_names import LiveNames
 from deltaberg.delta.maintain.verify_log import LogNames, NamedFile, change_files, checksum_findings
@@ -24,7 +25,7 @@ from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
-from deltaberg.table.maintain.presence import CONCURRENT, Presence, find_files
+from deltaberg.table.maintain.presence import CONCURRENT, Presence, Presences, find_files
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["DATA_FILE", "VECTOR", "verify_table"]
@@ -109,57 +110,74 @@ class _Verification:
         self._resolver = resolver
         self._depth = depth
         self._store: StoreSpec = snapshot.log.store
+        self._version = f"version {snapshot.version}"
         self._names = LiveNames.of(snapshot, resolver)
+        if depth == "footers" or (depth == "vectors" and len(self._names.vectors)):
+            # Record counts are known in the order of the live files.
+            _ = snapshot.live
+            self._names = LiveNames.of(snapshot, resolver)
         self.checked: dict[str, int] = {}
 
     def of_files(self, log: LogNames) -> Iterator[_Found]:
         """Look for all files, and into them."""
         names, vector_files = self._names, self._names.vector_files
         changes = list(change_files(self._snapshot, log.versions, self._resolver))
-        beside = [*changes, *log.sidecars.values()]
-        several = [names.data, vector_files.drop_null(), pa.array([one.location for one in beside], pa.string())]
-        wanted = pc.unique(pa.concat_arrays(several))
-        presence = find_files(self._store, self._snapshot.log.root, wanted, self._tasks)
+        sidecars = list(log.sidecars.values())
+        beside = _locations_of([*changes, *sidecars])
+        others = kernels.PathSet([vector_files.drop_null(), beside])
+        data, found = find_files(self._store, self._snapshot.log.root, [names.data, others], self._tasks)
 
         def answers(locations: pa.StringArray) -> list[Presence]:
-            numbers = pc.index_in(locations, value_set=wanted).to_pylist()
-            return [None if number is None else presence[number] for number in numbers]
+            return [found.of(number) for number in others.numbers(locations).to_pylist()]
 
-        of_data, of_vectors = answers(names.data), answers(vector_files)
-        rows = pc.indices_nonzero(pc.is_valid(vector_files)).to_pylist()
-        yield from self._compared(DATA_FILE, self._data_files(), of_data)
-        yield from self._compared(VECTOR, self._vector_files(rows), [of_vectors[row] for row in rows])
+        yield from self._of_data(data)
+        self.checked[VECTOR] = len(vector_files) - vector_files.null_count
+        placed = pc.indices_nonzero(vector_files.is_valid()).to_pylist()
+        of_vectors = dict(zip(placed, answers(vector_files.drop_null()), strict=True))
+        yield from self._compared(VECTOR, self._vector_files(placed), list(of_vectors.values()))
         lost = [
-            found
-            for what, files in ((_CHANGE_FILE, changes), (_SIDECAR, list(log.sidecars.values())))
-            for found in self._compared(
-                what, _beside(files), answers(pa.array([one.location for one in files], pa.string()))
-            )
+            one
+            for what, files in ((_CHANGE_FILE, changes), (_SIDECAR, sidecars))
+            for one in self._compared(what, _beside(files), answers(_locations_of(files)))
         ]
+        for what, files in ((_CHANGE_FILE, changes), (_SIDECAR, sidecars)):
+            self.checked[what] = len(files)
         yield from self._still_named(lost, log)
         if self._depth != "names":
             yield from self._of_vectors(of_vectors)
         if self._depth == "footers":
-            yield from self._of_footers(of_data)
+            yield from self._of_footers(data)
 
-    def _data_files(self) -> Iterator[_Named]:
-        sizes = self._names.files.column("size").to_pylist()
-        version = f"version {self._snapshot.version}"
-        for row, (location, size) in enumerate(zip(self._names.data.to_pylist(), sizes, strict=True)):
-            yield _Named(location, size, version, row)
+    def _of_data(self, data: Presences) -> Iterator[_Found]:
+        """Compare the data files with the log, most of them without looking at each."""
+        names = self._names
+        self.checked[DATA_FILE] = len(names.sizes)
+        listed = data.sizes.take(names.places)
+        is_odd = pc.or_(listed.is_null(), pc.fill_null(pc.not_equal(listed, names.sizes), False))
+        for start in range(0, len(listed), _TOGETHER):
+            rows = pc.add(pc.indices_nonzero(is_odd.slice(start, _TOGETHER)).cast(pa.int64()), start)
+            if len(rows):
+                places, sizes = (numbers.take(rows).to_pylist() for numbers in (names.places, names.sizes))
+                files = zip(names.locations(rows), sizes, rows.to_pylist(), strict=True)
+                wanted = (_Named(location, size, self._version, row) for location, size, row in files)
+                yield from self._compared(DATA_FILE, wanted, [data.of(place) for place in places])
 
-    def _vector_files(self, rows: Sequence[int]) -> Iterator[_Named]:
-        locations = self._names.vector_files.take(pa.array(rows, pa.int64())).to_pylist()
-        for row, location in zip(rows, locations, strict=True):
-            end = self._names.end_of_vector(row)
-            yield _Named(location, end, self._named_by_file(row), row, is_part=True)
+    def _vector_files(self, numbers: Sequence[int]) -> Iterator[_Named]:
+        locations = self._names.vector_files.drop_null().to_pylist()
+        for number, location in zip(numbers, locations, strict=True):
+            end = self._names.end_of_vector(number)
+            yield _Named(location, end, self._named_by_file(number), self._file_of(number), is_part=True)
 
-    def _named_by_file(self, row: int) -> str:
-        return f"the data file {self._names.data[row].as_py()}"
+    def _file_of(self, vector: int) -> int:
+        """Return the number of the file that has a vector."""
+        found: int = self._names.with_vectors[vector].as_py()
+        return found
+
+    def _named_by_file(self, vector: int) -> str:
+        return f"the data file {self._names.location(self._file_of(vector))}"
 
     def _compared(self, what: str, files: Iterator[_Named], answers: Sequence[Presence]) -> Iterator[_Found]:
         """Compare what the store says of some files with what names them."""
-        self.checked[what] = len(answers)
         for file, answer in zip(files, answers, strict=True):
             finding = partial(Finding, what=what, path=file.location, named_by=file.named_by, expected=file.size)
             if answer is None:
@@ -178,33 +196,38 @@ class _Verification:
         named = log.still_named(sidecars)
         return [one for one in found if one.finding.what != _SIDECAR or one.finding.path in named]
 
-    def _of_vectors(self, answers: Sequence[Presence]) -> Iterator[_Found]:
+    def _of_vectors(self, answers: Mapping[int, Presence]) -> Iterator[_Found]:
         """Decode the deletion vectors whose files are there."""
         names = self._names
-        for row, error in names.unplaced.items():
-            yield _Found(row, self._damaged(VECTOR, row, self._named_by_file(row), error))
-        valid = pc.indices_nonzero(pc.is_valid(names.vectors)).to_pylist()
-        inline = pc.is_null(names.vector_files).to_pylist()
-        rows = [row for row in valid if inline[row] or isinstance(answers[row], int)]
-        counts = self._record_counts if rows else []
+        for number, error in names.unplaced.items():
+            yield self._damaged_vector(number, error)
+        valid = pc.indices_nonzero(names.vectors.is_valid()).to_pylist()
+        numbers = [number for number in valid if isinstance(answers.get(number, 0), int)]
+        counts = self._record_counts if numbers else []
 
-        def decode(row: int) -> DeltabergError | None:
-            return _failure(lambda: load_bitmap(names.vector(row), self._store, True, counts[row]))
+        def decode(number: int) -> DeltabergError | None:
+            most = counts[self._file_of(number)]
+            return _failure(lambda: load_bitmap(names.vector(number), self._store, True, most))
 
-        self.checked[VECTOR] = len(rows)
-        for row, failure in _in_parallel(decode, rows):
+        self.checked[VECTOR] = len(numbers)
+        for number, failure in _in_parallel(decode, numbers):
             if failure is not None:
-                yield _Found(row, self._damaged(VECTOR, row, self._named_by_file(row), failure))
+                yield self._damaged_vector(number, failure)
 
-    def _of_footers(self, answers: Sequence[Presence]) -> Iterator[_Found]:
+    def _damaged_vector(self, number: int, error: DeltabergError) -> _Found:
+        row = self._file_of(number)
+        path = self._names.vector_files[number].as_py() or self._names.location(row)
+        return _Found(row, _damaged(VECTOR, path, self._named_by_file(number), error))
+
+    def _of_footers(self, data: Presences) -> Iterator[_Found]:
         """Compare the rows of data files with what their statistics say."""
-        counts, version = self._record_counts, f"version {self._snapshot.version}"
-        sizes = self._names.files.column("size").to_pylist()
+        counts, names = self._record_counts, self._names
+        both = zip(map(data.of, names.places.to_pylist()), names.sizes.to_pylist(), strict=True)
         # A file of another size is a finding already.
-        there = {row: size for row, size in enumerate(answers) if isinstance(size, int) and sizes[row] in (None, size)}
+        there = {row: size for row, (size, own) in enumerate(both) if isinstance(size, int) and own in (None, size)}
 
         def count(row: int) -> int | DeltabergError:
-            place = parse_location(self._names.data[row].as_py())
+            place = parse_location(names.location(row))
             try:
                 return count_rows(self._store.open(place), place.path, there[row])
             except DeltabergError as error:
@@ -212,18 +235,11 @@ class _Verification:
 
         self.checked[_FOOTER] = len(there)
         for row, found in _in_parallel(count, list(there)):
+            path = names.location(row)
             if isinstance(found, DeltabergError):
-                yield _Found(row, self._damaged(DATA_FILE, row, version, found))
+                yield _Found(row, _damaged(DATA_FILE, path, self._version, found))
             elif counts[row] not in (None, found):
-                path = self._names.data[row].as_py()
-                yield _Found(row, Finding(ROWS, DATA_FILE, path, version, counts[row], found))
-
-    def _damaged(self, what: str, row: int, named_by: str, error: DeltabergError) -> Finding:
-        """Return the finding of an error: only some of them say that what was read is damaged."""
-        is_damage = isinstance(error, (CorruptDataFileError, CorruptDeletionVectorError))
-        where = self._names.vector_files[row].as_py() if what == VECTOR else None
-        path = where or self._names.data[row].as_py()
-        return Finding(DAMAGED if is_damage else UNCHECKED, what, path, named_by, None, error.message)
+                yield _Found(row, Finding(ROWS, DATA_FILE, path, self._version, counts[row], found))
 
     @cached_property
     def _record_counts(self) -> list[int | None]:
@@ -237,11 +253,20 @@ class _Verification:
         if newest is self._snapshot:
             return list(found)
         keys = dict(zip(rows, self._names.keys(pa.array(rows, pa.int64())), strict=True))
-        paths = pa.array(sorted({path for path, _ in keys.values()}), pa.string())
         live = LiveNames.of(newest, self._resolver)
-        numbers = pc.indices_nonzero(pc.is_in(live.files.column("path"), value_set=paths))
-        still = set(live.keys(numbers.cast(pa.int64())))
+        files = live.files_at(pa.array(sorted({location for location, _ in keys.values()}), pa.string()))
+        still = set(live.keys(files))
         return [one for one in found if one.row is None or keys[one.row] in still]
+
+
+def _damaged(what: str, path: str, named_by: str, error: DeltabergError) -> Finding:
+    """Return the finding of an error: only some of them say that what was read is damaged."""
+    is_damage = isinstance(error, (CorruptDataFileError, CorruptDeletionVectorError))
+    return Finding(DAMAGED if is_damage else UNCHECKED, what, path, named_by, None, error.message)
+
+
+def _locations_of(files: Sequence[NamedFile]) -> pa.StringArray:
+    return pa.array([one.location for one in files], pa.string())
 
 
 def _beside(files: Sequence[NamedFile]) -> Iterator[_Named]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -36,26 +35,54 @@ class PathSet:
     """
 
     def __init__(self, arrays: Iterable[pa.Array | pa.ChunkedArray]) -> None:
-        #: Whether it was asked about each path.
-        self._paths: dict[bytes, bool] = {}
+        #: The number of each path, and whether it was asked about it.
+        self._numbers: dict[bytes, int] = {}
         for array in arrays:
             for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
-                self._paths.update(dict.fromkeys(_encoded(chunk), False))
+                for path in _encoded(chunk):
+                    self._numbers.setdefault(path, len(self._numbers))
+        self._asked = bytearray(len(self._numbers))
 
     def __len__(self) -> int:
         """Return how many distinct paths there are."""
-        return len(self._paths)
+        return len(self._numbers)
 
     def contains(self, paths: pa.Array) -> pa.BooleanArray:
         """Return which paths of an array are in the set, and remember that it was asked about these."""
-        encoded = _encoded(paths)
-        found = [path in self._paths for path in encoded]
-        self._paths.update(dict.fromkeys(compress(encoded, found), True))
-        return pa.array(found, pa.bool_())
+        return self.numbers(paths).is_valid()
+
+    def numbers(self, paths: pa.Array) -> pa.Int64Array:
+        """Return the number of each path of an array, null for those that are not in the set, as `contains` does it.
+
+        Distinct paths are numbered in the order in which they came.
+        """
+        found = [self._numbers.get(path) for path in _encoded(paths)]
+        for number in found:
+            if number is not None:
+                self._asked[number] = 1
+        return pa.array(found, pa.int64())
+
+    def texts(self, numbers: pa.Int64Array) -> pa.LargeStringArray:
+        """Return paths by their numbers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no path of a number.
+        """
+        if not isinstance(numbers, pa.Array):
+            raise InvalidArgumentError("an object with the Arrow PyCapsule interface was expected")
+        if not pt.is_int64(numbers.type):
+            raise InvalidArgumentError("numbers are an array of int64")
+        paths = list(self._numbers)
+        wanted = numbers.to_pylist()
+        if any(number is None or not 0 <= number < len(paths) for number in wanted):
+            raise InvalidArgumentError("there is no path of a number")
+        return pa.array([paths[number].decode() for number in wanted], pa.large_string())
 
     def unasked(self) -> pa.LargeStringArray:
-        """Return the paths of the set about which `contains` was not asked, in the order in which they came."""
-        left = [path.decode() for path, is_asked in self._paths.items() if not is_asked]
+        """Return the paths of the set about which neither `contains` nor `numbers` was asked, in their order."""
+        left = [path.decode() for path, number in self._numbers.items() if not self._asked[number]]
         return pa.array(left, pa.large_string())
 
 

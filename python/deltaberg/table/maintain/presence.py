@@ -8,7 +8,9 @@ directory outside of the table that does not exist, since a disk may not be moun
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +21,9 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.workers import in_chunks, map_in_order
+from deltaberg.workers import map_in_order
 
-__all__ = ["CONCURRENT", "Presence", "find_files", "look_up"]
+__all__ = ["CONCURRENT", "Presence", "Presences", "find_files", "look_up"]
 
 #: The size of a file in bytes; None if the file is certainly gone; an error if that could not be found out.
 Presence = int | DeltabergError | None
@@ -32,10 +34,31 @@ CONCURRENT = 32
 _CHUNK = 1 << 13
 
 
+@dataclass(frozen=True)
+class Presences:
+    """What the store says of files, by their numbers.
+
+    Parameters
+    ----------
+    sizes
+        The sizes in a listing; null for those that it lacks.
+    asked
+        What the store says of these when it is asked for each.
+    """
+
+    sizes: pa.Int64Array
+    asked: dict[int, Presence]
+
+    def of(self, number: int) -> Presence:
+        """Return what the store says of a file."""
+        size: int | None = self.sizes[number].as_py()
+        return self.asked[number] if size is None else size
+
+
 def find_files(
-    store: StoreSpec, root: Location, locations: pa.StringArray, tasks: FileTasks | None = None
-) -> list[Presence]:
-    """Return what the store says of each of some files, in their order.
+    store: StoreSpec, root: Location, sought: Sequence[kernels.PathSet], tasks: FileTasks | None = None
+) -> list[Presences]:
+    """Return what the store says of files, for each of several sets.
 
     The table is listed once, as a stream, and requests for single files are made only for those that the listing lacks:
     newer ones, those elsewhere, those behind a link, and lost ones.
@@ -44,8 +67,8 @@ def find_files(
     ----------
     root
         The location of the table.
-    locations
-        The locations of the files as text, each at most once.
+    sought
+        The locations of the files as text.
     tasks
         What lists a large table in place of this process.
 
@@ -54,34 +77,52 @@ def find_files(
     StorageError
         The table cannot be listed.
     """
-    found: list[Presence] = [None] * len(locations)
-    if not found:
-        return found
-    index = kernels.index_keys(_keys(locations))
+    # Of a million files, a list of numbers would take several times as much memory.
+    found = [array("q", [-1]) * len(locations) for locations in sought]
     above = pa.scalar(f"{str(root).rstrip('/')}/")
-    for listed in list_by_tasks(tasks, store, root, _below(locations, above.as_py())):
+    if not any(map(len, sought)):
+        return [_asked(store, root, *one) for one in zip(sought, found, strict=True)]
+    for listed in list_by_tasks(tasks, store, root, _below(sought, above.as_py())):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
-        numbers = kernels.find_keys(index, _keys(paths))
-        for number, size in zip(numbers.to_pylist(), listed.column("bytes").to_pylist(), strict=True):
-            if number is not None:
-                found[number] = size
-    lacking = [number for number, size in enumerate(found) if size is None]
-    for numbers in in_chunks(lacking, _CHUNK):
-        texts = locations.take(pa.array(numbers, pa.int64())).to_pylist()
-        for number, answer in zip(numbers, look_up(store, root, texts), strict=True):
-            found[number] = answer
-    return found
+        for sizes, locations in zip(found, sought, strict=True):
+            numbers = locations.numbers(paths)
+            known = numbers.is_valid()
+            pairs = zip(
+                numbers.filter(known).to_pylist(), listed.column("bytes").filter(known).to_pylist(), strict=True
+            )
+            for number, size in pairs:
+                sizes[number] = size
+    return [_asked(store, root, *one) for one in zip(sought, found, strict=True)]
 
 
-def _below(locations: pa.StringArray, above: str) -> Iterator[pa.StringArray]:
+def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: array[int]) -> Presences:
+    """Ask the store for the files that a listing lacks."""
+    sizes = pa.Array.from_buffers(pa.int64(), len(found), [None, pa.py_buffer(found)])
+    is_listed = pc.greater_equal(sizes, 0)
+    lacking = pc.indices_nonzero(pc.invert(is_listed)).cast(pa.int64())
+    asked: dict[int, Presence] = {}
+    for start in range(0, len(lacking), _CHUNK):
+        some = lacking.slice(start, _CHUNK)
+        asked.update(zip(some.to_pylist(), look_up(store, root, locations.texts(some).to_pylist()), strict=True))
+    return Presences(pc.if_else(is_listed, sizes, None), asked)
+
+
+def _below(sought: Sequence[kernels.PathSet], above: str) -> Iterator[pa.StringArray]:
     """Yield the paths of files relative to what is above them, without those that are elsewhere."""
-    yield pc.utf8_slice_codeunits(locations.filter(pc.starts_with(locations, above)), len(above))
+    for locations in sought:
+        texts = locations.texts(pa.array(range(len(locations)), pa.int64()))
+        yield pc.utf8_slice_codeunits(texts.filter(pc.starts_with(texts, above)), len(above))
 
 
 def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:
-    """Ask the store for single files, and list the directories of those that it does not find.
+    """Return what the store says of single files, and list the directories of those that it does not find.
 
-    The parameters are those of `find_files`.
+    Parameters
+    ----------
+    root
+        The location of the table.
+    locations
+        The locations of the files as text.
     """
     places = [parse_location(text) for text in locations]
     found = map_in_order(CONCURRENT, lambda place: _ask(store, place), places)
@@ -99,10 +140,6 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
         for number in numbers:
             found[number] = answers[places[number].path]
     return found
-
-
-def _keys(paths: pa.StringArray) -> pa.RecordBatch:
-    return pa.record_batch([paths], ["path"])
 
 
 def _ask(store: StoreSpec, place: Location) -> Presence:
