@@ -5,7 +5,9 @@ Rows that they delete while we write are gone afterwards, too.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import polars as pl
@@ -161,3 +163,43 @@ def test_rows_that_iceberg_spark_deletes_meanwhile(judge: Judge, monkeypatch: py
         judged.check().scan("id >= 100").to_arrow(),
         before.select(["id", "x"]).filter(pc.greater_equal(before["id"], 100)),
     )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+@pytest.mark.req("DL-OPT-05")
+def test_curves_beside_delta_spark(tmp_path: Path, judge: Judge) -> None:
+    """It reads rows that we ordered, says by what, and its own Z-order of the same rows skips no more files."""
+    count, parts = 200_000, 24
+    shuffled = [pa.array(random.Random(seed).sample(range(count), count)) for seed in (1, 2)]
+    rows = pa.table({"x": shuffled[0], "y": shuffled[1].cast(pa.string()), "z": shuffled[1]})
+    tables: dict[str, Any] = {
+        name: create_table(tmp_path / name, rows.schema) for name in ("theirs", "z_order_by", "hilbert_by")
+    }
+    for table in tables.values():
+        table.append(rows)
+    size = sum(tables["theirs"].scan().files()["file_size_in_bytes"].to_pylist())
+    judge.run("spark.conf.set('spark.databricks.delta.optimize.maxFileSize', size)", size=str(size // parts))
+    judge.run("spark.sql(query).count()", query=f"OPTIMIZE delta.`{tmp_path / 'theirs'}` ZORDER BY (x, z)")
+    for name in ("z_order_by", "hilbert_by"):
+        tables[name].compact(target_size=size // parts, **{name: ["x", "z"]})
+        same(judge.sql(f"SELECT * FROM delta.`{tmp_path / name}` ORDER BY x"), rows.sort_by("x"))
+    found = {name: _files_found(table.refresh(), count) for name, table in tables.items()}
+    # The share of all files that a value of a column is found in.
+    assert found["z_order_by"] <= found["theirs"]
+    assert found["hilbert_by"] <= found["theirs"]
+    told = [tables[name].history()[0].info for name in ("theirs", "z_order_by")]
+    assert [info["operation"] for info in told] == ["OPTIMIZE", "OPTIMIZE"]
+    theirs, ours = ({**info["operationParameters"], "auto": None} for info in told)
+    assert ours == theirs
+
+
+def _files_found(table: Any, count: int) -> float:
+    """Return the mean share of the files of a table in which a value of either column may be."""
+    values = range(0, count, count // 40)
+    found: list[int] = [table.scan(f"{name} = {value}").files().num_rows for name in ("x", "z") for value in values]
+    whole: int = table.scan().files().num_rows
+    return sum(found) / (len(found) * whole)

@@ -180,7 +180,7 @@ def test_delta_rows_keep_their_ids(tmp_path: Path) -> None:
     assert info["operation"] == "OPTIMIZE"
     assert info["operationParameters"] == {
         "predicate": "[]",
-        "zOrderBy": '["x", "y"]',
+        "zOrderBy": '["x","y"]',
         "clusterBy": "[]",
         "auto": "false",
     }

@@ -142,7 +142,7 @@ def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mappin
     found: dict[str, list[str]] = {"predicate": [] if where is None else [str(as_filter(where))], "zOrderBy": []}
     if order is not None:
         found[_ORDERED_BY[order.kind]] = [name if isinstance(name, str) else ".".join(name) for name in order.columns]
-    texts = {name: json.dumps(values, ensure_ascii=False) for name, values in found.items()}
+    texts = {name: json.dumps(values, ensure_ascii=False, separators=(",", ":")) for name, values in found.items()}
     return {**texts, "clusterBy": "[]", **({} if clustering is None else clustering.parameters), "auto": "false"}
 
 

@@ -19,9 +19,8 @@ from deltaberg import kernels
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.actions.table_actions import Metadata
-from deltaberg.delta.data.deletion_vectors import unique_ids
+from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
 from deltaberg.delta.features import supported_features
-from deltaberg.delta.maintain.live_names import LiveNames
 from deltaberg.delta.properties.protocols import raised_protocol
 from deltaberg.delta.schema.enforce import with_marks
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
@@ -193,8 +192,10 @@ class _Plan:
         StorageError
             The store does not say whether one is there.
         """
-        names = LiveNames.of(self.target, self.resolver)
-        data, vectors = names.data.take(self.added), names.vector_files.take(self.added)
+        files = self._restored
+        data = as_array(self.resolver.locate(files.column("path")))
+        descriptors = as_array(files.column("deletionVector"))
+        vectors = pc.struct_field(locate_vectors(descriptors, self.resolver), "location")
         wanted = pc.unique(pa.concat_arrays([data, vectors])).drop_null()
         log = self.base.log
         if len(wanted) <= _ASKED_AT_MOST:
