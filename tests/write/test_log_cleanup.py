@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,24 @@ def test_the_time_that_commits_record_counts(builder: DeltaBuilder) -> None:
         builder.commit(*actions)
     _checkpoint(builder, 8, 13, 15)
     assert DeltaTable(builder.root).cleanup_metadata(_NOW).first_version == 13
+
+
+@pytest.mark.parametrize(("behind", "cleaned"), [(0, True), (7, False)])
+def test_a_store_whose_clock_is_behind_makes_no_entry_old(
+    builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch, behind: int, cleaned: bool
+) -> None:
+    """Entries are 31 days old by the clock of this machine, and may be younger by that of the store."""
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + behind * 86_400 * 10**9)
+    builder.create(ID, builder.add(ids(0)))
+    for number in range(1, 4):
+        builder.commit(builder.add(ids(number)))
+    builder.checkpoint(3)
+    for entry in builder.log.iterdir():
+        then = (real() + (behind - 32) * 86_400 * 10**9) / 1e9
+        os.utime(entry, (then, then))
+    assert bool(DeltaTable(builder.root).cleanup_metadata().files) == cleaned
+    assert not list(builder.log.glob(".*"))
 
 
 def test_tables_that_are_not_cleaned(builder: DeltaBuilder) -> None:

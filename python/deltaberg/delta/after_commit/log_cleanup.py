@@ -24,6 +24,7 @@ from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, kept_versions, 
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, VersionNotFoundError, in_context
 from deltaberg.storage.location import PathResolver
+from deltaberg.table.maintain.listed_files import earlier_clock
 from deltaberg.table.removal import FileKind, delete_files
 from deltaberg.whole_numbers import whole_number
 
@@ -39,7 +40,7 @@ _LOG_FILE = FileKind(
         re.ASCII,
     ),
 )
-_DAY = 86_400_000
+_HOUR, _DAY = 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     snapshot
         The newest version.
     at
-        The time of the clean-up in milliseconds since 1970; now by default.
+        The time of the clean-up in milliseconds since 1970; by default now, by the earlier of two clocks: this
+        machine's and the store's.
 
     Raises
     ------
@@ -87,23 +89,11 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     with in_context(table=str(log.root)):
         check_known_writers(snapshot.protocol)
         now = time.time_ns() // 1_000_000 if at is None else at
-        cutoff = (now - log_retention(snapshot.metadata.configuration)) // _DAY * _DAY
-        if not _may_be_old(snapshot, cutoff):
-            return LogCleanup()
-        try:
-            newest_old = CommitTimes(log, snapshot).last_before(cutoff)
-        except VersionNotFoundError:
-            return LogCleanup()
-        listed = list(log.entries())
-        needed = min(kept_versions(snapshot.metadata.configuration), default=newest_old)
-        kept = _sound_checkpoint(log, listed, min(newest_old, needed))
-        if kept is None or kept < _first_unprotected(snapshot):
-            return LogCleanup()
-        names = [
-            *_expired_entries(listed, kept),
-            *_expired_staged(log, kept),
-            *_expired_sidecars(log, listed, kept, now),
-        ]
+        kept, names = _expired(snapshot, now)
+        if names and at is None:
+            # Files have the times of the store, whose clock is only asked where something is to go.
+            earlier = earlier_clock(log.storage, log.path)
+            kept, names = (kept, names) if now - earlier < _HOUR else _expired(snapshot, earlier)
         live = _live_in_log(snapshot) if names else frozenset()
         deleted = delete_files(
             log.storage,
@@ -114,6 +104,25 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
             why_kept=lambda path: f"{path} is a data file" if path in live else None,
         ).or_raise()
     return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
+
+
+def _expired(snapshot: Snapshot, now: int) -> tuple[int | None, list[str]]:
+    """Return the version with whose checkpoint the log is to begin, and the names of the files that go then."""
+    log, properties = snapshot.log, snapshot.metadata.configuration
+    cutoff = (now - log_retention(properties)) // _DAY * _DAY
+    if not _may_be_old(snapshot, cutoff):
+        return None, []
+    try:
+        newest_old = CommitTimes(log, snapshot).last_before(cutoff)
+    except VersionNotFoundError:
+        return None, []
+    listed = list(log.entries())
+    needed = min(kept_versions(properties), default=newest_old)
+    kept = _sound_checkpoint(log, listed, min(newest_old, needed))
+    if kept is None or kept < _first_unprotected(snapshot):
+        return None, []
+    names = [*_expired_entries(listed, kept), *_expired_staged(log, kept), *_expired_sidecars(log, listed, kept, now)]
+    return kept, names
 
 
 def _live_in_log(snapshot: Snapshot) -> frozenset[str]:
