@@ -482,6 +482,37 @@ def test_rules_that_change_meanwhile_end_the_run(tmp_path: Path, clock: Clock, m
     assert files(tmp_path) == before
 
 
+@pytest.mark.req("DL-VAC-10")
+def test_an_end_gets_past_changes_of_the_metadata(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the end, and between its attempts: deltalake writes protocol and metadata with each restore."""
+    table = every_kind(tmp_path)
+    clock.ahead = 8 * DAY
+    real = LocalStorage.delete_many
+    restored: list[int] = []
+
+    def delete_many(self: LocalStorage, given: Any, deleted: Any = None) -> Any:
+        if not restored:
+            restored.append(1)
+            DeltaTable(tmp_path).alter().set({"a": "b"}).commit()
+        return real(self, given, deleted)
+
+    put = LocalStorage.put
+
+    def overtaken(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        if b"VACUUM END" in data and len(restored) < 4:
+            restored.append(1)
+            DeltaTable(tmp_path).alter().set({"a": str(len(restored))}).commit()
+        return put(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "delete_many", delete_many)
+    monkeypatch.setattr(LocalStorage, "put", overtaken)
+    done = table.vacuum(dry_run=False)
+    assert (done.warnings, len(restored)) == ((), 4)
+    assert _statuses(table.refresh())[0] == ("VACUUM END", "COMPLETED", {"numDeletedFiles": str(done.deleted_files)})
+
+
 def test_an_end_that_cannot_be_recorded_is_told(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     table = every_kind(tmp_path)
     clock.ahead = 8 * DAY

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.delta.features import check_known_writers
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import VersionNotFoundError
+from deltaberg.errors import CommitConflictError, VersionNotFoundError
 from deltaberg.signatures import public
 from deltaberg.table.arguments import Instant, checked_number, parse_instant
 from deltaberg.table.open.opening import OpenOptions
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.file_tasks import FileTasks
 
 __all__ = ["DeltaUpkeep"]
+
+#: How often a vacuum tries to record its beginning or its end where others change the table.
+_ATTEMPTS = 10
 
 
 @public
@@ -238,7 +242,12 @@ class DeltaUpkeep:
         self._options.require_newest(self.location)
 
         def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
-            made = Transaction(self._log, self._snapshot, timezone=self._options.timezone, committed=self._set)
-            made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
+            # It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each
+            # time.
+            for left in reversed(range(_ATTEMPTS)):
+                made = Transaction(self._log, self._newest(), timezone=self._options.timezone, committed=self._set)
+                with suppress(*((CommitConflictError,) if left else ())):
+                    made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
+                    return
 
         return vacuum_table(self._newest(), options, record, self._file_tasks)
