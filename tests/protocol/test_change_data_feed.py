@@ -345,3 +345,21 @@ def test_columns_that_the_last_version_lacks(tmp_path: Path, mapped: bool) -> No
         table.changes(1).to_arrow()
     assert table.changes(1, 1).to_arrow()["v"].to_pylist() == [5]
     assert table.changes(table.version).count() == (0 if mapped else 2)
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_rows_that_went_with_their_mapped_columns_are_refused(tmp_path: Path, mode: str) -> None:
+    """New columns of the same names are others, and have no values in the files that were removed."""
+    root = str(tmp_path / "t")
+    table: Any = create_table(root, ids(1).schema, properties={"delta.columnMapping.mode": mode})
+    table.append(ids(1))
+    table.overwrite(ids(2), schema_mode="overwrite")
+    table.append(ids(3))
+    if mode == "none":
+        rows = table.changes(2, derived=True).to_arrow().select(["id", "_change_type"]).to_pylist()
+        assert sorted(tuple(row.values()) for row in rows) == [(1, "delete"), (2, "insert"), (3, "insert")]
+        return
+    for first in (1, 2):
+        with pytest.raises(SchemaError, match="column id, which version 3 lacks"):
+            table.changes(first, derived=True).to_arrow()
+    assert table.changes(3, derived=True).to_arrow().num_rows == 1

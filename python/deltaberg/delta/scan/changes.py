@@ -206,6 +206,8 @@ class ChangesSource(DeltaFiles):
             yield changed.table(recorded)
             return
         adds = replay.adds.filter(replay.adds.column("dataChange"))
+        if replay.metadata is not None and pc.any(replay.removes.column("dataChange")).as_py():
+            self._check_removed(version)
         removes = self._with_partition_values(version, replay.removes.filter(replay.removes.column("dataChange")))
         new, old = (path_keys(files) for files in (adds, removes))
         both = pc.is_in(new, value_set=old)
@@ -255,6 +257,23 @@ class ChangesSource(DeltaFiles):
                 f"version {version} has the column {lost}, which version {self.snapshot.version} lacks, or has with "
                 "another type",
                 hint="read the changes up to the version that dropped it separately from later ones",
+                version=version,
+                column=lost,
+            )
+
+    def _check_removed(self, version: int) -> None:
+        """Refuse a version that replaced mapped columns, if its rows are shown by them: those of removed files differ.
+
+        Other versions of the range are compared where the metadata is.
+        """
+        if version > self._first or self.snapshot.mapping_mode == "none":
+            return
+        lost = _lost_column(Snapshot.load(self.snapshot.log, version - 1).schema, self._columns)
+        if lost is not None:
+            raise SchemaError(
+                f"version {version} deleted rows that have the column {lost}, which version "
+                f"{self.snapshot.version} lacks, or has with another type",
+                hint=f"the rows that version {version} deleted are those of version {version - 1}, which can be read",
                 version=version,
                 column=lost,
             )
