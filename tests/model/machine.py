@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+from urllib.parse import unquote
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.errors import VersionNotFoundError
+from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.errors import DataFileNotFoundError, VersionNotFoundError
 from tests.model.rules import KINDS, ModelMachine
-from tests.model.values import Row, as_arrow, rows_of
+from tests.model.values import Row, as_arrow, counted, rows_of
 
 __all__ = ["TableMachine"]
 
@@ -28,9 +33,16 @@ _SWITCHES = [
 class TableMachine(ModelMachine):
     """A Delta table."""
 
+    #: How many files all vacuums have deleted.
+    vacuumed: ClassVar[int] = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.first = 0
+        #: The versions of which a vacuum may have taken files.
+        self.gone: set[int] = set()
+        #: The versions that replaced all columns: their deleted rows are read by no column of theirs.
+        self.replaced: set[int] = set()
         self.checkpoints: set[int] = set()
         self.interval = 10
         self.progress = 0
@@ -48,8 +60,13 @@ class TableMachine(ModelMachine):
         return int(result.version)
 
     def moments(self) -> list[int]:
-        """Return the versions that were not cleaned up."""
-        return list(range(self.first, len(self.versions)))
+        """Return the versions that were not cleaned up, and that no vacuum was allowed to take files of."""
+        return [version for version in range(self.first, len(self.versions)) if version not in self.gone]
+
+    def leads_to(self, before: int, moment: int) -> bool:
+        """Return whether no version in between has lost files, or replaced columns that are mapped."""
+        replaced = self.replaced if self.mapped else set()
+        return self.gone.isdisjoint(range(before, moment)) and replaced.isdisjoint(range(before + 1, moment + 1))
 
     def _landed(self) -> None:
         super()._landed()
@@ -151,6 +168,7 @@ class TableMachine(ModelMachine):
         self._write(
             lambda table: table.overwrite(given, schema_mode="overwrite"), lagging=False, rows=rows, columns=columns
         )
+        self.replaced.add(len(self.versions) - 1)
 
     @rule()
     def checkpoint(self) -> None:
@@ -182,3 +200,76 @@ class TableMachine(ModelMachine):
             else:
                 raise AssertionError("a version that was cleaned up can be opened")
         self.held = [(version, table) for version, table in self.held if version >= self.first]
+
+    @precondition(lambda self: self.versions)
+    @rule(data=st.data(), keeps=st.booleans(), logging=st.booleans())
+    def vacuum(self, data: st.DataObject, keeps: bool, logging: bool) -> None:
+        """Delete what only versions before one of them need, apart from those that are to be kept."""
+        self._vacuum(data, keeps, logging=logging)
+
+    @precondition(lambda self: self.versions)
+    @rule(data=st.data(), keeps=st.booleans(), logging=st.booleans())
+    def vacuum_by_the_log(self, data: st.DataObject, keeps: bool, logging: bool) -> None:
+        """Do the same without a listing, unless the log has been cleaned up since the last time."""
+        try:
+            self._vacuum(data, keeps, logging=logging, full=False)
+        except VersionNotFoundError:
+            assert self.first
+
+    def _vacuum(self, data: st.DataObject, keeps: bool, **options: Any) -> None:
+        # A young one, so that there is something to delete, and one whose files the next version has removed.
+        moments = self.moments()
+        rows = [counted(self.versions[version][1]) for version in moments]
+        last = [moment for moment, one, other in zip(moments, rows, rows[1:], strict=False) if one - other]
+        oldest = data.draw(st.sampled_from(last[-3:] or moments[-3:]))
+        older = [version for version in self.moments() if version < oldest]
+        kept = data.draw(st.lists(st.sampled_from(older), max_size=2)) if keeps and older else []
+        entry = Path(self.root, "_delta_log", f"{oldest:020}.json")
+        # As if the clock stood a week after the commit.
+        now = entry.stat().st_mtime_ns // 1_000_000 + 7 * 24 * 3_600_000
+        with mock.patch.object(vacuum_module, "earlier_clock", return_value=now):
+            table = self.table.refresh()
+            planned = table.vacuum(keep_versions=kept, **options)
+            done = table.vacuum(dry_run=False, keep_versions=kept, **options)
+        assert done.files.equals(planned.files)
+        assert (done.failed, done.warnings) == ({}, ())
+        TableMachine.vacuumed += done.deleted_files
+        for _ in range(2 if options["logging"] else 0):
+            self._landed()
+        self.gone.update(version for version in range(oldest) if version not in kept)
+        self.held = [(version, table) for version, table in self.held if version not in self.gone]
+        if self.stale.version in self.gone:
+            self.stale.refresh()
+        for version in older:
+            try:
+                self._compare(self.open(version), version)
+            except DataFileNotFoundError:
+                assert version not in kept
+
+    @precondition(lambda self: self.versions)
+    @rule(data=st.data())
+    def repair(self, data: st.DataObject) -> None:
+        """Lose a live file, or none, and take it out of the table. Older versions get it back."""
+        table = self.table.refresh()
+        files = sorted(table.live_files["path"].to_pylist())
+        lost = data.draw(st.sampled_from([None, *files]))
+        if lost is None:
+            assert table.repair().files == ()
+            return
+        path = Path(self.root, unquote(lost))
+        content, described = path.read_bytes(), path.stat()
+        path.unlink()
+        result = table.repair()
+        path.write_bytes(content)
+        os.utime(path, ns=(described.st_atime_ns, described.st_mtime_ns))
+        assert [one.path for one in result.files] == [lost]
+        left, rows = counted(self.open().scan().to_arrow().to_pylist()), []
+        for row in self.rows:
+            (text,) = counted([row])
+            if left[text]:
+                left[text] -= 1
+                rows.append(row)
+        assert not +left
+        assert len(self.rows) - len(rows) == result.rows
+        self.rows = rows
+        self._landed()

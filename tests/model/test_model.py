@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from deltaberg import DeltaTable
+from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.errors import DataFileNotFoundError
 from deltaberg.iceberg import IcebergTable
 from tests.model.iceberg_machine import IcebergMachine
 from tests.model.machine import TableMachine
@@ -17,8 +19,9 @@ from tests.model.run import run_model
 @pytest.mark.slow
 @pytest.mark.both_backends
 def test_random_operations(seed: int) -> None:
+    before = TableMachine.vacuumed
     steps = run_model(seed, runs=8, steps=15)
-    print(f"{steps} steps")
+    print(f"{steps} steps, {TableMachine.vacuumed - before} files vacuumed")
     assert steps > 30
 
 
@@ -62,6 +65,34 @@ def test_a_feed_that_loses_a_row_is_found(
     monkeypatch.setattr(table, "changes", forgetful)
     with pytest.raises(AssertionError):
         run_model(1, runs=8, steps=8, machine=machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_of_retained_commits", "_of_kept_versions"])
+def test_a_vacuum_that_takes_too_much_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(vacuum_module._Vacuum, name, lambda *_: iter(()))
+    # Nor do the removals themselves say when they were.
+    monkeypatch.setattr(vacuum_module, "unexpired", lambda tombstones, *_: tombstones.slice(0, 0))
+    with pytest.raises((AssertionError, DataFileNotFoundError)):
+        _run_several()
+
+
+def _run_several() -> None:
+    for number in range(10):
+        run_model(number, runs=15, steps=20)
+
+
+def test_a_repair_that_takes_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    repair = DeltaTable.repair
+
+    def overdoing(self: DeltaTable, *given: Any) -> Any:
+        done = repair(self, *given)
+        self.delete("id < 5")
+        return done
+
+    monkeypatch.setattr(DeltaTable, "repair", overdoing)
+    with pytest.raises(AssertionError):
+        run_model(1, runs=8, steps=15)
 
 
 def test_a_writer_that_removes_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
