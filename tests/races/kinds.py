@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,6 +43,8 @@ class Claim:
         What was added to the values of all rows of a part, as ``{"part": ..., "by": ...}``.
     sets
         The name of a property that nobody else sets.
+    restores
+        The version whose rows are there again, and no others.
     """
 
     removes: dict[str, Any] = field(default_factory=dict)
@@ -49,6 +52,7 @@ class Claim:
     changes: dict[int, int] = field(default_factory=dict)
     raises: dict[str, Any] = field(default_factory=dict)
     sets: str = ""
+    restores: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the members."""
@@ -78,6 +82,10 @@ class Racer:
         #: Snapshots that are on no branch, or on another one than main; and those that main was moved to.
         self.aside: set[int] = set()
         self.moved_to: set[int] = set()
+        #: What the store needs, by how many days its clock is ahead, and where what was deleted is kept.
+        self.options: dict[str, str] = {}
+        self.ahead = 0.0
+        self.archive = Path()
 
     def fresh(self, count: int | None = None, part: str | None = None) -> list[Row]:
         """Return rows with new ids, all of one part if one is named."""

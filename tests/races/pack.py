@@ -3,7 +3,8 @@
 Run with a JSON object on standard input. Each process writes a line of JSON to a file of its own for each thing that it
 did, at once.
 
-The clock of a race runs faster, so that the log outlives its retention while the race is on: a second of ours is a day.
+The clock of a race runs faster, so that the log and removed files outlive their retention while it is on: a second of
+ours is a day. The store has a clock of its own, which may be ahead or behind.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ import random
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deltaberg.delta.data import written_vectors
 from deltaberg.errors import CommitConflictError, CommitUnknownError
+from deltaberg.storage import local, remote
+from deltaberg.storage.atomic import sync_file
 from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.remote import RemoteStorage
 from tests.crash.targets import Target
 from tests.races.kinds import COLUMNS, KINDS, KINDS_OF_ICEBERG, Claim, Racer, Row
+from tests.races.upkeep import KINDS_OF_UPKEEP
 from tests.support.warm import warm_up
 
 __all__ = ["digest", "main"]
@@ -39,31 +47,63 @@ _SPARK = 8
 _BACK = 2.5
 
 
-def _race_clock(begun: int) -> Callable[[], int]:
-    real = time.time_ns
-
-    def fast() -> int:
-        return _BEGIN * 1_000_000 + (real() - begun) * _DAY
-
-    return fast
+#: What this process does, for who asks why a file was deleted.
+_doing = [""]
 
 
-def _keep_log_entries(archive: Path) -> None:
-    """Have whatever a clean-up of the log deletes linked elsewhere first, where the checker finds it."""
-    delete = LocalStorage.delete_many
+def _start_clocks(ahead: float) -> None:
+    """Let time run faster, and give files the times of a store that is so many days ahead of this machine."""
+    real, begun = time.time_ns, time.time_ns()
+    describe = remote._meta
 
-    def deleting(self: LocalStorage, paths: Any, deleted: Any = None) -> Any:
-        names = list(paths)
-        for path in names:
-            if path.endswith(".json") and "/_delta_log/" in path:
-                try:
-                    os.link(path, archive / os.path.basename(path))
-                except (FileNotFoundError, FileExistsError):
-                    # Another process was faster.
-                    continue
-        return delete(self, names, deleted)
+    def in_race(instant: int) -> int:
+        return _BEGIN * 1_000_000 + (instant - begun) * _DAY
 
-    LocalStorage.delete_many = deleting  # type: ignore[method-assign]
+    def of_store(instant: int) -> int:
+        return in_race(instant) + int(ahead * _DAY * 1e9)
+
+    def stamped(file: Any) -> None:
+        sync_file(file)
+        os.utime(file.fileno(), ns=(of_store(real()),) * 2)
+
+    def described(item: Any) -> Any:
+        found = describe(item)
+        return found._replace(modified=of_store(found.modified * 1_000_000) // 1_000_000)
+
+    time.time_ns = lambda: in_race(real())
+    local.sync_file = stamped  # type: ignore[attr-defined]
+    remote._meta = described
+
+
+def _watch_deletions(told: dict[str, Any]) -> None:
+    """Write down what is deleted and when, and have it linked elsewhere first, where the checker finds it."""
+    base, archive = f"{parse_location(told['location']).path}/", told["archive"]
+
+    def watch(kind: Any) -> None:
+        delete = kind.delete_many
+
+        def deleting(self: Any, paths: Any, deleted: Any = None) -> Any:
+            names = list(paths)
+            notes = _Notes(Path(told["notes"], f"deletions-{os.getpid()}.jsonl"))
+            for path in (path for path in names if path.startswith(base)):
+                notes.write(deleted=path[len(base) :], at=time.time_ns() // 1_000_000, by=_doing[0])
+                if archive:
+                    _link(path, Path(archive, path[len(base) :]))
+            return delete(self, names, deleted)
+
+        kind.delete_many = deleting
+
+    for kind in (LocalStorage, RemoteStorage):
+        watch(kind)
+
+
+def _link(path: str, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(path, place)
+    except (FileNotFoundError, FileExistsError):
+        # Another process was faster.
+        return
 
 
 class _Notes:
@@ -149,18 +189,22 @@ def _note_results(notes: _Notes, name: str, result: Any, racer: Racer) -> int:
 
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
     racer = Racer(_target(told).open(), number + 1, told["seed"] + number)
+    racer.options, racer.ahead, racer.archive = told["options"], told["ahead"], Path(told["archive"])
+    if number % 2:
+        # Vectors of so few rows are in the log otherwise.
+        written_vectors.INLINE = 0
     spark = _on_spark(racer) if number < told["sparks"] else None
     if told["sparks"]:
         told["start"].wait()
     turns = told["turns"] if spark is None else max(1, told["turns"] // _SPARK)
-    kinds = KINDS if told["kind"] == "delta" else KINDS_OF_ICEBERG
+    kinds = {**KINDS, **KINDS_OF_UPKEEP} if told["kind"] == "delta" else KINDS_OF_ICEBERG
     names = [name for name in kinds if name not in told["without"]]
-    weights = [kinds[name].weight for name in names]
+    weights = [told["weights"].get(name, kinds[name].weight) for name in names]
     committed = turn = 0
     # On a busy machine, most of the commits may be conflicts.
     while turn < turns or (committed < told["least"] and turn < _MOST_TURNS * turns):
         turn += 1
-        name = racer.generator.choices(names, weights)[0]
+        name = _doing[0] = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
         racer.report = partial(_note_results, notes, name, racer=racer)
         if racer.generator.random() < 0.5:
@@ -197,6 +241,10 @@ def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
         try:
             seen = [one for one in seen if begun - one[0] < _BACK]
             table = None
+            if turn % 4 == 3 and seen and told["kind"] == "delta":
+                how = "changes"
+                _read_changes(at, generator.choice(seen)[1], notes)
+                continue
             if turn % 3 == 0 and seen:
                 how, table = "a held table", generator.choice(seen)[1]
             elif turn % 3 == 1 and seen:
@@ -216,6 +264,19 @@ def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
                 continue
             notes.write(how=how, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         time.sleep(0.01)
+
+
+def _read_changes(at: Target, table: Any, notes: _Notes) -> None:
+    """Read the changes of the version of a table: what remains of them where rows came and went."""
+    version = table.version
+    if version == 0:
+        return
+    net = Counter[Row]()
+    for row in at.open().changes(version, version, derived=True).to_arrow().to_pylist():
+        one = (row["id"], row["value"], row["part"])
+        net[one] += 1 if row["_change_type"] in ("insert", "update_postimage") else -1
+    rows = [(one, f"{value} {count}", part) for (one, value, part), count in net.items() if count]
+    notes.write(changes=version, digest=digest(rows))
 
 
 def _moment(table: Any) -> int:
@@ -251,9 +312,9 @@ def main() -> int:
     warm_up()
     if told["kind"] != "rest":
         # The server of the catalog has a clock of its own.
-        time.time_ns = _race_clock(time.time_ns())
-    if told["archive"]:
-        _keep_log_entries(Path(told["archive"]))
+        _start_clocks(told["ahead"])
+    if told["kind"] == "delta":
+        _watch_deletions(told)
     readers = [_fork(_read, told, number) for number in range(told["readers"])]
     # Racers wait for the end of a pipe, which readers would hold open.
     told["start"] = _Start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from typing import Any
 from tests.crash.aftermath import local_files
 from tests.crash.servers import serving
 from tests.crash.targets import CATALOGS, Target
+from tests.races.deletions import check_deletions, needed_files
 from tests.races.kinds import COLUMNS
 from tests.races.replay import check_race, check_snapshot_race
+from tests.races.upkeep import RETENTION
 from tests.support import moto_s3
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put, running
@@ -30,8 +33,7 @@ __all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_in_database
 _ROOT = Path(__file__).resolve().parents[2]
 #: The processes that change the table; and those that read it meanwhile.
 _PROCESSES, _READERS = 8, 2
-#: The retention of the log, in seconds of ours; readers go back for less than half of it.
-_RETENTION = 8
+_DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,14 @@ class Race:
         How many of the processes write by a Spark of their own, which has an eighth of the turns.
     least
         How often each process commits, at least.
+    weights
+        How often processes do what they do otherwise at other times.
+    ahead
+        By how many days the clock of the store is ahead of the clocks of the processes.
+    is_plain
+        Whether the table has no feature, so that any engine can change it.
+    has_feed
+        Whether the table records its changes.
     """
 
     turns: int
@@ -63,23 +73,35 @@ class Race:
     uri: str = ""
     sparks: int = 0
     least: int = 0
+    weights: Mapping[str, int] = field(default_factory=dict)
+    ahead: float = 0.0
+    is_plain: bool = False
+    has_feed: bool = False
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
 
 
-def _create(root: Path) -> None:
+def _create(root: Path, race: Race) -> None:
     """Make an empty table whose rows get ids, whose commits record their time, and which allows deletion vectors."""
     builder = DeltaBuilder(root)
     properties = {
-        "delta.enableInCommitTimestamps": "true",
-        "delta.logRetentionDuration": f"interval {_RETENTION} days",
+        "delta.logRetentionDuration": f"interval {RETENTION} days",
+        "delta.deletedFileRetentionDuration": f"interval {RETENTION} days",
         "delta.checkpointInterval": "7",
-        "delta.enableDeletionVectors": "true",
     }
-    protocol = builder.features("deletionVectors", writer_only=["rowTracking", "domainMetadata", "inCommitTimestamp"])
-    first = [protocol, builder.metadata(COLUMNS, ["part"], properties)]
-    builder.commit({"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}}, *first)
+    if race.is_plain:
+        builder.commit(builder.protocol(1, 2), builder.metadata(COLUMNS, ["part"], properties))
+    else:
+        properties["delta.enableInCommitTimestamps"] = properties["delta.enableDeletionVectors"] = "true"
+        features = ["rowTracking", "domainMetadata", "inCommitTimestamp"]
+        if race.has_feed:
+            properties["delta.enableChangeDataFeed"] = "true"
+            features.append("changeDataFeed")
+        protocol = builder.features("deletionVectors", writer_only=features)
+        first = [protocol, builder.metadata(COLUMNS, ["part"], properties)]
+        builder.commit({"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}}, *first)
+    os.utime(builder.log / f"{0:020}.json", (1_700_000_000, 1_700_000_000))
 
 
 def _create_iceberg(at: Target) -> None:
@@ -104,12 +126,22 @@ def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -
     root.mkdir()
     at = Target(str(root), kind=race.kind, uri=race.uri)
     if race.kind == "delta":
-        archive.mkdir()
-        _create(root)
+        (archive / "_delta_log").mkdir(parents=True)
+        _create(root, race)
         tally, notes = _run(name, at, race, folder, archive)
-        commits = {**read_folder(archive, ""), **read_folder(root)}
-        check_race(tally, commits, notes, lambda path: (root / path).read_bytes())
-        return _summed(tally, notes, len(commits) - 1)
+        commits = {**read_folder(archive), **read_folder(root)}
+        places = (root, archive)
+
+        def found(path: str) -> Path:
+            return next((place / path for place in places if (place / path).exists()), root / path)
+
+        check_race(tally, commits, notes, lambda path: found(path).read_bytes())
+        stored = (found(f"_delta_log/{version:020}.json").stat().st_mtime for version in commits)
+        times = {version: int((time - race.ahead * _DAY) * 1000) for version, time in zip(commits, stored, strict=True)}
+        gone = {path for path in needed_files(commits) if not (root / path).exists()}
+        tally.lost += [f"{path} is live, and is not there" for path in sorted(gone)]
+        taken = check_deletions(tally, commits, times, notes)
+        return _summed(tally, notes, len(commits) - 1, taken)
     _create_iceberg(at)
     tally, notes = _run(name, at, race, folder, None)
     return _check_snapshots(at, local_files(root), tally, notes)
@@ -168,7 +200,7 @@ def race_in_bucket(
             if count > 1 and key.endswith(".metadata.json"):
                 tally.doubled.append(f"{key} was written {count} times")
         return _check_snapshots(direct, bucket.files("t"), tally, notes)
-    _create(folder / "table")
+    _create(folder / "table", race)
     bucket.upload(folder / "table", "t")
     tally, notes = _run(name, at, race, folder, None)
     gateway.settle()
@@ -177,8 +209,17 @@ def race_in_bucket(
         commits[version] = found[0]
         if len(found) > 1:
             tally.doubled.append(f"version {version} was written {len(found)} times")
-    check_race(tally, commits, notes, lambda path: bucket.get(f"t/{path}"))
-    return _summed(tally, notes, len(commits) - 1)
+    check_race(tally, commits, notes, lambda path: bucket.get_ever(f"t/{path}"))
+    gone = needed_files(commits) - bucket.files("t").keys()
+    tally.lost += [f"{path} is live, and is not there" for path in sorted(gone)]
+    times = {version: _recorded_time(data) for version, data in commits.items()}
+    return _summed(tally, notes, len(commits) - 1, check_deletions(tally, commits, times, notes))
+
+
+def _recorded_time(entry: bytes) -> int:
+    actions = [json.loads(line) for line in entry.splitlines()]
+    time: int = next(action["commitInfo"]["inCommitTimestamp"] for action in actions if "commitInfo" in action)
+    return time
 
 
 def _check_snapshots(
@@ -247,6 +288,8 @@ def _run(name: str, at: Target, race: Race, folder: Path, archive: Path | None) 
         "without": race.without,
         "sparks": race.sparks,
         "least": race.least,
+        "weights": dict(race.weights),
+        "ahead": race.ahead,
         "processes": race.processes,
         "readers": race.readers,
         "notes": str(notes),
@@ -270,11 +313,12 @@ def _run(name: str, at: Target, race: Race, folder: Path, archive: Path | None) 
     return tally, lines
 
 
-def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int) -> Tally:
+def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int, deleted: int = 0) -> Tally:
     tally.tried = tally.planned = commits
-    count = Counter[str]()
+    count = Counter[str]({"files vacuumed": deleted})
     for note in notes:
-        count["reads"] += "read" in note
+        count["reads"] += "read" in note or "changes" in note
+        count["restores"] += note.get("claim", {}).get("restores") is not None
         count["retries"] += note.get("retries", 0)
         count["conflicts"] += "refused" in note
         count["unknown"] += "unknown" in note

@@ -96,7 +96,7 @@ def _check_commit(history: History, version: int, actions: list[tuple[str, Any]]
     for body in adds:
         history.live.add(body["path"])
         history.added[body["path"]] = history.added.get(body["path"], 0) + 1
-        if "baseRowId" in body:
+        if body.get("baseRowId") is not None:
             rows = json.loads(body["stats"])["numRecords"]
             history.row_ids[body["path"]] = (body["baseRowId"], body["baseRowId"] + rows)
 

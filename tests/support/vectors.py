@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pyroaring import BitMap64
 
-__all__ = ["bitmap_bytes", "dv_file", "full_bitmap", "relative_descriptor", "z85", "z85_bytes"]
+__all__ = ["bitmap_bytes", "dv_file", "full_bitmap", "relative_descriptor", "vector_file", "z85", "z85_bytes"]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
@@ -33,6 +34,13 @@ def z85_bytes(text: str) -> bytes:
             word = 85 * word + _ALPHABET.index(letter)
         words.append(struct.pack(">I", word))
     return b"".join(words)
+
+
+def vector_file(descriptor: Mapping[str, Any]) -> str:
+    """Return the path of the file that a descriptor names by a UUID, below the table."""
+    text = descriptor["pathOrInlineDv"]
+    name = f"deletion_vector_{uuid.UUID(bytes=z85_bytes(text[-20:]))}.bin"
+    return f"{text[:-20]}/{name}" if text[:-20] else name
 
 
 def bitmap_bytes(positions: Iterable[int]) -> bytes:

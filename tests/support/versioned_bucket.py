@@ -61,6 +61,12 @@ class VersionedBucket:
         data: bytes = self._client.get_object(Bucket=self.name, Key=key, **chosen)["Body"].read()
         return data
 
+    def get_ever(self, key: str) -> bytes:
+        """Return an object, or the newest version of one that was deleted."""
+        found = self._client.list_object_versions(Bucket=self.name, Prefix=key).get("Versions", ())
+        newest = max((one for one in found if one["Key"] == key), key=lambda one: bool(one["IsLatest"]), default=None)
+        return self.get(key, None if newest is None else newest["VersionId"])
+
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that are there now, in order."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
