@@ -29,7 +29,9 @@ from tests.races.race import (
     race_in_database,
     race_on_disk,
     race_through_rest,
+    vacuum_races,
 )
+from tests.races.upkeep import OFTEN
 from tests.support import faulty_proxy, moto_s3, postgres
 from tests.support.scratch import prefer_memory
 from tests.support.tally import Tally, table_of
@@ -133,6 +135,24 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             bucket.close()
 
 
+def _vacuums(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for number, (name, race) in enumerate(vacuum_races(max(1, options.turns // 2), options.seed).items()):
+        if options.only in name:
+            yield race_on_disk(_made(folder / f"{number}"), race, name)
+    # The client of a store does not survive the fork of a process that is to be killed.
+    weights = {**OFTEN, "vacuum that is killed": 0}
+    with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
+        for name, more in (("vacuums on S3", {}), ("vacuums over a bad network", PATIENT)):
+            if options.only not in name:
+                continue
+            if more:
+                bad_network(proxy, options.seed)
+            bucket = VersionedBucket(endpoint)
+            race = Race(max(1, options.turns // 8), options.seed, weights=weights)
+            yield race_in_bucket(_made(folder / bucket.name), bucket, proxy, race, name, more)
+            bucket.close()
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
@@ -144,6 +164,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "refusals": _refusals,
     "faults": _faults,
     "races": _races,
+    "vacuums": _vacuums,
     "model": _model,
 }
 

@@ -201,9 +201,11 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
     names = [name for name in kinds if name not in told["without"]]
     weights = [told["weights"].get(name, kinds[name].weight) for name in names]
     committed = turn = 0
+    begun = time.monotonic()
     # On a busy machine, most of the commits may be conflicts.
     while turn < turns or (committed < told["least"] and turn < _MOST_TURNS * turns):
         turn += 1
+        time.sleep(max(0.0, begun + turn * told["pace"] - time.monotonic()))
         name = _doing[0] = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
         racer.report = partial(_note_results, notes, name, racer=racer)

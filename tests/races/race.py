@@ -19,7 +19,7 @@ from tests.crash.targets import CATALOGS, Target
 from tests.races.deletions import check_deletions, needed_files
 from tests.races.kinds import COLUMNS
 from tests.races.replay import check_race, check_snapshot_race
-from tests.races.upkeep import RETENTION
+from tests.races.upkeep import OFTEN, RETENTION
 from tests.support import moto_s3
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put, running
@@ -28,7 +28,16 @@ from tests.support.snapshot_log import newest_metadata
 from tests.support.tally import Tally
 from tests.support.versioned_bucket import VersionedBucket
 
-__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_in_database", "race_on_disk", "race_through_rest"]
+__all__ = [
+    "PATIENT",
+    "Race",
+    "bad_network",
+    "race_in_bucket",
+    "race_in_database",
+    "race_on_disk",
+    "race_through_rest",
+    "vacuum_races",
+]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The processes that change the table; and those that read it meanwhile.
@@ -64,6 +73,8 @@ class Race:
         Whether the table has no feature, so that any engine can change it.
     has_feed
         Whether the table records its changes.
+    pace
+        How many seconds a turn takes at least, so that files outlive their retention on fast machines, too.
     """
 
     turns: int
@@ -77,9 +88,31 @@ class Race:
     ahead: float = 0.0
     is_plain: bool = False
     has_feed: bool = False
+    pace: float = 0.0
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
+
+
+#: What is removed in the first seconds is old then by every clock.
+_LEAST_SECONDS = 24
+
+
+def vacuum_races(turns: int, seed: int) -> dict[str, Race]:
+    """Return races in which vacuums, also such as are killed, run beside each other, writers, readers and restores.
+
+    The clock of the store is right, a week ahead, or a week behind. A table without features is restored by deltalake.
+    """
+    found = {}
+    for clock, ahead in (("the right clock", 0), ("a clock ahead", 7), ("a clock behind", -7)):
+        weights = {**OFTEN, "restore": 10}
+        race = Race(turns, seed, weights=weights, ahead=ahead, pace=_LEAST_SECONDS / turns)
+        found[f"vacuums, {clock}"] = race
+        # Several operations of one transaction record no changes.
+        found[f"vacuums beside a feed, {clock}"] = replace(race, has_feed=True, without=("several operations",))
+        weights = {**OFTEN, "restore by deltalake": 10}
+        found[f"vacuums beside deltalake, {clock}"] = replace(race, weights=weights, is_plain=True)
+    return found
 
 
 def _create(root: Path, race: Race) -> None:
@@ -290,6 +323,7 @@ def _run(name: str, at: Target, race: Race, folder: Path, archive: Path | None) 
         "least": race.least,
         "weights": dict(race.weights),
         "ahead": race.ahead,
+        "pace": race.pace,
         "processes": race.processes,
         "readers": race.readers,
         "notes": str(notes),

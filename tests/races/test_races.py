@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from tests.crash.aftermath import local_files
 from tests.crash.targets import Target
+from tests.races.deletions import check_deletions, needed_files
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
 from tests.races.race import (
@@ -27,6 +29,7 @@ from tests.races.race import (
     race_in_database,
     race_on_disk,
     race_through_rest,
+    vacuum_races,
 )
 from tests.races.replay import check_race, check_snapshot_race
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
@@ -35,6 +38,7 @@ from tests.support.faulty_proxy import FaultyProxy
 from tests.support.serial_log import check_history
 from tests.support.snapshot_log import check_snapshots, newest_metadata
 from tests.support.tally import Tally
+from tests.support.vectors import relative_descriptor
 from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
@@ -64,6 +68,26 @@ def _check(tally: Tally, commits: int) -> None:
 @pytest.mark.slow
 def test_on_this_machine(tmp_path: Path, seed: int) -> None:
     _check(race_on_disk(tmp_path, Race(20, seed, least=5)), 40)
+
+
+def _check_vacuums(tally: Tally, commits: int) -> None:
+    _check(tally, commits)
+    assert "files vacuumed" in tally.note
+    assert "restores" in tally.note
+
+
+@pytest.mark.req("DL-VAC-02", "DL-VAC-03", "DL-VAC-08", "DL-VAC-12", "DL-VAC-13")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["vacuums beside a feed, a clock ahead", "vacuums beside deltalake, the right clock"])
+def test_vacuums_beside_writers(tmp_path: Path, seed: int, name: str) -> None:
+    _check_vacuums(race_on_disk(tmp_path, vacuum_races(25, seed)[name], name), 60)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.parametrize("name", list(vacuum_races(1, 0)))
+def test_all_vacuums_beside_writers(tmp_path: Path, seed: int, name: str) -> None:
+    _check_vacuums(race_on_disk(tmp_path, vacuum_races(60, seed)[name], name), 120)
 
 
 @pytest.mark.slow
@@ -281,3 +305,56 @@ def test_the_checker_of_races_finds_faults(
 ) -> None:
     found = getattr(_found(commits, notes), kind)
     assert any(sentence in one for one in found), found
+
+
+_DAYS = 86_400_000
+_IDS = [uuid.UUID(int=number) for number in range(2)]
+_VECTOR = [f"deletion_vector_{one}.bin" for one in _IDS]
+
+
+def _deleted(path: str, day: float, by: str = "vacuum") -> dict[str, Any]:
+    return {"deleted": path, "at": int(day * _DAYS), "by": by}
+
+
+@pytest.mark.parametrize(
+    ("note", "is_lost"),
+    [
+        # It went in version 2, on day 2.
+        (_deleted("a b", 10.1), False),
+        (_deleted("a b", 9.9), True),
+        (_deleted("a b", 9.9, "vacuum early"), False),
+        (_deleted("a b", 7.9, "vacuum early"), True),
+        # It came back.
+        (_deleted("back", 30), True),
+        (_deleted("live", 30), True),
+        (_deleted("live", 0, "append"), True),
+        # Changes of day 2.
+        (_deleted("_change_data/c", 9.9), True),
+        (_deleted("_change_data/c", 10.1), False),
+        # The vectors of a live file, and of one that went on day 3.
+        (_deleted(_VECTOR[1], 30), True),
+        (_deleted(_VECTOR[0], 10.9), True),
+        (_deleted(_VECTOR[0], 11.1), False),
+        (_deleted("never named", 0), False),
+        (_deleted("_delta_log/1.json", 0), False),
+    ],
+)
+def test_the_checker_of_deletions(note: dict[str, Any], is_lost: bool) -> None:
+    def add(path: str, vector: int | None = None) -> dict[str, Any]:
+        described = (
+            None if vector is None else {"storageType": "u", "pathOrInlineDv": relative_descriptor(_IDS[vector])}
+        )
+        return {"add": {"path": path, "deletionVector": described}}
+
+    commits = {
+        1: _entry("1", add("a%20b"), add("back"), add("live", 0)),
+        2: _entry(
+            "2", {"remove": {"path": "a%20b"}}, {"remove": {"path": "back"}}, {"cdc": {"path": "_change_data/c"}}
+        ),
+        3: _entry("3", add("back"), {"remove": {"path": "live"}}, add("live", 1)),
+    }
+    tally = Tally("checker", "commits")
+    taken = check_deletions(tally, commits, {number: number * _DAYS for number in commits}, [note])
+    assert bool(tally.lost) == is_lost
+    assert taken == ("vacuum" in note["by"] and not note["deleted"].startswith("_delta_log"))
+    assert needed_files(commits) == {"back", "live", _VECTOR[1]}

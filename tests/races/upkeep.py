@@ -21,7 +21,7 @@ from deltaberg.errors import CommitConflictError, DataFileNotFoundError, Version
 from tests.races.kinds import COLUMNS, Claim, Kind, Racer
 from tests.support.serial_log import read_folder
 
-__all__ = ["EARLY", "KINDS_OF_UPKEEP", "RETENTION"]
+__all__ = ["EARLY", "KINDS_OF_UPKEEP", "OFTEN", "RETENTION"]
 
 _DAY = 86_400_000
 #: For how many days the table keeps removed files, and a vacuum that is asked to take them earlier. Readers go back for
@@ -216,5 +216,14 @@ _ALL = [
     # Of tables without features only.
     Kind("restore by deltalake", 0, _restore_by_deltalake),
 ]
+#: How often vacuums run in races about them.
+OFTEN = {
+    "vacuum": 12,
+    "vacuum by the log": 12,
+    "vacuum early": 8,
+    "vacuum keeping a version": 8,
+    "vacuum that is killed": 6,
+    "repair": 3,
+}
 #: Each kind by its name.
 KINDS_OF_UPKEEP: dict[str, Kind] = {kind.name: kind for kind in _ALL}
