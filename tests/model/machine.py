@@ -14,7 +14,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.delta.maintain import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError, VersionNotFoundError
 from tests.model.rules import KINDS, ModelMachine
 from tests.model.values import Row, as_arrow, counted, rows_of
@@ -227,7 +227,7 @@ class TableMachine(ModelMachine):
         entry = Path(self.root, "_delta_log", f"{oldest:020}.json")
         # As if the clock stood a week after the commit.
         now = entry.stat().st_mtime_ns // 1_000_000 + 7 * 24 * 3_600_000
-        with mock.patch.object(vacuum_module, "earlier_clock", return_value=now):
+        with mock.patch.object(vacuum_candidates, "earlier_clock", return_value=now):
             table = self.table.refresh()
             planned = table.vacuum(keep_versions=kept, **options)
             done = table.vacuum(dry_run=False, keep_versions=kept, **options)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import vacuum as vacuum_module
+from deltaberg.delta.maintain import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError
 from deltaberg.iceberg import IcebergTable
 from tests.model.iceberg_machine import IcebergMachine
@@ -70,9 +70,9 @@ def test_a_feed_that_loses_a_row_is_found(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["_of_retained_commits", "_of_kept_versions"])
 def test_a_vacuum_that_takes_too_much_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(vacuum_module._Vacuum, name, lambda *_: iter(()))
+    monkeypatch.setattr(vacuum_candidates.VacuumCandidates, name, lambda *_: iter(()))
     # Nor do the removals themselves say when they were.
-    monkeypatch.setattr(vacuum_module, "unexpired", lambda tombstones, *_: tombstones.slice(0, 0))
+    monkeypatch.setattr(vacuum_candidates, "unexpired", lambda tombstones, *_: tombstones.slice(0, 0))
     with pytest.raises((AssertionError, DataFileNotFoundError)):
         _run_several()
 

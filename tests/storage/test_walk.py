@@ -22,6 +22,7 @@ from tests.storage.conftest import Bucket
 from tests.storage.places import Place
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen
 from tests.support.long_listing import LongListing
+from tests.support.versioned_bucket import VersionedBucket
 
 pytestmark = pytest.mark.one_backend
 
@@ -102,6 +103,29 @@ def test_a_key_that_the_client_cannot_name_is_raised(behind: Bucket, s3_proxy: F
         else:
             with pytest.raises(StorageError):
                 list(store.walk("t"))
+
+
+def test_a_listing_goes_on_behind_what_the_client_cannot_name(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others of its page are lacking, and whoever lists is told; what comes behind is whole."""
+    monkeypatch.setattr("moto.settings.get_s3_default_max_keys", lambda: 10)
+    monkeypatch.setattr(remote, "_LISTED_AT_ONCE", 10)
+    bucket = VersionedBucket(s3.options["AWS_ENDPOINT_URL"])
+    names = [f"t/{letter}{number:02}" for letter in "bdfh" for number in range(20)]
+    odd = ["t/b//x", "t/b//y", "t/d/../x", "t/d/./x", "t/f/x//", "t//"]
+    for name in [*names, *odd, "t/b/1", "t/x/"]:
+        bucket.put(name, b"x" if name in names else b"")
+    store = open_store(parse_location(f"s3://{bucket.name}"), bucket.options)
+    with pytest.raises(StorageError, match="t//"):
+        list(store.walk("t"))
+    told: list[str] = []
+    found = [meta.path for meta in store.walk("t", passed_over=told.append)]
+    assert sorted(set(found)) == found
+    # One for each reason: others are passed over with it.
+    assert told == ["t//", "t/b//x", "t/d/../x", "t/d/./x", "t/f/x//"]
+    assert {name for name in names if name > "t/f/x"} <= set(found) <= {*names, "t/b/1"}
+    # At most the page before each.
+    assert len(names) - len(found) < 10 * len(told)
+    bucket.close()
 
 
 @pytest.mark.parametrize("answer", [403, 503, "none", "cut"])

@@ -42,13 +42,20 @@ class LongListing:
             for number in range(self._files):
                 yield f"made={directory:05}/part-{number:07}-00000000-0000-4000-8000-{number:012}.parquet"
 
-    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
+    def walk(
+        self,
+        prefix: str,
+        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        passed_over: Callable[[str], object] | None = None,
+    ) -> Iterator[ObjectMeta]:
         """List the objects of the store, and then those that are made, 1,000 at a time."""
         below = f"{prefix.rstrip('/')}/"
         made = (path for name in self.names() if (path := f"{self._folder}/{name}").startswith(below))
         if wanted is not None:
             made = (path for page in in_chunks(made, 1_000) for path in compress(page, wanted(page)))
-        return chain(self._store.walk(prefix, wanted), (ObjectMeta(path, 1, self._modified) for path in made))
+        return chain(
+            self._store.walk(prefix, wanted, passed_over), (ObjectMeta(path, 1, self._modified) for path in made)
+        )
 
     def delete_many(
         self, paths: Iterable[str], deleted: Callable[[str], object] | None = None

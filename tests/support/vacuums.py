@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import deltaberg
 from deltaberg import CleanupResult, DeltaTable
 from tests.support.rows import ids
 
-__all__ = ["DAY", "FEED", "MANY", "VECTORS", "Clock", "age", "every_kind", "files", "new_table", "paths"]
+__all__ = ["DAY", "FEED", "MANY", "VECTORS", "Clock", "age", "every_kind", "files", "new_table", "paths", "statuses"]
 
 #: Seconds of a day.
 DAY = 86_400.0
@@ -63,3 +64,11 @@ def every_kind(root: Path) -> DeltaTable:
     (root / "orphan.parquet").write_bytes(b"xyz")
     (root / "_hidden").write_bytes(b"")
     return table
+
+
+def statuses(table: DeltaTable) -> list[tuple[str | None, Any, Any]]:
+    """Return the operation, the status and the metrics of the two newest commits."""
+    return [
+        (commit.operation, commit.info["operationParameters"].get("status"), commit.info.get("operationMetrics"))
+        for commit in table.history(2)
+    ]

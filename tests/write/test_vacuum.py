@@ -73,7 +73,7 @@ def test_the_protocol_is_checked_before_anything_is_listed(
     table = DeltaTable(builder.root)
     assert ids_of(table) == [1]
     listed: list[str] = []
-    monkeypatch.setattr(LocalStorage, "walk", lambda _, prefix: listed.append(prefix))
+    monkeypatch.setattr(LocalStorage, "walk", lambda _, prefix, *__: listed.append(prefix))
     monkeypatch.setattr(LocalStorage, "put", lambda _, path, *__, **___: listed.append(path))
     with pytest.raises(UnsupportedFeatureError, match="somethingNew"):
         table.vacuum()

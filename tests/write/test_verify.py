@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -323,11 +324,11 @@ def test_what_a_vacuum_takes_meanwhile_is_no_finding(damaged: _Table, monkeypatc
     adds = list(builder.live().values())
     original = LocalStorage.walk
 
-    def walk(store: LocalStorage, prefix: str, wanted: object = None) -> object:
+    def walk(store: LocalStorage, prefix: str, *rest: Any) -> object:
         builder.commit(*(builder.remove(add) for add in adds[:3]), builder.add(ids(9), path="new.parquet"))
         for path in [damaged.vector, *(damaged.root / name for name in ("plain.parquet", "hidden.parquet"))]:
             path.unlink()
-        return original(store, prefix, wanted)  # type: ignore[arg-type]
+        return original(store, prefix, *rest)
 
     monkeypatch.setattr(LocalStorage, "walk", walk)
     assert opened.verify(depth="footers").findings == ()
@@ -337,7 +338,7 @@ def test_what_a_vacuum_takes_meanwhile_is_no_finding(damaged: _Table, monkeypatc
 
 def test_what_comes_after_the_listing_is_found_by_its_name(damaged: _Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing need not show everything: what it lacks is asked for, and only what is gone is a finding."""
-    monkeypatch.setattr(LocalStorage, "walk", lambda _store, _prefix, _wanted: iter(()))
+    monkeypatch.setattr(LocalStorage, "walk", lambda *_: iter(()))
     assert damaged.verify().findings == ()
     (damaged.root / "plain.parquet").unlink()
     assert _shown(damaged.verify()) == [("missing", "data file", "plain.parquet")]

@@ -61,6 +61,8 @@ _PASSED = {
     ),
 }
 _PASSED["abfs"] = _PASSED["az"]
+#: How obstore names a key that it cannot use.
+_UNNAMED = re.compile(r'Path "(.*?)"(?: contained|: Encountered illegal)', re.DOTALL)
 #: How long to wait before a put is sent again that surely was not carried out, in seconds.
 _PAUSES = (0.1, 0.5, 2.0)
 #: Statuses below 500 after which a request may have taken effect all the same, or may be sent again by a gateway.
@@ -111,6 +113,18 @@ def _translation(error: BaseException, path: str) -> DeltabergError | None:
             return AuthenticationError(message, hint=f"pass {_passed(path)}", path=path)
         return StorageError(f"the store failed: {first_line(error)}", path=path)
     return _panicked(error, path) if _is_panic(error) else None
+
+
+def unnamed_key(error: StorageError) -> str | None:
+    """Return the key for which a listing failed, since the client cannot name it; None if it failed for another reason.
+
+    The names that it was asked for are never of that kind.
+    """
+    from obstore.exceptions import InvalidPathError
+
+    cause = error.__cause__
+    found = _UNNAMED.search(str(cause)) if isinstance(cause, InvalidPathError) else None
+    return None if found is None else found[1]
 
 
 def is_outage(error: StorageError) -> bool:

@@ -193,7 +193,12 @@ class Storage(Protocol):
     def level(self, prefix: str) -> Level:
         """List what is directly in a directory, as `walk` would come by it: its objects and its directories."""
 
-    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
+    def walk(
+        self,
+        prefix: str,
+        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        passed_over: Callable[[str], object] | None = None,
+    ) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.
 
         Temporary files that a crash left behind are listed, so that orphan removal finds them. Symbolic links to

@@ -120,8 +120,14 @@ class LocalStorage:
         files = list(self._described(self._paths_in(prefix, directories)))
         return Level(files, [os.path.basename(path) for path in directories])
 
-    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
-        """List all files below a directory, directory by directory."""
+    def walk(
+        self,
+        prefix: str,
+        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        passed_over: Callable[[str], object] | None = None,
+    ) -> Iterator[ObjectMeta]:
+        """List all files below a directory, directory by directory. Every name can be listed."""
+        del passed_over
         paths = self._paths(prefix)
         if wanted is not None:
             paths = (path for some in in_chunks(paths, _SHOWN) for path in compress(some, wanted(some)))

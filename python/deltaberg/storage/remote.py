@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from deltaberg.errors import ObjectNotFoundError, StorageError
-from deltaberg.storage.answers import conditional_put, is_outage, translated, written
+from deltaberg.storage.answers import conditional_put, is_outage, translated, unnamed_key, written
 from deltaberg.storage.base import (
     MOST_WHOLE,
     Counters,
@@ -49,6 +50,7 @@ _GAP = 1 << 20
 _S3_EXPRESS = "--x-s3"
 #: Sorts behind what follows the slash of a directory; a name that sorts behind it is read, and dropped.
 _LAST_CHARACTER = "\U0010ffff"
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 #: The process that first used obstore: its runtime does not survive a fork.
 _used_by: list[int] = []
@@ -214,16 +216,34 @@ class RemoteStorage:
         names = (name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
         return Level(list(self._without_markers(objects)), sorted(names))
 
-    def walk(self, prefix: str, wanted: Callable[[list[str]], Iterable[bool]] | None = None) -> Iterator[ObjectMeta]:
+    def walk(
+        self,
+        prefix: str,
+        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        passed_over: Callable[[str], object] | None = None,
+    ) -> Iterator[ObjectMeta]:
         """List all objects below a directory, page by page."""
         directory = _directory(prefix)
 
-        def listed() -> Iterator[ObjectMeta]:
-            for chunk in self._chunks(directory):
+        def listed(start: str | None) -> Iterator[ObjectMeta]:
+            for chunk in self._chunks(directory, start):
                 below = [meta for meta in map(_meta, chunk) if meta.path.startswith(directory)]
                 yield from below if wanted is None else compress(below, wanted([meta.path for meta in below]))
 
-        yield from self._without_markers(listed())
+        start: str | None = None
+        while True:
+            try:
+                yield from self._without_markers(listed(start))
+            except StorageError as error:
+                # It fails for the whole page.
+                key = unnamed_key(error)
+                behind = None if key is None else _behind(key)
+                if behind is None or passed_over is None or not self._lists_from_offsets or behind == start:
+                    raise
+                passed_over(str(key))
+                start = behind
+            else:
+                return
 
     def _without_markers(self, listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
         """Leave out the empty objects that mark directories: their keys end with a slash, which obstore cuts off.
@@ -336,6 +356,22 @@ class RemoteStorage:
 def _directory(prefix: str) -> str:
     """Return what the keys in a directory begin with; nothing at the root."""
     return f"{prefix.rstrip('/')}/" if prefix else ""
+
+
+def _behind(key: str) -> str | None:
+    """Return what sorts behind a key that the client cannot name, and all others of which the same part is wrong.
+
+    It refuses parts that are empty or dots, and control characters. None if the key has neither.
+    """
+    parts = key.split("/")
+    for number, part in enumerate(parts):
+        above = "".join(f"{one}/" for one in parts[:number])
+        if part in ("", ".", ".."):
+            return f"{above}{part}0"
+        control = _CONTROL.search(part)
+        if control is not None:
+            return f"{above}{part[: control.start()]}{' ' if control[0] < ' ' else chr(0x80)}"
+    return None
 
 
 def _is_in(path: str, directory: str) -> bool:

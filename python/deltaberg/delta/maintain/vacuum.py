@@ -34,6 +34,7 @@ RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
 _TABLE_FILE = FileKind("a file of the table", re.compile(rf"(?!{LOG_DIRECTORY}(?:/|$)).+", re.DOTALL))
 #: Stores on which each vacuum is recorded as commits, unless the caller says otherwise, as delta-spark does it.
 _RECORDING = frozenset({"file", "hdfs", "wasb", "wasbs", "abfs", "abfss", "adl", "az", "gs"})
+_NAMED_AT_MOST = 10
 #: How many files are deleted before newer commits are asked again, here and by the tasks of an engine.
 _AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
@@ -156,4 +157,9 @@ class _Vacuum:
 
     def _result(self, files: pa.Table, failed: Mapping[str, str], warnings: tuple[str, ...] = ()) -> CleanupResult:
         kept = {reason: count for reason, count in sorted(self._candidates.kept.items()) if count}
+        odd = self._candidates.passed_over
+        if odd:
+            shown = ", ".join(map(repr, odd[:_NAMED_AT_MOST]))
+            stay = f"the store has objects that cannot be named ({len(odd)}), such as {shown}: they stay"
+            warnings += (f"{stay}, and files beside them may stay, too, until these objects are gone",)
         return CleanupResult(self._options.dry_run, files, failed, kept, time.monotonic() - self._begun, warnings)

@@ -107,6 +107,8 @@ class VacuumCandidates:
         #: The version up to which commits that came meanwhile were asked, and what they name.
         self._seen = snapshot
         self._meanwhile: list[pa.Array] = []
+        #: Objects that could not be listed.
+        self.passed_over: list[str] = []
 
     def _rules(self, snapshot: Snapshot) -> tuple[int, frozenset[int]]:
         properties = snapshot.metadata.configuration
@@ -141,7 +143,8 @@ class VacuumCandidates:
 
     def leaves_none(self) -> bool:
         """Return whether only the candidates are left of what commits up to the mark removed, and of leftovers."""
-        return self._options.inventory is None and not self._kept_versions and not self.kept[_GUARDED]
+        is_whole = self._options.inventory is None and not self._kept_versions and not self.passed_over
+        return is_whole and not self.kept[_GUARDED]
 
     def tell(self, deleted: int = 0) -> None:
         """Tell the caller how far the vacuum has come."""
@@ -267,7 +270,9 @@ class VacuumCandidates:
         """Return the files of a listing or an inventory that may be deleted, as far as their names alone tell."""
         if self._options.inventory is None:
             known = self._own.of_files(self._snapshot.live.table)
-            yield from list_by_tasks(self._tasks, self._log.store, self._root, known, self._are_not_live)
+            yield from list_by_tasks(
+                self._tasks, self._log.store, self._root, known, self._are_not_live, self.passed_over.append
+            )
             return
         inventory = self._options.inventory
         files = inventory.filter(pc.invert(pc.fill_null(inventory.column("isDir"), False)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from deltaberg.table.removal import FileKind, Removal, delete_files
 
 __all__ = ["SparkFileTasks", "file_tasks"]
 
-#: What a task replies: what it found as an Arrow stream, what became of files, or the error that it met.
-_NAMES = ("listed", "removal", "error")
+#: What a task replies: what it found as an Arrow stream and what it could not list, what became of files, or the error
+#: that it met.
+_NAMES = ("listed", "passed_over", "removal", "error")
 _REPLY = pa.schema([(name, pa.binary()) for name in _NAMES])
 _REPLY_SCHEMA = st.StructType([st.StructField(name, st.BinaryType()) for name in _NAMES])
 #: How many directories one job lists: the driver holds what it finds.
@@ -45,13 +47,17 @@ class SparkFileTasks:
         """How many tasks run at a time."""
         return self.facts.parallelism
 
-    def list_folders(self, store: StoreSpec, root: Location, folders: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def list_folders(
+        self, store: StoreSpec, root: Location, folders: Sequence[str], passed_over: Callable[[str], object]
+    ) -> Iterator[pa.RecordBatch]:
         """Return all files below some directories of a table."""
         for start in range(0, len(folders), _FOLDERS):
             some = folders[start : start + _FOLDERS]
             # Neighbours are often of one size, so each task takes some from everywhere.
             shares = [some[number :: self._shares(len(some))] for number in range(self._shares(len(some)))]
             for reply in self._run(_ListTask(store, root), shares):
+                for name in json.loads(reply["passed_over"]):
+                    passed_over(name)
                 yield from pa.ipc.open_stream(bytes(reply["listed"]))
 
     def _shares(self, count: int) -> int:
@@ -118,15 +124,17 @@ class _ListTask:
 
     def __call__(self, folders: Sequence[str]) -> dict[str, bytes]:
         """Return an Arrow stream of all files below the directories."""
-        sink = pa.BufferOutputStream()
+        sink, odd = pa.BufferOutputStream(), list[str]()
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_stream(sink, LISTED_FILES, options=options) as writer:
             for folder in folders:
                 above = pa.scalar(f"{folder}/")
-                for batch in list_files(self.store.open(self.root), self.root.join(folder).path):
+                for batch in list_files(
+                    self.store.open(self.root), self.root.join(folder).path, passed_over=odd.append
+                ):
                     paths = pc.binary_join_element_wise(above, batch.column("path"), "")
                     writer.write_batch(batch.set_column(0, LISTED_FILES.field(0), paths))
-        return {"listed": sink.getvalue().to_pybytes()}
+        return {"listed": sink.getvalue().to_pybytes(), "passed_over": json.dumps(odd).encode()}
 
 
 @dataclass(frozen=True)

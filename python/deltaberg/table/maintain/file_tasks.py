@@ -32,13 +32,17 @@ class FileTasks(Protocol):
     def parallelism(self) -> int:
         """How many tasks run at a time."""
 
-    def list_folders(self, store: StoreSpec, root: Location, folders: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def list_folders(
+        self, store: StoreSpec, root: Location, folders: Sequence[str], passed_over: Callable[[str], object]
+    ) -> Iterator[pa.RecordBatch]:
         """Return all files below some directories of a table, as `LISTED_FILES` describes them.
 
         Parameters
         ----------
         folders
             Paths relative to the table, none of which is below another.
+        passed_over
+            Is told of names that could not be listed.
 
         Raises
         ------
@@ -64,6 +68,7 @@ def list_by_tasks(
     root: Location,
     known: Iterable[pa.StringArray],
     is_wanted: Callable[[pa.StringArray], pa.BooleanArray] | None = None,
+    passed_over: Callable[[str], object] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """List all files of a table, by tasks where it is large and has enough directories that can be shared out.
 
@@ -73,17 +78,21 @@ def list_by_tasks(
         The paths of the files that its metadata names, relative to the table. They only say how it is laid out.
     is_wanted
         Which of some paths are wanted; None for all. It is called here, once for each path that is Unicode.
+    passed_over
+        Is told of names that could not be listed, beside which others may be missing (`Storage.walk`).
     """
     levels = 0 if tasks is None else _levels(known, _SHARES * tasks.parallelism)
     storage = store.open(root)
     if tasks is None or not levels:
-        yield from list_files(storage, root.path, is_wanted)
+        yield from list_files(storage, root.path, is_wanted, passed_over)
         return
-    for batch in _shared_out(tasks, levels, store, root):
+    for batch in _shared_out(tasks, levels, store, root, passed_over):
         yield batch if is_wanted is None else batch.filter(is_wanted(batch.column("path")))
 
 
-def _shared_out(tasks: FileTasks, levels: int, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatch]:
+def _shared_out(
+    tasks: FileTasks, levels: int, store: StoreSpec, root: Location, passed_over: Callable[[str], object]
+) -> Iterator[pa.RecordBatch]:
     storage = store.open(root)
     folders = [""]
     for _ in range(levels):
@@ -95,7 +104,7 @@ def _shared_out(tasks: FileTasks, levels: int, store: StoreSpec, root: Location)
             # A key of a bucket may have an empty part, which no directory has, and no file of a table.
             below += [f"{folder}/{name}" if folder else name for name in found.directories if name]
         folders = below
-    yield from tasks.list_folders(store, root, folders)
+    yield from tasks.list_folders(store, root, folders, passed_over)
 
 
 def delete_by_tasks(

@@ -21,7 +21,10 @@ _AT_ONCE = 10_000
 
 
 def list_files(
-    store: Storage, folder: str, is_wanted: Callable[[pa.StringArray], pa.BooleanArray] | None = None
+    store: Storage,
+    folder: str,
+    is_wanted: Callable[[pa.StringArray], pa.BooleanArray] | None = None,
+    passed_over: Callable[[str], object] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """List all files below a folder, at any depth. Names that are not Unicode are left out: no metadata can hold them.
 
@@ -30,6 +33,8 @@ def list_files(
     is_wanted
         Is shown the paths of all files, relative to the folder and many at a time, and says which of the files are to
         come. A disk is not asked about the sizes of others.
+    passed_over
+        Is told of names that could not be listed, beside which others may be missing (`Storage.walk`).
 
     Raises
     ------
@@ -49,7 +54,7 @@ def list_files(
         found: list[bool] = inside.to_pylist()
         return found
 
-    for some in in_chunks(store.walk(folder, wanted), _AT_ONCE):
+    for some in in_chunks(store.walk(folder, wanted, passed_over), _AT_ONCE):
         yield _batch(some, len(base))
 
 
