@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from deltaberg.delta.maintain import vacuum_candidates
-from tests.storage.conftest import s3, s3_endpoint
+from tests.storage.conftest import behind, s3, s3_endpoint, s3_gateway, s3_proxy
 from tests.support.vacuums import Clock
 
-__all__ = ["s3", "s3_endpoint"]
+__all__ = ["behind", "s3", "s3_endpoint", "s3_gateway", "s3_proxy"]
 
 
 @pytest.fixture
