@@ -200,7 +200,7 @@ def test_beside_delta_spark(tmp_path: Path, judge: Judge, kind: str, how: str, m
     # Its vacuum fails where a deletion vector is in the log.
     monkeypatch.setattr(written_vectors, "INLINE", 0)
     root = tmp_path / "t"
-    # A full vacuum of delta-spark deletes files, also live ones, whose paths the log has with %C3%BC, as RFC 3986 writes an ü.
+    # A full vacuum of delta-spark deletes files, also live ones, whose paths have %C3%BC in the log.
     table, oldest = _made(root, kind, non_ascii="u")
     # It refuses to read a version whose commit is older than the retention, though all of its files are there.
     versions = list(range(oldest + 1, table.version + 1))
