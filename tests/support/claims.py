@@ -68,13 +68,14 @@ CLAIMS = Claims(
             # Clean-up of files.
             "DL-VAC",
             *("DL-GEN-08", "BEY-05", "DL-OPS-11", "DL-OPS-12", "DL-OPS-14"),
+            *(f"DL-OPS-{number:02}" for number in (1, 2, 3, 4, 5)),
             "BEY-08",
             "BEY-17",
             "BEY-24",
             "DL-LAST",
             # Delta tables that are created, appended to and overwritten.
             *(f"DL-ACT-{number:02}" for number in (*range(1, 8), 9, 10, 11, 13, 14, 15, *range(18, 28))),
-            *(f"DL-CLU-{number:02}" for number in (1, 2, 3, 4, 5, 8, 9)),
+            *(f"DL-CLU-{number:02}" for number in range(1, 10)),
             *(f"DL-CM-{number:02}" for number in (*range(1, 14), 18)),
             "DL-FEAT",
             *(f"DL-PART-{number:02}" for number in range(1, 12)),
@@ -85,7 +86,7 @@ CLAIMS = Claims(
             *(f"DL-REC-{number:02}" for number in (1, 2, 3, 4, 5, 10)),
             # Compaction.
             *("DL-ACT-12", "DL-CON-02"),
-            *(f"DL-OPT-{number:02}" for number in (1, 2, 3, 4, 5, 10, 11)),
+            *(f"DL-OPT-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11)),
             *(f"ICE-MNT-{number}" for number in (11, 12, 13, 15)),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),

@@ -64,6 +64,7 @@ _RIGHT: dict[str, Any] = {
     "batch_size": 100,
     "branch": "main",
     "check": False,
+    "cluster": False,
     "check_duplicate_files": False,
     "columns": ["id"],
     "commit_properties": deltalake.CommitProperties(custom_metadata={"a": "b"}),
