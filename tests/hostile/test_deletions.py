@@ -304,3 +304,13 @@ def test_rows_that_a_merge_has_left(tmp_path: Path) -> None:
     staging.delete_staged(stage)
     assert not mine.exists()
     assert all(path.exists() for path in (young, *others))
+
+
+def test_rows_of_a_running_merge_stay_where_the_clock_is_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging = pytest.importorskip("deltaberg.spark.write.staging")
+    young = tmp_path / "deltaberg-staged" / f"{'0' * 32}-{_NUMBER}-00000.arrow"
+    _put(young)
+    ahead = time.time_ns() + 7 * 86_400_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: ahead)
+    staging.new_stage(StoreSpec(), parse_location(str(tmp_path)), None)
+    assert young.exists()

@@ -22,8 +22,10 @@ from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.rows.conform import Conformer
 from deltaberg.schema.types import Struct
+from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.listed_files import earlier_clock
 from deltaberg.table.removal import FileKind, delete_files, discard_files
 
 __all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "new_stage", "staged_rows"]
@@ -99,14 +101,19 @@ def new_stage(store: StoreSpec, root: Location, columns: Struct) -> StageTask:
         The columns, in the order in which they arrive.
     """
     folder = root.join(_FOLDER)
-    before = time.time_ns() // 1_000_000 - _DAY
     with suppress(StorageError):
-        storage = store.open(folder)
-        old = [meta.path for meta in storage.list_from(folder.path) if meta.modified < before]
-        delete_files(
-            storage, folder.path, old, _STAGED, "a merge that was killed a day ago or earlier left it"
-        ).or_raise()
+        _delete_old(store.open(folder), folder.path)
     return StageTask(store, folder, uuid.uuid4().hex, columns)
+
+
+def _delete_old(storage: Storage, folder: str) -> None:
+    now = time.time_ns() // 1_000_000
+    old = [meta for meta in storage.list_from(folder) if meta.modified < now - _DAY]
+    if old:
+        # The store is asked for its time only where it matters: this machine's clock may be ahead of it.
+        before = earlier_clock(storage, folder) - _DAY
+        paths = [meta.path for meta in old if meta.modified < before]
+        delete_files(storage, folder, paths, _STAGED, "a merge that was killed a day ago or earlier left it").or_raise()
 
 
 def _streams(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
