@@ -249,6 +249,8 @@ _ALL = [
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
+    Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), _values(0, 1, 2, 3, 4)),
+    Operation("cluster", lambda at: at.table.compact(), start="clustered"),
     Operation("vacuum", _vacuum, keeps_from=2, versions=2),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),

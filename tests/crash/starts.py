@@ -63,6 +63,15 @@ def _tracked(root: Path) -> None:
     table.append(_rows(4, 5, 6))
 
 
+def _clustered(root: Path) -> None:
+    """Make a clustered table of three files by the product itself."""
+    import deltaberg
+
+    table = deltaberg.create_table(str(root), COLUMNS, cluster_by=["id"])
+    for ids in ((1, 2), (3, 4), (5, 6)):
+        table.append(_rows(*ids))
+
+
 def _mapped(root: Path) -> None:
     """Make a table by the product itself whose columns are mapped by name."""
     import deltaberg
@@ -197,6 +206,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "vectors": _in_folder(_vectors),
     "compacting": _in_folder(_compacting),
     "tracked": _in_folder(_tracked),
+    "clustered": _in_folder(_clustered),
     "mapped": _in_folder(_mapped),
     "parts": _in_folder(_parts),
     "three parts": _in_folder(_three_parts),
