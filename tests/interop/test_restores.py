@@ -68,8 +68,9 @@ def test_a_restore_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: st
         version = table.version
         same(judge.sql(feed(path, version, version)), judge.sql(feed(copy, version, version)))
         expected = table.scan().to_arrow()
-        same(pl.read_delta(str(path)).to_arrow().select(expected.schema.names).cast(expected.schema), expected)
         if kind == "plain":
+            # polars takes no notice of the deletion vectors of files whose paths are not ASCII.
+            same(pl.read_delta(str(path)).to_arrow().select(expected.schema.names).cast(expected.schema), expected)
             same(pa.table(deltalake.DeltaTable(path).to_pyarrow_table()).select(expected.schema.names), expected)
     # Both go on, and values of the identity column are behind those that were given.
     judge.sql(f"INSERT INTO delta.`{path}` (p, v) VALUES ('n', 1)")

@@ -127,7 +127,8 @@ def delete_by_tasks(
 
 def _levels(files: Iterable[pa.StringArray], wanted: int) -> int:
     """Return how many levels of directories make enough of them; 0 if a listing is not to be divided."""
-    known = pa.chunked_array(list(files), pa.string())
+    # Texts of a set of paths may be long ones.
+    known = pa.chunked_array([some.cast(pa.large_string()) for some in files], pa.large_string())
     if len(known) < _LEAST_LISTED:
         return 0
     for level in range(1, _MOST_LEVELS + 1):
