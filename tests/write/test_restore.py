@@ -126,6 +126,15 @@ def test_what_a_vacuum_may_take_is_not_restored(builder: DeltaBuilder, days: flo
 
 
 @pytest.mark.req("DL-OPS-02")
+def test_a_clock_that_is_behind_restores_no_more(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _removed(builder, 10)
+    behind = time.time_ns() - int(7 * DAY * 1e9)
+    monkeypatch.setattr(time, "time_ns", lambda: behind)
+    with pytest.raises(InvalidArgumentError, match="a vacuum may be deleting"):
+        table.restore(0)
+
+
+@pytest.mark.req("DL-OPS-02")
 def test_what_no_vacuum_takes_is_restored(builder: DeltaBuilder) -> None:
     assert _removed(builder, 6.9).restore(0).restored_files == 1
     assert ids_of(DeltaTable(builder.root)) == [1, 2]

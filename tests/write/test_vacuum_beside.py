@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from deltaberg.storage.local import LocalStorage
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
-from tests.support.vacuums import DAY, Clock, every_kind, files, paths, statuses
+from tests.support.vacuums import DAY, Clock, age, every_kind, files, paths, statuses
 
 
 def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,3 +180,17 @@ def test_an_end_gets_past_changes_of_the_metadata(
     done = table.vacuum(dry_run=False)
     assert (done.warnings, len(restored)) == ((), 4)
     assert statuses(table.refresh())[0] == ("VACUUM END", "COMPLETED", {"numDeletedFiles": str(done.deleted_files)})
+
+
+@pytest.mark.req("DL-VAC-09")
+def test_a_removed_file_that_the_store_calls_young_is_not_forgotten(builder: DeltaBuilder) -> None:
+    """It may have been copied. A vacuum that lists nothing must find it once it is old."""
+    old, new = (builder.add(ids(number), path=f"{number}.parquet") for number in (1, 2))
+    builder.create(ID, old, new)
+    builder.commit(builder.remove(old, deletionTimestamp=int((time.time() - 30 * DAY) * 1000)))
+    for entry in builder.log.iterdir():
+        age(entry, 30)
+    table = DeltaTable(builder.root)
+    assert table.vacuum(dry_run=False).deleted_files == 0
+    age(builder.root / "1.parquet", 30)
+    assert paths(DeltaTable(builder.root).vacuum(dry_run=False, full=False)) == {"1.parquet"}

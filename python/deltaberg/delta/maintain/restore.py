@@ -40,10 +40,12 @@ from deltaberg.errors import (
     DataFileNotFoundError,
     DeltabergError,
     InvalidArgumentError,
+    StorageError,
 )
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
+from deltaberg.storage.probe import time_of_store
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.presence import find_files, look_up
@@ -164,7 +166,7 @@ class _Plan:
         """
         if self.asked.unsafe_expired:
             return
-        at, retention = time.time_ns() // 1_000_000, deleted_file_retention(self.base.metadata.configuration)
+        at, retention = self._later_clock(), deleted_file_retention(self.base.metadata.configuration)
         kept = unexpired(self.base.tombstones, at, max(retention - _HOUR, 0))
         files = self._restored
         vectors = as_array(files.column("deletionVector"))
@@ -183,6 +185,20 @@ class _Plan:
                 "⟪unsafe_expired=True⟫",
                 table=self._table,
             )
+
+    def _later_clock(self) -> int:
+        """Return the time in milliseconds since 1970: of this machine or of the store, whichever is later.
+
+        Where this machine's clock is behind, files that a vacuum takes would seem to be young.
+        """
+        own = time.time_ns() // 1_000_000
+        if self.asked.dry_run:
+            # The store tells its time by an object that is written.
+            return own
+        try:
+            return max(own, time_of_store(self.base.log.storage, self.base.log.path))
+        except StorageError:
+            return own
 
     def _gone(self) -> pa.BooleanArray:
         """Return which of the restored files are gone, or have lost their vectors.

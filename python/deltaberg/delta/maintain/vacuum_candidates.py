@@ -107,6 +107,8 @@ class VacuumCandidates:
         #: The version up to which commits that came meanwhile were asked, and what they name.
         self._seen = snapshot
         self._meanwhile: list[pa.Array] = []
+        #: Whether a file stays that the table removed before the retention, since the store says that it is young.
+        self._stays_named = False
         #: Objects that could not be listed.
         self.passed_over: list[str] = []
 
@@ -144,7 +146,7 @@ class VacuumCandidates:
     def leaves_none(self) -> bool:
         """Return whether only the candidates are left of what commits up to the mark removed, and of leftovers."""
         is_whole = self._options.inventory is None and not self._kept_versions and not self.passed_over
-        return is_whole and not self.kept[_GUARDED]
+        return is_whole and not self.kept[_GUARDED] and not self._stays_named
 
     def tell(self, deleted: int = 0) -> None:
         """Tell the caller how far the vacuum has come."""
@@ -269,7 +271,7 @@ class VacuumCandidates:
     def _listing(self) -> Iterator[pa.RecordBatch]:
         """Return the files of a listing or an inventory that may be deleted, as far as their names alone tell."""
         if self._options.inventory is None:
-            known = self._own.of_files(self._snapshot.live.table)
+            known = () if self._tasks is None else self._own.of_files(self._snapshot.live.table)
             yield from list_by_tasks(
                 self._tasks, self._log.store, self._root, known, self._are_not_live, self.passed_over.append
             )
@@ -309,6 +311,8 @@ class VacuumCandidates:
             stopped = pc.and_(left, pc.fill_null(stays, True))
             left = pc.and_(left, pc.invert(stopped))
             self.kept[reason] += stopped.true_count
+            if reason == _YOUNG:
+                self._stays_named = self._stays_named or pc.any(pc.and_(stopped, named)).as_py() is True
         reasons = pc.if_else(changes, _EXPIRED_CHANGES, pc.if_else(named, _REMOVED, _UNTRACKED))
         made = _as_cleaned(paths, batch.column("bytes"), modified, reasons).filter(left)
         self._chosen += len(made)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
@@ -98,22 +97,12 @@ class RemovedFile(NamedTuple):
 def encode_path(path: str) -> str:
     """Return a path relative to the table as the log records it.
 
-    As in URIs of Java, letters beyond ASCII stay as they are: a vacuum of delta-spark compares texts, and deletes live
-    files of which the log encodes such letters.
-
     Examples
     --------
-    >>> encode_path("day=a%3Ab/part 1.parquet"), encode_path("city=Zürich/1.parquet")
-    ('day=a%253Ab/part%201.parquet', 'city=Zürich/1.parquet')
+    >>> encode_path("day=a%3Ab/part 1.parquet")
+    'day=a%253Ab/part%201.parquet'
     """
-    if _IS_PLAIN(path):
-        return path
-    return "".join(one if _stays(one) else quote(one, safe=_PLAIN) for one in path)
-
-
-def _stays(character: str) -> bool:
-    """Return whether a character beyond ASCII stays: neither control characters do, nor spaces and ends of lines."""
-    return character > "\x9f" and unicodedata.category(character)[0] != "Z"
+    return path if _IS_PLAIN(path) else quote(path, safe=_PLAIN)
 
 
 def new_adds(

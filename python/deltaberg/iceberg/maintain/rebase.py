@@ -86,7 +86,7 @@ class DeleteRebase:
         ConcurrentDeleteReadError
             Keys were deleted in a partition that the new files are not in.
         """
-        if _delete_manifests(newest) <= _delete_manifests(self._read):
+        if _delete_manifests(newest) == _delete_manifests(self._read):
             return ()
         files = self._now(newest)
         now = _deletes_of(newest, files)
@@ -129,6 +129,12 @@ class DeleteRebase:
             if spec_id != self._added.spec.spec_id and before.keys != after.keys:
                 what = "another commit deleted rows by keys of files whose rows move to another partitioning"
                 raise conflict(ConcurrentDeleteReadError, what, newest.table, path)
+        moves = [path for path, spec_id in zip(paths, specs, strict=True) if spec_id != self._added.spec.spec_id]
+        # Keys that are deleted in the new partitioning alone do not reach the old files, and would reach the new ones.
+        since = _delete_manifests(newest, self._added.spec.spec_id) - _delete_manifests(self._read)
+        if moves and since:
+            what = "another commit deleted rows in the partitioning that rows of older files move to"
+            raise conflict(ConcurrentDeleteReadError, what, newest.table, moves[0])
 
     def _gone(self, newest: IcebergSource, files: pa.Table, changed: Sequence[int]) -> RowPositions:
         """Return the rows that were deleted by position since they were read, by the numbers of their files then."""
@@ -157,9 +163,12 @@ class DeleteRebase:
         return write_positions_of(*place, deleted)
 
 
-def _delete_manifests(source: IcebergSource) -> set[str]:
+def _delete_manifests(source: IcebergSource, spec_id: int | None = None) -> set[str]:
+    """Return the manifests of delete files; only those of a partitioning, if one is given."""
     manifests = source.manifests
     deletes = manifests.filter(pc.not_equal(manifests.column("content"), DATA))
+    if spec_id is not None:
+        deletes = deletes.filter(pc.equal(deletes.column("partition_spec_id"), spec_id))
     return set(deletes.column("manifest_path").to_pylist())
 
 

@@ -55,7 +55,9 @@ class SparkFileTasks:
             some = folders[start : start + _FOLDERS]
             # Neighbours are often of one size, so each task takes some from everywhere.
             shares = [some[number :: self._shares(len(some))] for number in range(self._shares(len(some)))]
-            for reply in self._run(_ListTask(store, root), shares):
+            replies = self._run(_ListTask(store, root), shares)
+            _raise_first(replies)
+            for reply in replies:
                 for name in json.loads(reply["passed_over"]):
                     passed_over(name)
                 yield from pa.ipc.open_stream(bytes(reply["listed"]))
@@ -75,7 +77,10 @@ class SparkFileTasks:
         """Delete files below a table."""
         shares = [list(paths[start : start + _DELETED]) for start in range(0, len(paths), _DELETED)]
         total = Removal([], {}, {})
-        for reply in self._run(_DeleteTask(store, root, kind, reason), shares):
+        replies = self._run(_DeleteTask(store, root, kind, reason), shares)
+        for reply in replies:
+            if reply["removal"] is None:
+                continue
             # Our own workers sent it.
             removal: Removal = pickle.loads(reply["removal"])  # noqa: S301
             total.deleted.extend(removal.deleted)
@@ -83,6 +88,7 @@ class SparkFileTasks:
             total.failed.update(removal.failed)
             for path in removal.deleted:
                 deleted(path)
+        _raise_first(replies)
         return total
 
     def _run(self, work: _ListTask | _DeleteTask, shares: Sequence[Sequence[str]]) -> list[Any]:
@@ -90,10 +96,15 @@ class SparkFileTasks:
         planned = planned_tasks(self.facts, packed, 0, _REPLY_SCHEMA)
         task = _FolderTask(work, planned.carried)
         replies: list[Any] = run_job(self.facts, planned.tasks.mapInArrow(task, _REPLY_SCHEMA).collect)
-        for reply in replies:
-            if reply["error"] is not None:
-                raise pickle.loads(reply["error"])  # noqa: S301
         return replies
+
+
+def _raise_first(replies: Sequence[Any]) -> None:
+    """Raise the error of the first task that met one."""
+    for reply in replies:
+        if reply["error"] is not None:
+            # Our own workers sent it.
+            raise pickle.loads(reply["error"])  # noqa: S301
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.errors import StorageError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.maintain.listed_files import as_listed, list_files
+from deltaberg.table.maintain.listed_files import as_listed, is_unicode, list_files
 from deltaberg.table.removal import FileKind, Removal, announce, delete_files
 
 __all__ = ["LEAST_DELETED", "FileTasks", "delete_by_tasks", "list_by_tasks"]
@@ -94,17 +95,27 @@ def _shared_out(
     tasks: FileTasks, levels: int, store: StoreSpec, root: Location, passed_over: Callable[[str], object]
 ) -> Iterator[pa.RecordBatch]:
     storage = store.open(root)
-    folders = [""]
+    folders, whole = [""], list[str]()
     for _ in range(levels):
         below = []
         for folder in folders:
-            found = storage.level(root.join(folder).path if folder else root.path)
+            try:
+                found = storage.level(root.join(folder).path if folder else root.path)
+            except StorageError:
+                if not folder:
+                    yield from list_files(storage, root.path, passed_over=passed_over)
+                    return
+                # A walk gets past keys that cannot be named, and fails again for any other reason.
+                whole.append(folder)
+                continue
             if found.objects:
                 yield as_listed(found.objects, root.path)
-            # A key of a bucket may have an empty part, which no directory has, and no file of a table.
-            below += [f"{folder}/{name}" if folder else name for name in found.directories if name]
+            # A key of a bucket may have an empty part, which no directory has, and no file of a table. Names that are
+            # not Unicode are none that a table can have.
+            names = [name for name in found.directories if name and is_unicode(name)]
+            below += [f"{folder}/{name}" if folder else name for name in names]
         folders = below
-    yield from tasks.list_folders(store, root, folders, passed_over)
+    yield from tasks.list_folders(store, root, [*folders, *whole], passed_over)
 
 
 def delete_by_tasks(

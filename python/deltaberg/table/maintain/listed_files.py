@@ -13,7 +13,7 @@ from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
 from deltaberg.workers import in_chunks
 
-__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "list_files"]
+__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "is_unicode", "list_files"]
 
 #: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
 LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
@@ -61,7 +61,7 @@ def list_files(
 def as_listed(objects: Sequence[ObjectMeta], folder: str) -> pa.RecordBatch:
     """Return objects below a folder as `LISTED_FILES` describes them, apart from those whose names are not Unicode."""
     base = f"{folder.rstrip('/')}/" if folder else ""
-    return _batch([meta for meta in objects if meta.path.startswith(base) and _is_unicode(meta.path)], len(base))
+    return _batch([meta for meta in objects if meta.path.startswith(base) and is_unicode(meta.path)], len(base))
 
 
 def _batch(objects: Sequence[ObjectMeta], cut: int) -> pa.RecordBatch:
@@ -78,10 +78,11 @@ def _texts(paths: list[str]) -> pa.StringArray:
     try:
         return pa.array(paths, pa.string())
     except UnicodeEncodeError:
-        return pa.array([path if _is_unicode(path) else None for path in paths], pa.string())
+        return pa.array([path if is_unicode(path) else None for path in paths], pa.string())
 
 
-def _is_unicode(path: str) -> bool:
+def is_unicode(path: str) -> bool:
+    """Return whether a name can be written as UTF-8."""
     return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 

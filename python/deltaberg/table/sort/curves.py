@@ -115,7 +115,7 @@ class RangeSample:
 
     def curve(self, kind: str, ranges: int = RANGES) -> Curve | None:
         """Return a curve through ranges that have about equally many rows each; None if there are no rows."""
-        if not self._kept:
+        if not self._count:
             return None
         sample = as_batch(self._kept, self._kept[0].schema)
         return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in sample.columns[1:]))
