@@ -13,8 +13,10 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
 from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.change import delete_by_keys
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
 from deltaberg.iceberg.maintain.compact import IcebergRewrite
+from deltaberg.iceberg.transaction.conflict import Claims
 from deltaberg.table.maintain.compact import Compaction, compact_table
 from deltaberg.table.maintain.packing import Packing
 from deltaberg.table.maintain.row_order import RowOrder
@@ -279,3 +281,28 @@ def test_keys_of_a_partition_that_rows_leave(tmp_path: Path, monkeypatch: pytest
     assert 4 not in _known(table, 2)
     assert table.compact("p = 0").conflicts == []
     assert 4 not in _known(table, 2)
+
+
+@pytest.mark.req("ICE-MNT-15")
+def test_keys_of_the_partitioning_that_rows_move_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not reach the old files, and would reach the new ones, where their rows vanished."""
+    table: Any = create_table(
+        str(tmp_path), pa.schema([("id", pa.int64()), ("p", pa.int64())]), format="iceberg", partition_by="p"
+    )
+    for first in (0, 1):
+        table.append(pa.table({"id": [first, first + 10], "p": [1, 1]}))
+    table.alter().partition_by("p", "bucket(1, id)").commit()
+
+    def delete() -> None:
+        # Our own deletes of keys reach all partitionings; those of other writers need not.
+        other = open_table(table.location, "iceberg")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                delete_by_keys, "_specs", lambda made, _: [made.metadata.specs[made.metadata.default_spec_id]]
+            )
+            patch.setattr(Claims, "reach_only", lambda *_: None)
+            other.delete_by_keys(pa.table({"id": [10], "p": [1]}), ["id", "p"])
+
+    while_files_are_written(monkeypatch, delete)
+    assert [type(found) for found in table.compact().conflicts] == [ConcurrentDeleteReadError]
+    assert sorted(open_table(table.location).scan().to_arrow()["id"].to_pylist()) == [0, 1, 10, 11]

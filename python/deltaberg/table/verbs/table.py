@@ -245,7 +245,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             Bytes of a new file at most, approximately; by default as the table says (``delta.targetFileSize``, else 128
             MiB; ``write.target-file-size-bytes``).
         min_files
-            How many files are put into a new one at least.
+            How many files are put into a new one at least. Where rows are put into an order, or the table is
+            clustered, this and bounds of sizes do not count.
         max_deleted
             Files with a larger share of deleted rows are rewritten whatever their size. So are files to which delete
             files other than deletion vectors apply, and files with a deletion vector whose rows nobody has counted.
@@ -264,7 +265,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             them skips most files. Hilbert's curve skips a little more. The columns need statistics.
         cluster
             A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
-            along Hilbert's curve, together with what was clustered before, until there is enough of it. Pass ``full``
+            along Hilbert's curve, together with what was clustered before, until that has 100 GiB. Pass ``full``
             for files that were clustered by other columns, too, and False to put small files together as in any table.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
