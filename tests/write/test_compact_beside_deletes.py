@@ -388,3 +388,19 @@ def test_rows_are_found_wherever_they_have_moved_to(
     left = [number for number in known if number not in gone]
     assert _tracked(table) == [known[number] for number in sorted(left)]
     assert not table.verify().findings
+
+
+def test_the_history_counts_the_files_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table: Any = create_table(
+        str(tmp_path), pa.schema([("id", pa.int64())]), properties={"delta.enableDeletionVectors": "true"}
+    )
+    for first in (0, 1):
+        table.append(pa.table({"id": range(first, 4000, 2)}))
+    while_files_are_written(monkeypatch, _delete(tmp_path, "id < 3000"))
+    done = table.compact(sort_by="id", target_size=6000)
+    (commit,) = done.commits
+    sizes = table.live_files.column("size").to_pylist()
+    assert 0 < len(sizes) == commit.added_files
+    assert commit.metrics["numAddedFiles"] == len(sizes)
+    assert commit.metrics["numAddedBytes"] == sum(sizes)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(3000, 4000))

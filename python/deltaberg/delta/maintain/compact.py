@@ -16,7 +16,7 @@ from deltaberg.delta.change.row_ids import RowIds
 from deltaberg.delta.data.partition_values import partition_value_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.maintain.clustering import Clustering
-from deltaberg.delta.maintain.rebase import VectorRebase
+from deltaberg.delta.maintain.rebase import VectorRebase, metrics_of_new
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.transaction.transaction import Transaction
@@ -148,15 +148,9 @@ def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mappin
 
 def _metrics(old: pa.Table, written: pa.Table) -> dict[str, int]:
     """Return what the history records of a rewrite, in the words of the reference implementation."""
-    sizes = sorted(written.column("size").to_pylist())
-    metrics = {
+    return {
         "numRemovedFiles": len(old),
         "numRemovedBytes": pc.sum(old.column("size")).as_py() or 0,
-        "numAddedFiles": len(sizes),
-        "numAddedBytes": sum(sizes),
         "numDeletionVectorsRemoved": len(old) - old.column("deletionVector").null_count,
+        **metrics_of_new(written.column("size").to_pylist()),
     }
-    if sizes:
-        metrics |= {"minFileSize": sizes[0], "maxFileSize": sizes[-1]}
-        metrics |= {f"p{share}FileSize": sizes[len(sizes) * share // 100] for share in (25, 50, 75)}
-    return metrics

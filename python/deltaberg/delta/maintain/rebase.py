@@ -6,7 +6,7 @@ have by then, and hides in the new files the rows that were deleted since they w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,17 @@ from deltaberg.storage.location import PathResolver
 from deltaberg.table.change.positions import RowPositions, positions_of
 from deltaberg.table.maintain.row_trail import RowTrail
 
-__all__ = ["VectorRebase"]
+__all__ = ["VectorRebase", "metrics_of_new"]
+
+
+def metrics_of_new(sizes: Sequence[int]) -> dict[str, int]:
+    """Return what the history records of new files, by their sizes, in the words of the reference implementation."""
+    ordered = sorted(sizes)
+    found = {"numAddedFiles": len(ordered), "numAddedBytes": sum(ordered)}
+    if ordered:
+        found |= {"minFileSize": ordered[0], "maxFileSize": ordered[-1]}
+        found |= {f"p{share}FileSize": ordered[len(ordered) * share // 100] for share in (25, 50, 75)}
+    return found
 
 
 class VectorRebase:
@@ -119,6 +129,8 @@ class VectorRebase:
             raise self._conflict("got a deletion vector of rows that it did not have")
         removes = {file.path: file for file in removes_of(now, data_change=False)}
         said = {"numDeletionVectorsRemoved": len(now) - now.column("deletionVector").null_count}
+        if len(adds) < len(changes.adds):
+            said |= metrics_of_new([file.size for file in adds.values()])
         return replace(changes, adds=adds, removes=removes), said, unused
 
     def _gone(self, now: pa.Table, are_allowed: bool) -> RowPositions:
