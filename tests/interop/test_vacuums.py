@@ -64,7 +64,7 @@ def _made(root: Path, kind: str) -> tuple[DeltaTable, int]:
 
     table: DeltaTable = create_table(root, rows(0).schema, partition_by="p", properties=_KINDS[kind])
     table.append(rows(0))
-    # So many rows of a file that its deletion vectors are files, too.
+    # A file with so many rows has deletion vectors that are stored in files.
     table.append(pa.table({"id": range(1_000, 9_000), "p": values[:1] * 8_000}))
     table.delete("id % 10 = 3 AND id < 500", strategy=how)
     table.delete("id % 2 = 1 AND id > 500", strategy=how)

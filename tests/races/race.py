@@ -74,7 +74,8 @@ class Race:
     has_feed
         Whether the table records its changes.
     pace
-        How many seconds a turn takes at least, so that files outlive their retention on fast machines, too.
+        The least number of seconds that a turn takes. Without it, no file would outlive its retention on a fast
+        machine.
     """
 
     turns: int

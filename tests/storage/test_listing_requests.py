@@ -88,6 +88,7 @@ def test_keys_that_mark_directories(client: Any, s3: Bucket, store: Storage) -> 
     assert list(store.list_from("empty")) == []
     assert not store.has_objects("empty")
     assert store.directories("") == ["d", "empty"]
+    assert store.directories("empty") == []
     assert [meta.path for meta in store.list_from("d", "a")] == ["d/x"]
 
 

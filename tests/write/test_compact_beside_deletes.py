@@ -262,7 +262,7 @@ def _vector(add: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_a(root: Path, positions: Sequence[int] | None, **members: Any) -> Callable[[], object]:
-    """Give all files of partition a these deleted rows."""
+    """Delete these rows of each file of the partition a."""
 
     def replace() -> None:
         paths = [one["path"] for one in _live(root) if one["partitionValues"]["p"] == "a"]

@@ -233,25 +233,6 @@ def test_only_files_in_the_order_of_an_iceberg_table_say_so(tmp_path: Path) -> N
 
 
 @_FORMATS
-def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: _Format) -> None:
-    table: Any = create_table(
-        tmp_path, pa.schema([("id", pa.int64()), ("p", pa.int64())]), format=format, partition_by="p"
-    )
-    for number in range(3):
-        table.append(pa.table({"id": [number, number], "p": [0, 1]}))
-    known, state = sorted(tmp_path.rglob("*")), table.scan().files()
-    planned = table.compact(group_size=1, dry_run=True)
-    assert (sorted(tmp_path.rglob("*")), table.refresh().scan().files()) == (known, state)
-    assert (planned.dry_run, planned.commits, planned.conflicts, len(planned.groups)) == (True, [], [], 2)
-    done = table.compact(group_size=1)
-    for name in ("removed_files", "added_files", "removed_bytes"):
-        assert getattr(planned, name) == getattr(done, name)
-    assert 0 < planned.added_bytes <= planned.removed_bytes
-    assert repr(planned) == "CompactResult(would put 6 files into 2, 2 commits)"
-    assert repr(table.compact(dry_run=True)) == "CompactResult(would put 0 files into 0, 0 commits)"
-
-
-@_FORMATS
 def test_a_dry_run_of_an_order(tmp_path: Path, format: _Format) -> None:
     table = _points(tmp_path, format, 3000)
     target = sum(_sizes(table)) // 4 + 1

@@ -203,18 +203,15 @@ class RemoteStorage:
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
-        found = self.level(prefix)
-        if not found.directories and not found.objects:
+        found = self._listed(prefix)
+        if not found["common_prefixes"] and not found["objects"]:
             raise ObjectNotFoundError("there is no such directory", path=f"{self._name}/{prefix}")
-        return found.directories
+        return _directories_of(found, prefix)
 
     def level(self, prefix: str) -> Level:
         """List the objects and the names of the directories directly in one."""
-        directory = _directory(prefix)
         found = self._listed(prefix)
-        objects = [_meta(item) for item in found["objects"]]
-        names = (name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
-        return Level(list(self._without_markers(objects)), sorted(names))
+        return Level(list(self._without_markers(map(_meta, found["objects"]))), _directories_of(found, prefix))
 
     def walk(
         self,
@@ -356,6 +353,12 @@ class RemoteStorage:
 def _directory(prefix: str) -> str:
     """Return what the keys in a directory begin with; nothing at the root."""
     return f"{prefix.rstrip('/')}/" if prefix else ""
+
+
+def _directories_of(listed: Any, prefix: str) -> list[str]:
+    """Return the names of the directories of a listing of one."""
+    directory = _directory(prefix)
+    return sorted(name.rstrip("/").removeprefix(directory) for name in listed["common_prefixes"])
 
 
 def _behind(key: str) -> str | None:

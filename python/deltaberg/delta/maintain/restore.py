@@ -40,14 +40,14 @@ from deltaberg.errors import (
     DataFileNotFoundError,
     DeltabergError,
     InvalidArgumentError,
-    StorageError,
 )
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
-from deltaberg.storage.probe import time_of_store
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
+from deltaberg.table.maintain.findings import first_paths
+from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.presence import find_files, look_up
 from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 from deltaberg.whole_numbers import whole_number
@@ -60,7 +60,6 @@ _HOUR = 3_600_000
 _PLANNED_AT_MOST = 100
 #: With fewer files to look for, each is asked for; otherwise the table is listed.
 _ASKED_AT_MOST = 1000
-_NAMED_AT_MOST = 10
 #: Properties that stay: they say what holds for the history, and not for one version of the table.
 _OF_HISTORY = (IN_COMMIT_TIMESTAMPS, SINCE_VERSION, SINCE_TIMESTAMP, PROTECTED_BEFORE, KEPT_VERSIONS)
 
@@ -164,9 +163,11 @@ class _Plan:
         InvalidArgumentError
             There is one.
         """
-        if self.asked.unsafe_expired:
+        if self.asked.unsafe_expired or not len(self.added):
             return
-        at, retention = self._later_clock(), deleted_file_retention(self.base.metadata.configuration)
+        log, retention = self.base.log, deleted_file_retention(self.base.metadata.configuration)
+        # The store tells its time by an object that is written, which a dry run must not do.
+        at = time.time_ns() // 1_000_000 if self.asked.dry_run else later_clock(log.storage, log.path)
         kept = unexpired(self.base.tombstones, at, max(retention - _HOUR, 0))
         files = self._restored
         vectors = as_array(files.column("deletionVector"))
@@ -180,25 +181,11 @@ class _Plan:
         if unsafe:
             raise InvalidArgumentError(
                 f"{len(unsafe)} files of version {self.target.version} were removed so long ago that a vacuum "
-                f"may be deleting them: {_shown(unsafe)}",
+                f"may be deleting them: {first_paths(unsafe)}",
                 hint="choose a later version; or make sure that nobody vacuums the table, and pass "
                 "⟪unsafe_expired=True⟫",
                 table=self._table,
             )
-
-    def _later_clock(self) -> int:
-        """Return the time in milliseconds since 1970: of this machine or of the store, whichever is later.
-
-        Where this machine's clock is behind, files that a vacuum takes would seem to be young.
-        """
-        own = time.time_ns() // 1_000_000
-        if self.asked.dry_run:
-            # The store tells its time by an object that is written.
-            return own
-        try:
-            return max(own, time_of_store(self.base.log.storage, self.base.log.path))
-        except StorageError:
-            return own
 
     def _gone(self) -> pa.BooleanArray:
         """Return which of the restored files are gone, or have lost their vectors.
@@ -237,7 +224,7 @@ class _Plan:
         gone = self._restored.column("path").filter(self._gone()).to_pylist()
         if gone:
             raise DataFileNotFoundError(
-                f"{len(gone)} files of version {self.target.version} do not exist any more: {_shown(gone)}",
+                f"{len(gone)} files of version {self.target.version} do not exist any more: {first_paths(gone)}",
                 hint="pass ⟪ignore_missing_files=True⟫ to do without their rows",
                 table=self._table,
             )
@@ -312,10 +299,6 @@ def _absent(keys: pa.StringArray, others: pa.StringArray) -> pa.Int64Array:
 
 def _total(sizes: pa.ChunkedArray) -> int:
     return pc.sum(sizes).as_py() or 0
-
-
-def _shown(paths: list[str]) -> str:
-    return ", ".join(map(repr, paths[:_NAMED_AT_MOST])) + (", ..." if len(paths) > _NAMED_AT_MOST else "")
 
 
 def _metadata(base: Snapshot, target: Snapshot) -> Metadata:

@@ -24,6 +24,7 @@ from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import DeltabergError
 from deltaberg.table.maintain.cleanup import STRAY, CleanupResult
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
+from deltaberg.table.maintain.findings import first_paths
 from deltaberg.table.removal import FileKind
 
 __all__ = ["RecordVacuum", "vacuum_table"]
@@ -34,7 +35,6 @@ RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
 _TABLE_FILE = FileKind("a file of the table", re.compile(rf"(?!{LOG_DIRECTORY}(?:/|$)).+", re.DOTALL))
 #: Stores on which each vacuum is recorded as commits, unless the caller says otherwise, as delta-spark does it.
 _RECORDING = frozenset({"file", "hdfs", "wasb", "wasbs", "abfs", "abfss", "adl", "az", "gs"})
-_NAMED_AT_MOST = 10
 #: How many files are deleted before newer commits are asked again, here and by the tasks of an engine.
 _AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
@@ -159,7 +159,6 @@ class _Vacuum:
         kept = {reason: count for reason, count in sorted(self._candidates.kept.items()) if count}
         odd = self._candidates.passed_over
         if odd:
-            shown = ", ".join(map(repr, odd[:_NAMED_AT_MOST]))
-            stay = f"the store has objects that cannot be named ({len(odd)}), such as {shown}: they stay"
+            stay = f"the store has objects that cannot be named ({len(odd)}), such as {first_paths(odd)}: they stay"
             warnings += (f"{stay}, and files beside them may stay, too, until these objects are gone",)
         return CleanupResult(self._options.dry_run, files, failed, kept, time.monotonic() - self._begun, warnings)

@@ -31,6 +31,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
+from deltaberg.table.maintain.findings import first_paths
 from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
@@ -48,7 +49,6 @@ _INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.
 _HOUR = 3_600_000
 #: How many log entries are replayed at once, and how many requests are made at a time.
 _READ_TOGETHER, _ASKED_TOGETHER = 256, 16
-_NAMED_AT_MOST = 10
 
 _REMOVED = "the table removed it before the retention"
 _UNTRACKED = "no retained version names it"
@@ -195,7 +195,7 @@ class VacuumCandidates:
                 yield self._own.of_changes(self._times.read(version))
 
     def _last_before(self, instant: int) -> int | None:
-        """Return the last commit before an instant, by the time that it records and by that of its log entry.
+        """Find the last commit before an instant; both the time it records and that of its log entry must be earlier.
 
         The clock of a writer may have been behind, and so may that of the store.
         """
@@ -395,9 +395,8 @@ class VacuumCandidates:
         found = map_in_order(_ASKED_TOGETHER, self._described, asked)
         gone = [path for path, meta in zip(asked, found, strict=True) if meta is None]
         if gone:
-            shown = ", ".join(map(repr, gone[:_NAMED_AT_MOST])) + (", ..." if len(gone) > _NAMED_AT_MOST else "")
             raise DataFileNotFoundError(
-                f"the table names files that do not exist ({len(gone)}), so nothing was deleted: {shown}",
+                f"the table names files that do not exist ({len(gone)}), so nothing was deleted: {first_paths(gone)}",
                 hint="⟪verify()⟫ says what is missing; put it back, or let ⟪repair()⟫ take it out of the table",
                 table=self._table,
                 version=self._snapshot.version,

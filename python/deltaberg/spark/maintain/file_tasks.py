@@ -54,16 +54,14 @@ class SparkFileTasks:
         for start in range(0, len(folders), _FOLDERS):
             some = folders[start : start + _FOLDERS]
             # Neighbours are often of one size, so each task takes some from everywhere.
-            shares = [some[number :: self._shares(len(some))] for number in range(self._shares(len(some)))]
+            count = min(len(some), 4 * self.parallelism)
+            shares = [some[number::count] for number in range(count)]
             replies = self._run(_ListTask(store, root), shares)
             _raise_first(replies)
             for reply in replies:
                 for name in json.loads(reply["passed_over"]):
                     passed_over(name)
                 yield from pa.ipc.open_stream(bytes(reply["listed"]))
-
-    def _shares(self, count: int) -> int:
-        return min(count, 4 * self.facts.parallelism)
 
     def delete_files(
         self,
@@ -95,8 +93,7 @@ class SparkFileTasks:
         packed = tuple(pickle.dumps(share) for share in shares)
         planned = planned_tasks(self.facts, packed, 0, _REPLY_SCHEMA)
         task = _FolderTask(work, planned.carried)
-        replies: list[Any] = run_job(self.facts, planned.tasks.mapInArrow(task, _REPLY_SCHEMA).collect)
-        return replies
+        return run_job(self.facts, planned.tasks.mapInArrow(task, _REPLY_SCHEMA).collect)
 
 
 def _raise_first(replies: Sequence[Any]) -> None:

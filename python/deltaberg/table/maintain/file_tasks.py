@@ -83,9 +83,8 @@ def list_by_tasks(
         Is told of names that could not be listed, beside which others may be missing (`Storage.walk`).
     """
     levels = 0 if tasks is None else _levels(known, _SHARES * tasks.parallelism)
-    storage = store.open(root)
     if tasks is None or not levels:
-        yield from list_files(storage, root.path, is_wanted, passed_over)
+        yield from list_files(store.open(root), root.path, is_wanted, passed_over)
         return
     for batch in _shared_out(tasks, levels, store, root, passed_over):
         yield batch if is_wanted is None else batch.filter(is_wanted(batch.column("path")))

@@ -10,7 +10,18 @@ from html import escape
 from deltaberg.choices import VerifyDepth
 from deltaberg.signatures import public
 
-__all__ = ["CHECKSUM", "DAMAGED", "MISSING", "ROWS", "SIZE", "UNCHECKED", "Finding", "VerifyResult", "first_lines"]
+__all__ = [
+    "CHECKSUM",
+    "DAMAGED",
+    "MISSING",
+    "ROWS",
+    "SIZE",
+    "UNCHECKED",
+    "Finding",
+    "VerifyResult",
+    "first_lines",
+    "first_paths",
+]
 
 #: The kinds of findings.
 MISSING = "missing"
@@ -21,6 +32,18 @@ DAMAGED = "damaged"
 CHECKSUM = "checksum"
 #: How many findings are shown where all are printed together.
 _MOST_SHOWN = 20
+_MOST_ON_A_LINE = 10
+
+
+def first_paths(paths: Sequence[str]) -> str:
+    """Return the first of some paths on one line, with dots in place of others.
+
+    Examples
+    --------
+    >>> first_paths(["a b", "c"])
+    "'a b', 'c'"
+    """
+    return ", ".join([*map(repr, paths[:_MOST_ON_A_LINE]), *(["..."] if len(paths) > _MOST_ON_A_LINE else [])])
 
 
 def first_lines(items: Sequence[object]) -> list[str]:

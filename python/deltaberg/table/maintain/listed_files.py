@@ -13,7 +13,7 @@ from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
 from deltaberg.workers import in_chunks
 
-__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "is_unicode", "list_files"]
+__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "is_unicode", "later_clock", "list_files"]
 
 #: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
 LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
@@ -105,3 +105,16 @@ def earlier_clock(store: Storage, folder: str) -> int:
         return own
     except StorageError:
         return min([own, max((meta.modified for meta in store.list_from(folder)), default=0)])
+
+
+def later_clock(store: Storage, folder: str) -> int:
+    """Return the time in milliseconds since 1970: of this machine or of the store, whichever is later.
+
+    A clock of this machine that is behind would make files young that a vacuum takes. A store that does not tell its
+    time has no say.
+    """
+    own = time.time_ns() // 1_000_000
+    try:
+        return max(own, time_of_store(store, folder))
+    except StorageError:
+        return own
