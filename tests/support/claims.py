@@ -91,7 +91,7 @@ CLAIMS = Claims(
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",
-            *(f"DL-RT-{number:02}" for number in (1, 2, 3, 5, 6, *range(9, 24))),
+            *(f"DL-RT-{number:02}" for number in (1, 2, 3, 5, 6, *range(9, 25))),
             # Rows that are deleted and updated.
             *(f"DL-CDF-{number:02}" for number in (1, 2, 3, 4, 12)),
             "DL-ICOMP",
