@@ -14,7 +14,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import vacuum_candidates
+from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError, VersionNotFoundError
 from tests.model.rules import KINDS, ModelMachine
 from tests.model.values import Row, as_arrow, counted, rows_of

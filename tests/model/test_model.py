@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import vacuum_candidates
+from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError
 from deltaberg.iceberg import IcebergTable
 from tests.model.iceberg_machine import IcebergMachine

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.maintain import vacuum
+from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
 from deltaberg.spark.maintain import file_tasks as spark_tasks
 from deltaberg.storage.local import LocalStorage

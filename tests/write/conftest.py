@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltaberg.delta.maintain import vacuum_candidates
+from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from tests.storage.conftest import behind, s3, s3_endpoint, s3_gateway, s3_proxy
 from tests.support.vacuums import Clock
 

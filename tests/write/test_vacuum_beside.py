@@ -11,8 +11,8 @@ import pytest
 
 import deltaberg
 from deltaberg import CleanupResult, DeltaTable
-from deltaberg.delta.maintain import vacuum as vacuum_module
-from deltaberg.delta.maintain import vacuum_candidates
+from deltaberg.delta.maintain.cleaning import vacuum as vacuum_module
+from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import MetadataChangedError
 from deltaberg.storage.base import PutResult
 from deltaberg.storage.local import LocalStorage

@@ -224,8 +224,8 @@ class DeltaUpkeep:
         >>> result.deleted_files, result.dry_run
         (0, True)
         """
-        from deltaberg.delta.maintain.vacuum import vacuum_table
-        from deltaberg.delta.maintain.vacuum_options import VacuumOptions
+        from deltaberg.delta.maintain.cleaning.vacuum import vacuum_table
+        from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
         from deltaberg.delta.transaction.transaction import Transaction
 
         options = VacuumOptions(

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.log.commit import cleaned_up
 from deltaberg.delta.log.names import LOG_DIRECTORY
+from deltaberg.delta.maintain.cleaning.vacuum_mark import read_mark
+from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.maintain.own_paths import OwnPaths
-from deltaberg.delta.maintain.vacuum_mark import read_mark
-from deltaberg.delta.maintain.vacuum_options import VacuumOptions
 from deltaberg.delta.schema.iceberg_compat import FORMATS, is_compatible
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import kept_versions, unexpired

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.log.names import LOG_DIRECTORY
-from deltaberg.delta.maintain.vacuum_candidates import VacuumCandidates
-from deltaberg.delta.maintain.vacuum_mark import read_mark, write_mark
-from deltaberg.delta.maintain.vacuum_options import VacuumOptions
+from deltaberg.delta.maintain.cleaning.vacuum_candidates import VacuumCandidates
+from deltaberg.delta.maintain.cleaning.vacuum_mark import read_mark, write_mark
+from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable

@@ -1,0 +1,1 @@
+"""Vacuum: the files that nothing names any more."""
