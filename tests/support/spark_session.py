@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import warnings
 from typing import Any
 
@@ -33,6 +34,17 @@ _SHORT_LIVED = {
 }
 
 
+def _own_port() -> int:
+    """Have sessions that are remote use a port that is free: the usual one may be that of another server."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    setattr(DefaultChannelBuilder, "default_port", staticmethod(lambda: port))  # noqa: B010 - of PySpark, not ours
+    return port
+
+
 def start_session(measured: bool = False, /, **settings: str) -> Any:
     """Start a session.
 
@@ -50,6 +62,8 @@ def start_session(measured: bool = False, /, **settings: str) -> Any:
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     usual = SETTINGS if measured else {**SETTINGS, **_SHORT_LIVED}
     chosen = {**usual, **{name.replace("__", "."): value for name, value in settings.items()}}
+    if connect:
+        chosen["spark.connect.grpc.binding.port"] = str(_own_port())
     for name, value in chosen.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
