@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.delta.data import written_vectors
 from deltaberg.errors import StorageError
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
@@ -99,13 +98,6 @@ def _append_often(at: Target) -> None:
         at.table.append(_rows(number))
 
 
-def _delete_by_file(at: Target) -> None:
-    """Delete rows by deletion vectors of which the log holds none itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(written_vectors, "INLINE", 0)
-        at.table.delete("id IN (1, 5, 6)")
-
-
 def _vacuum(at: Target) -> None:
     """Delete the file that the table removed, whenever that was."""
     done = at.table.vacuum(0, dry_run=False, enforce_retention_duration=False, untracked_hours=0, logging=True)
@@ -134,8 +126,6 @@ def _merge_hiding(at: Target) -> None:
 def _compact_beside_delete(at: Target) -> Any:
     """Put files together while a row of them is deleted, which is to be deleted from the new file, too."""
     with pytest.MonkeyPatch.context() as patch:
-        # The vectors of the delete and of the new file are in files of their own.
-        patch.setattr(written_vectors, "INLINE", 0)
         while_files_are_written(patch, lambda: at.open().delete("id = 3", strategy=_HIDING))
         return at.table.compact()
 
@@ -189,7 +179,6 @@ _ALL = [
         "parts",
     ),
     Operation("delete by vectors", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4), "vectors"),
-    Operation("delete by vectors in a file", _delete_by_file, _values(2, 3, 4), "vectors"),
     Operation("delete by writing anew", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4)),
     Operation(
         "delete from a table with everything",

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import CleanupResult, DeltaTable, col, create_table
-from deltaberg.delta.data import written_vectors
 from tests.interop.judged import same
-from tests.support.judge import Judge, JudgeError
+from tests.support.judge import Judge
 from tests.support.rows import ids_of
 
 _WEEKS = 21 * 86_400
@@ -64,7 +63,6 @@ def _made(root: Path, kind: str) -> tuple[DeltaTable, int]:
 
     table: DeltaTable = create_table(root, rows(0).schema, partition_by="p", properties=_KINDS[kind])
     table.append(rows(0))
-    # A file with so many rows has deletion vectors that are stored in files.
     table.append(pa.table({"id": range(1_000, 9_000), "p": values[:1] * 8_000}))
     table.delete("id % 10 = 3 AND id < 500", strategy=how)
     table.delete("id % 2 = 1 AND id > 500", strategy=how)
@@ -195,10 +193,8 @@ def test_retained_versions_are_read_as_before(tmp_path: Path, kind: str, how: st
 @pytest.mark.req("DL-CLEAN-09", "DL-VAC-02", "DL-VAC-08", "DL-VAC-09", "DL-VAC-13")
 @_every_kind
 @pytest.mark.parametrize("how", ["full", "lite", "kept"])
-def test_beside_delta_spark(tmp_path: Path, judge: Judge, kind: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_delta_spark(tmp_path: Path, judge: Judge, kind: str, how: str) -> None:
     """It reads retained versions as before, its vacuum right after ours deletes nothing of them, and ours after its."""
-    # Its vacuum fails where a deletion vector is in the log.
-    monkeypatch.setattr(written_vectors, "INLINE", 0)
     root = tmp_path / "t"
     table, oldest = _made(root, kind)
     # It refuses to read a version whose commit is older than the retention, though all of its files are there.
@@ -222,24 +218,6 @@ def test_beside_delta_spark(tmp_path: Path, judge: Judge, kind: str, how: str, m
     judge.sql(f"VACUUM delta.`{root}` FULL")
     assert table.refresh().vacuum(dry_run=False).deleted_files == 0
     assert 205 not in ids_of(table.refresh())
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.one_backend
-@pytest.mark.timeout(600)
-@pytest.mark.judges
-def test_delta_spark_vacuums_no_table_with_inline_vectors(tmp_path: Path, judge: Judge) -> None:
-    """It reads them, and its vacuum fails at the first one, so that ours has to do it; see the page on maintenance."""
-    root = tmp_path / "t"
-    table = create_table(root, pa.schema([("id", pa.int64())]), properties=_VECTORS)
-    table.append(pa.table({"id": range(10)}))
-    table.delete("id = 3", strategy="merge-on-read")
-    assert judge.sql(f"SELECT count(*) AS n FROM delta.`{root}`")["n"].to_pylist() == [9]
-    with pytest.raises(JudgeError, match="MatchError"):
-        judge.sql(f"VACUUM delta.`{root}`")
-    assert ids_of(table) == [0, 1, 2, *range(4, 10)]
-    assert table.vacuum(dry_run=False).deleted_files == 0
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deltaberg.delta.data import written_vectors
 from deltaberg.errors import CommitConflictError, CommitUnknownError
 from deltaberg.storage import local, remote
 from deltaberg.storage.atomic import sync_file
@@ -190,9 +189,6 @@ def _note_results(notes: _Notes, name: str, result: Any, racer: Racer) -> int:
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
     racer = Racer(_target(told).open(), number + 1, told["seed"] + number)
     racer.options, racer.ahead, racer.archive = told["options"], told["ahead"], Path(told["archive"])
-    if number % 2:
-        # Vectors of so few rows are in the log otherwise.
-        written_vectors.INLINE = 0
     spark = _on_spark(racer) if number < told["sparks"] else None
     if told["sparks"]:
         told["start"].wait()

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, Finding, RepairResult, create_table, open_table
-from deltaberg.delta.data import written_vectors
 from deltaberg.errors import (
     AuthenticationError,
     CommitConflictError,
@@ -332,9 +331,8 @@ def test_readers_of_the_change_feed_are_told(tmp_path: Path) -> None:
     assert len(actions_at(tmp_path / "t", 3)) == 2
 
 
-def test_row_ids_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_ids_are_kept(tmp_path: Path) -> None:
     """The mark of row ids does not fall, so that no id is given twice."""
-    monkeypatch.setattr(written_vectors, "INLINE", 0)
     properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
     table = create_table(tmp_path / "t", ID, properties=properties)
     table.append(ids(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Deletion vectors as they are written: in the log, and several to a file."""
+"""Deletion vectors as they are written: several to a file, and none in the log."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, kernels
+from deltaberg import DeltaTable, create_table, kernels
 from deltaberg.delta.actions.log_action import LogAction
+from deltaberg.delta.data import written_vectors
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.written_vectors import VectorWriter
 from deltaberg.errors import InvalidArgumentError
@@ -22,15 +23,15 @@ from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec, open_store
 from tests.support.below_verbs import begin
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import actions_at
 from tests.support.rows import ID, ids, ids_of
 
 _SIX, _TWO = [3, 4, 7, 11, 18, 29], [0, 9]
-_MAGIC = 4
 
 
-def _write(root: Path, *several: Sequence[int], inline: int | None = None) -> list[dict[str, Any]]:
+def _write(root: Path, *several: Sequence[int]) -> list[dict[str, Any]]:
     place = parse_location(root)
-    with VectorWriter(open_store(place), place, inline=inline) as writer:
+    with VectorWriter(open_store(place), place) as writer:
         return [writer.add(pa.array(positions, pa.uint64())) for positions in several]
 
 
@@ -43,36 +44,13 @@ def _read(root: Path, descriptor: dict[str, Any]) -> list[int]:
     return positions
 
 
-@pytest.mark.req("DL-DV-09", "DL-DV-13", half="writer")
-@pytest.mark.req("DL-DV-14", half="writer")
-@pytest.mark.req("DL-DV-06", half="writer")
-def test_in_the_log(tmp_path: Path) -> None:
-    six, two = _write(tmp_path, _SIX, _TWO)
-    assert six == {
-        "storageType": "i",
-        "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "sizeInBytes": 44,
-        "cardinality": 6,
-    }
-    assert (two["sizeInBytes"], two["cardinality"]) == (36, 2)
-    assert list(tmp_path.iterdir()) == []
-    assert [_read(tmp_path, one) for one in (six, two)] == [_SIX, _TWO]
-    # The limit is the size of the last vector that the log holds.
-    places = [_write(tmp_path, _SIX, inline=limit)[0]["storageType"] for limit in (43, 44)]
-    assert places == ["u", "i"]
-    # A length that is no multiple of four is padded, and the descriptor says how much counts.
-    (odd,) = _write(tmp_path, [1])
-    assert odd["sizeInBytes"] % 4 != 0
-    assert len(odd["pathOrInlineDv"]) == -(-odd["sizeInBytes"] // 4) * 5
-    assert _read(tmp_path, odd) == [1]
-
-
-@pytest.mark.req("DL-DV-12", "DL-DV-21", half="writer")
-@pytest.mark.req("DL-DV-24", half="writer")
-@pytest.mark.req("DL-DV-07", half="writer")
+@pytest.mark.req("DL-DV-12", "DL-DV-13", "DL-DV-14", "DL-DV-21", half="writer")
+@pytest.mark.req("DL-DV-06", "DL-DV-07", "DL-DV-24", half="writer")
 def test_in_a_file(tmp_path: Path) -> None:
-    six, two = _write(tmp_path, _SIX, _TWO, inline=0)
-    assert (six["storageType"], six["offset"], six["sizeInBytes"], six["cardinality"]) == ("u", 1, 44, 6)
+    six, two = _write(tmp_path, _SIX, _TWO)
+    rest = {name: value for name, value in six.items() if name != "pathOrInlineDv"}
+    assert rest == {"storageType": "u", "offset": 1, "sizeInBytes": 44, "cardinality": 6}
+    assert (two["sizeInBytes"], two["cardinality"]) == (36, 2)
     assert (two["pathOrInlineDv"], two["offset"]) == (six["pathOrInlineDv"], 53)
     (file,) = tmp_path.iterdir()
     data = file.read_bytes()
@@ -82,28 +60,41 @@ def test_in_a_file(tmp_path: Path) -> None:
     assert len(six["pathOrInlineDv"]) == 20
     assert file.name == f"deletion_vector_{identity}.bin"
     assert [_read(tmp_path, one) for one in (six, two)] == [_SIX, _TWO]
-    (alone,) = _write(tmp_path, _TWO, inline=0)
+    (alone,) = _write(tmp_path, _TWO)
     (file,) = set(tmp_path.iterdir()) - {file}
     body = "d1 d3 39 64 01 00 00 00 00 00 00 00 00 00 00 00 3a 30 00 00 01 00 00 00 00 00 01 00 10 00 00 00 00 00 09 00"
     assert file.read_bytes() == bytes.fromhex("01 00 00 00 24" + body + "2a 67 18 46")
     assert alone["offset"] == 1
 
 
-def test_the_log_stays_small(tmp_path: Path) -> None:
-    many = [[number, number + 70_000] for number in range(1000)]
-    found = _write(tmp_path, *many)
-    inline = [one for one in found if one["storageType"] == "i"]
-    assert 0 < len(inline) < 1000
-    assert sum(one["sizeInBytes"] for one in inline) <= 16 << 10
-    assert [_read(tmp_path, one) for one in found[::100]] == many[::100]
-    assert len(list(tmp_path.iterdir())) == 1
+def test_the_smallest_ones_share_a_file(tmp_path: Path) -> None:
+    """The VACUUM of delta-spark fails on a table of which a vector is in the log."""
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = create_table(tmp_path / "t", ID, properties=properties)
+    for first in (0, 10, 20):
+        table.append(ids(*range(first, first + 10)))
+    table.delete("id IN (1, 11, 21, 22)")
+    vectors = [action["add"]["deletionVector"] for action in actions_at(tmp_path / "t", 4) if "add" in action]
+    assert [vector["storageType"] for vector in vectors] == ["u", "u", "u"]
+    assert len({vector["pathOrInlineDv"] for vector in vectors}) == 1
+    assert len(list((tmp_path / "t").glob("*.bin"))) == 1
+    assert ids_of(table) == [one for one in range(30) if one not in (1, 11, 21, 22)]
+
+
+def test_a_full_file_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the first two has 97 bytes."""
+    monkeypatch.setattr(written_vectors, "_FILE", 97)
+    found = _write(tmp_path, _SIX, _TWO, _TWO)
+    assert [one["offset"] for one in found] == [1, 53, 1]
+    assert sorted(len(file.read_bytes()) for file in tmp_path.iterdir()) == [45, 97]
+    assert [_read(tmp_path, one) for one in found] == [_SIX, _TWO, _TWO]
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     place = parse_location(tmp_path)
 
     def fail() -> None:
-        with VectorWriter(open_store(place), place, inline=0) as writer:
+        with VectorWriter(open_store(place), place) as writer:
             writer.add(pa.array(_SIX, pa.uint64()))
             writer.close()
             writer.add(pa.array(_TWO, pa.uint64()))
@@ -119,7 +110,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 def test_what_must_not_be_written(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(*range(10)), stats="full"), protocol=builder.features("deletionVectors"))
     table = DeltaTable(builder.root)
-    (vector,) = _write(builder.root, _TWO)
+    vector = builder.vector(_TWO, "i")
     members = {**builder.add(ids(*range(10)), stats="full", path="other.parquet")["add"], "deletionVector": vector}
 
     def add(**changed: Any) -> None:

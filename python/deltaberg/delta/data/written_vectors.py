@@ -1,6 +1,7 @@
-"""Writing deletion vectors: small ones into the log, others several to a file.
+"""Writing deletion vectors, several to a file.
 
-Delta protocol, "Deletion Vectors", "Deletion Vector Format".
+Delta protocol, "Deletion Vectors", "Deletion Vector Format". The protocol lets the log hold small ones itself. None is
+written so: the ``VACUUM`` of delta-spark fails on a table whose log holds one.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ from deltaberg.table.removal import WRITTEN_FILE, discard_files
 __all__ = ["VectorWriter"]
 
 _FORMAT_VERSION = b"\x01"
-#: Bytes of a vector that the log holds itself, and of all vectors of an operation that it holds.
-INLINE, _ALL_INLINE = 256, 16 << 10
 #: Bytes of a file after which another one is begun. Offsets have 31 bits.
 _FILE = 64 << 20
-_Z85_GROUP = 4
+#: The length before a vector in a file, and the checksum behind it, which do not count as its size.
 _LENGTH_AND_CHECKSUM = 8
 
 
@@ -35,8 +34,6 @@ class VectorWriter:
         Where the table is.
     root
         The directory of the table.
-    inline
-        Bytes of a vector that the log holds itself; None for 256.
 
     Examples
     --------
@@ -47,14 +44,12 @@ class VectorWriter:
     >>> with VectorWriter(open_store(root), root) as writer:
     ...     descriptor = writer.add(pa.array([3, 4, 7, 11, 18, 29], pa.uint64()))
     >>> descriptor["storageType"], descriptor["sizeInBytes"], descriptor["cardinality"]
-    ('i', 44, 6)
+    ('u', 44, 6)
     """
 
-    def __init__(self, store: Storage, root: Location, *, inline: int | None = None) -> None:
+    def __init__(self, store: Storage, root: Location) -> None:
         self._store = store
         self._root = root
-        self._most = INLINE if inline is None else inline
-        self._inline = 0
         self._output: OutputFile | None = None
         self._name = ""
         self._encoded_id = ""
@@ -74,30 +69,20 @@ class VectorWriter:
         StorageError
             If the store fails.
         """
-        body = kernels.encode_bitmap(positions, "delta-inline")
-        size, cardinality = len(body), len(positions)
-        if size <= self._most and self._inline + size <= _ALL_INLINE:
-            self._inline += size
-            padded = body.ljust(-(-size // _Z85_GROUP) * _Z85_GROUP, b"\0")
-            return {
-                "storageType": "i",
-                "pathOrInlineDv": kernels.z85_encode(padded),
-                "sizeInBytes": size,
-                "cardinality": cardinality,
-            }
-        output = self._open(size)
+        body = kernels.encode_bitmap(positions, "delta-file")
+        output = self._open(len(body))
         offset = output.tell()
-        output.write(kernels.encode_bitmap(positions, "delta-file"))
+        output.write(body)
         return {
             "storageType": "u",
             "pathOrInlineDv": self._encoded_id,
             "offset": offset,
-            "sizeInBytes": size,
-            "cardinality": cardinality,
+            "sizeInBytes": len(body) - _LENGTH_AND_CHECKSUM,
+            "cardinality": len(positions),
         }
 
     def _open(self, size: int) -> OutputFile:
-        if self._output is not None and self._output.tell() + size + _LENGTH_AND_CHECKSUM > _FILE:
+        if self._output is not None and self._output.tell() + size > _FILE:
             self.close()
         if self._output is None:
             identity = uuid.uuid4()
