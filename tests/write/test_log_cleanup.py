@@ -204,8 +204,12 @@ def test_protected_checkpoints_go_at_once_or_not_at_all(builder: DeltaBuilder, c
     assert _versions(builder, ".checkpoint.parquet") == ([checkpointed] if first else [5, checkpointed])
 
 
-def test_the_time_that_commits_record_counts(builder: DeltaBuilder) -> None:
-    """With in-commit timestamps, the times of files say nothing."""
+@pytest.mark.parametrize(("stored", "first"), [("2024-01-20", 13), ("2024-02-03", 8), ("2024-03-01", None)])
+def test_an_entry_is_as_old_as_the_later_of_its_times(builder: DeltaBuilder, stored: str, first: int | None) -> None:
+    """Commits record a day each from the first of February; those up to the 14th are old.
+
+    The clock of a writer may have been behind, and the log may have been copied with its times.
+    """
     configuration = {"delta.enableInCommitTimestamps": "true"}
     protocol = builder.features(writer_only=["inCommitTimestamp"])
     start = _millis("2024-02-01T00:00:00")
@@ -215,8 +219,10 @@ def test_the_time_that_commits_record_counts(builder: DeltaBuilder) -> None:
         if version == 0:
             actions = [info, protocol, builder.metadata(ID, configuration=configuration), builder.add(ids(0))]
         builder.commit(*actions)
+    for version, entry in enumerate(sorted(builder.log.glob("*.json"))):
+        _touch(entry, dt.datetime.fromisoformat(f"{stored}T00:00:00+00:00") + version * _DAY)
     _checkpoint(builder, 8, 13, 15)
-    assert DeltaTable(builder.root).cleanup_metadata(_NOW).first_version == 13
+    assert DeltaTable(builder.root).cleanup_metadata(_NOW).first_version == first
 
 
 @pytest.mark.parametrize(("behind", "cleaned"), [(0, True), (7, False)])

@@ -19,10 +19,10 @@ from deltaberg.delta.features import check_known_writers, supports
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import SIDECAR_DIRECTORY, STAGED_DIRECTORY
-from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
+from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, kept_versions, log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, VersionNotFoundError, in_context
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, in_context
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.listed_files import earlier_clock
 from deltaberg.table.removal import FileKind, delete_files
@@ -110,11 +110,10 @@ def _expired(snapshot: Snapshot, now: int) -> tuple[int | None, list[str]]:
     """Return the version with whose checkpoint the log is to begin, and the names of the files that go then."""
     log, properties = snapshot.log, snapshot.metadata.configuration
     cutoff = (now - log_retention(properties)) // _DAY * _DAY
-    if not _may_be_old(snapshot, cutoff):
+    if not _may_be_old(log, cutoff):
         return None, []
-    try:
-        newest_old = CommitTimes(log, snapshot).last_before(cutoff)
-    except VersionNotFoundError:
+    newest_old = CommitTimes(log, snapshot).last_certainly_before(cutoff)
+    if newest_old is None:
         return None, []
     listed = list(log.entries())
     needed = min(kept_versions(properties), default=newest_old)
@@ -146,14 +145,12 @@ def _text_of(resolver: PathResolver, recorded: str) -> str | None:
         return None
 
 
-def _may_be_old(snapshot: Snapshot, cutoff: int) -> bool:
+def _may_be_old(log: LogDirectory, cutoff: int) -> bool:
     """Return whether the log may hold a commit from a time or before it, by its first entry.
 
-    Times of files only rise from version to version. In-commit timestamps need not be near them.
+    Times of files only rise from version to version.
     """
-    if snapshot.is_enabled(IN_COMMIT_TIMESTAMPS):
-        return True
-    first = next((entry for entry in snapshot.log.entries() if entry.file.kind == "commit"), None)
+    first = next((entry for entry in log.entries() if entry.file.kind == "commit"), None)
     return first is None or first.meta.modified <= cutoff
 
 

@@ -175,9 +175,17 @@ class CommitTimes:
             raise VersionNotFoundError(f"{when} is before the first commit", table=str(self._log.root))
         return versions[count - 1]
 
-    def last_stored_before(self, instant: int) -> int | None:
-        """Return the last version whose log entry is not younger than an instant, whatever time it records."""
-        return max((version for version, time in self._file_times.items() if time <= instant), default=None)
+    def last_certainly_before(self, instant: int) -> int | None:
+        """Return the last version that is not younger than an instant by both of its times; None if there is none.
+
+        One is the time that the commit records, if it does, and the other that of its log entry. The clock of a writer
+        may have been behind, and so may that of the store: what is deleted by its age has to be old by both.
+        """
+        stored = max((version for version, time in self._file_times.items() if time <= instant), default=None)
+        try:
+            return None if stored is None else min(stored, self.last_before(instant))
+        except VersionNotFoundError:
+            return None
 
     def version_at(self, instant: int) -> int:
         """Return the newest version committed not later than an instant in milliseconds since 1970.

@@ -94,7 +94,7 @@ class VacuumCandidates:
         self._guard = min(self._cutoff, self._now - options.untracked)
         self._times = CommitTimes(self._log, snapshot)
         #: The newest commit outside of the retention, which is the mark of this run unless older ones leave files.
-        self._newest_old = self.mark = self._last_before(self._cutoff)
+        self._newest_old = self.mark = self._times.last_certainly_before(self._cutoff)
         names = {name for field in snapshot.partition_fields for name in (field.name, field.physical_name)}
         escaped = {re.escape(text) for name in names for text in (name, hive_text(name))}
         # Directories of partition columns are not hidden, whatever their names.
@@ -193,17 +193,6 @@ class VacuumCandidates:
             yield from self._own.of_files(Snapshot.load(self._log, version).live.table)
             with suppress(VersionNotFoundError):
                 yield self._own.of_changes(self._times.read(version))
-
-    def _last_before(self, instant: int) -> int | None:
-        """Find the last commit before an instant; both the time it records and that of its log entry must be earlier.
-
-        The clock of a writer may have been behind, and so may that of the store.
-        """
-        stored = self._times.last_stored_before(instant)
-        try:
-            return None if stored is None else min(stored, self._times.last_before(instant))
-        except VersionNotFoundError:
-            return None
 
     def _deletable(self, files: pa.Table) -> pa.Table:
         """Return the files of which nothing but a look at all candidates says that they stay."""
@@ -386,7 +375,7 @@ class VacuumCandidates:
         missing = self._live.unasked()
         if not len(missing):
             return
-        since = self._last_before(self._now - _HOUR)
+        since = self._times.last_certainly_before(self._now - _HOUR)
         versions = self._times.versions(0 if since is None else since + 1)
         recent = kernels.PathSet(
             path for commits in self._commits(versions) for path in self._own.of_files(kernels.replay(commits).adds)
