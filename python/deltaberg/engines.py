@@ -23,7 +23,7 @@ class SparkEngine(Protocol):
     FrameRows: Callable[[Any], Any]
     #: What finds and writes the rows that an operation changes: `deltaberg.table.change.changed_rows.RowTasks`.
     row_tasks: Callable[[SparkSession], Any]
-    #: What lists directories and deletes files: `deltaberg.table.maintain.file_tasks.FileTasks`.
+    #: What lists and deletes the files of tables: `deltaberg.table.maintain.file_tasks.FileTasks`.
     file_tasks: Callable[[SparkSession], Any]
 
     def scan_to_spark(self, scan: Any, spark: SparkSession, road: Any) -> DataFrame:

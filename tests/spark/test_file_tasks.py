@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,24 @@ from pyspark.sql import SparkSession
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
-from deltaberg.spark.maintain import file_tasks as spark_tasks
+from deltaberg.spark.maintain.file_tasks import _ShareTask
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.maintain import file_tasks
+from deltaberg.table.maintain import file_tasks, listed_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
 
 _ROWS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
 _NOW: dict[str, Any] = {"retention_hours": 0, "enforce_retention_duration": False, "untracked_hours": 0}
+#: So many files show how the table is laid out.
+_FEW = 12
 _ODD = ("a b", "a%20b", "ä#+", "x'y", "1=2")
 
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A table of a few directories, with removed files, leftovers and hidden files, that is large enough for tasks."""
-    monkeypatch.setattr(file_tasks, "_LEAST_LISTED", 1)
+    monkeypatch.setattr(file_tasks, "_LEAST_LISTED", _FEW)
+    monkeypatch.setattr(listed_files, "_AT_ONCE", 1)
     monkeypatch.setattr(vacuum, "LEAST_DELETED", 1)
     made = create_table(tmp_path / "events", _ROWS, partition_by=["day", "hour"])
     days = [*_ODD, *(f"day {number}" for number in range(6))]
@@ -51,7 +56,7 @@ def test_a_vacuum_by_tasks_finds_and_deletes_what_one_here_does(
 ) -> None:
     expected = table.vacuum(**_NOW)
     shared = table.on_spark(spark)
-    monkeypatch.setattr(LocalStorage, "walk", _refused)
+    monkeypatch.setattr(LocalStorage, "walk", _begun(LocalStorage.walk))
     found = shared.vacuum(**_NOW)
     assert _files(found) == _files(expected)
     assert found.kept == expected.kept
@@ -69,8 +74,14 @@ def test_a_vacuum_by_tasks_finds_and_deletes_what_one_here_does(
     assert DeltaTable(table.location).verify().is_clean
 
 
-def _refused(*_: Any) -> Any:
-    raise AssertionError("this process lists a directory to its end")
+def _begun(walk: Any) -> Any:
+    """Return a walk that shows how a table is laid out, and no more."""
+
+    def walked(*given: Any) -> Any:
+        yield from itertools.islice(walk(*given), _FEW)
+        raise AssertionError("this process lists a directory to its end")
+
+    return walked
 
 
 def test_what_tasks_cannot_delete_is_said(table: Any, spark: SparkSession, tmp_path: Path) -> None:
@@ -87,13 +98,13 @@ def test_what_tasks_cannot_delete_is_said(table: Any, spark: SparkSession, tmp_p
 def test_a_directory_that_tasks_cannot_list_ends_the_vacuum(
     table: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = spark_tasks._ListTask(table._log.store, table._log.root)
+    task = file_tasks._List(table._log.store, table._log.root)
     monkeypatch.setattr(LocalStorage, "walk", _failing)
     with pytest.raises(StorageError, match="no answer"):
         task(["day=day 1"])
     # What a task raises comes back as it is.
-    shares = list(spark_tasks._FolderTask(task, (b"\x80\x04]\x94\x8c\x09day=day 1\x94a.",))([_numbers()]))
-    assert shares[0].column("error")[0].as_py() is not None
+    (reply,) = _ShareTask(task, (pickle.dumps(["day=day 1"]),))([_numbers()])
+    assert isinstance(pickle.loads(reply.column("reply")[0].as_py()), StorageError)
 
 
 def _failing(*_: Any) -> Any:
@@ -109,7 +120,7 @@ def test_verify_by_tasks_finds_what_is_lost(table: Any, spark: SparkSession, mon
     lost.unlink()
     expected = table.verify()
     shared = table.on_spark(spark)
-    monkeypatch.setattr(LocalStorage, "walk", _refused)
+    monkeypatch.setattr(LocalStorage, "walk", _begun(LocalStorage.walk))
     found = shared.verify()
     assert [one.path for one in found.findings] == [one.path for one in expected.findings] != []
     for entry in Path(table.location, "_delta_log").iterdir():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -81,7 +81,7 @@ def delete_files(
     folder: str,
     paths: Iterable[str],
     kind: FileKind,
-    reason: str,
+    reason: str | Mapping[str, str],
     *,
     why_kept: Callable[[str], str | None] | None = None,
     deleted: Callable[[str], object] | None = None,
@@ -101,7 +101,7 @@ def delete_files(
     kind
         What is deleted.
     reason
-        Why they are deleted.
+        Why they are deleted, in one sentence for all or one for each path.
     why_kept
         Returns why a file stays; None if it need not. It is only asked of files that may be deleted otherwise.
     deleted
@@ -150,11 +150,11 @@ def delete_files(
     return Removal(gone, kept, failed)
 
 
-def announce(paths: Iterable[str], reason: str) -> None:
+def announce(paths: Iterable[str], reason: str | Mapping[str, str]) -> None:
     """Log which files are about to be deleted, and why."""
     if _logger.isEnabledFor(logging.INFO):
         for path in paths:
-            _logger.info("deleting %s: %s", path, reason)
+            _logger.info("deleting %s: %s", path, reason if isinstance(reason, str) else reason[path])
 
 
 def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileKind) -> None:

@@ -82,7 +82,7 @@ def find_files(
     above = pa.scalar(f"{str(root).rstrip('/')}/")
     if not any(map(len, sought)):
         return [_asked(store, root, *one) for one in zip(sought, found, strict=True)]
-    for listed in list_by_tasks(tasks, store, root, _below(sought, above.as_py())):
+    for listed in list_by_tasks(tasks, store, root):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
         for sizes, locations in zip(found, sought, strict=True):
             numbers = locations.numbers(paths)
@@ -105,13 +105,6 @@ def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: 
         some = lacking.slice(start, _CHUNK)
         asked.update(zip(some.to_pylist(), look_up(store, root, locations.texts(some).to_pylist()), strict=True))
     return Presences(pc.if_else(is_listed, sizes, None), asked)
-
-
-def _below(sought: Sequence[kernels.PathSet], above: str) -> Iterator[pa.StringArray]:
-    """Yield the paths of files relative to what is above them, without those that are elsewhere."""
-    for locations in sought:
-        texts = locations.texts(pa.array(range(len(locations)), pa.int64()))
-        yield pc.utf8_slice_codeunits(texts.filter(pc.starts_with(texts, above)), len(above))
 
 
 def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:

@@ -7,6 +7,7 @@ and records its beginning and its end.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -133,19 +134,16 @@ class _Vacuum:
     def _delete_some(self, files: pa.Table, tasks: FileTasks | None, failed: dict[str, str]) -> pa.Table:
         """Delete some files, except what commits name that came meanwhile, and return those that are gone."""
         files = self._candidates.without_meanwhile(files)
-        bases = {self._candidates.absolute(path): path for path in files.column("path").to_pylist()}
-        gone: set[str] = set()
-        for reason in pc.unique(files.column("reason")).to_pylist():
-            chosen = files.filter(pc.equal(files.column("reason"), reason)).column("path").to_pylist()
-            paths = [self._candidates.absolute(path) for path in chosen]
-            removal = delete_by_tasks(
-                tasks, self._log.store, self._log.root, paths, _TABLE_FILE, reason, deleted=self._count
-            )
-            self._candidates.kept[STRAY] += len(removal.kept)
-            failed.update((bases[path], error.message) for path, error in removal.failed.items())
-            gone.update(bases[path] for path in removal.deleted)
+        names, whys = (files.column(name).to_pylist() for name in ("path", "reason"))
+        # The same few texts are named for all files, and packed once for the tasks.
+        reasons = dict(zip(map(self._candidates.absolute, names), map(sys.intern, whys), strict=True))
+        removal = delete_by_tasks(tasks, self._log.store, self._log.root, reasons, _TABLE_FILE, deleted=self._count)
+        self._candidates.kept[STRAY] += len(removal.kept)
+        cut = len(self._candidates.absolute(""))
+        failed.update((path[cut:], error.message) for path, error in removal.failed.items())
         self._candidates.tell(self._deleted)
-        return files.filter(pc.is_in(files.column("path"), value_set=pa.array(gone, pa.string())))
+        gone = pa.array([path[cut:] for path in removal.deleted], pa.string())
+        return files.filter(pc.is_in(files.column("path"), value_set=gone))
 
     def _count(self, _: str) -> None:
         self._deleted += 1

@@ -260,9 +260,8 @@ class VacuumCandidates:
     def _listing(self) -> Iterator[pa.RecordBatch]:
         """Return the files of a listing or an inventory that may be deleted, as far as their names alone tell."""
         if self._options.inventory is None:
-            known = () if self._tasks is None else self._own.of_files(self._snapshot.live.table)
             yield from list_by_tasks(
-                self._tasks, self._log.store, self._root, known, self._are_not_live, self.passed_over.append
+                self._tasks, self._log.store, self._root, self._are_not_live, self.passed_over.append
             )
             return
         inventory = self._options.inventory
