@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from deltaberg import CleanupResult
 from deltaberg.errors import CommitConflictError, DataFileNotFoundError, VersionNotFoundError
@@ -128,17 +128,23 @@ def _restore_by_deltalake(racer: Racer) -> Any:
     hooks = deltalake.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
     # It gives up where another commit is faster.
     for _ in range(20):
-        table = deltalake.DeltaTable(racer.table.location)
-        if table.version() < 2:
-            return None
-        target = _target(racer, table.version())
-        racer.claim = Claim(restores=target)
-        token = uuid.uuid4().hex
-        properties = deltalake.CommitProperties(custom_metadata={"txnId": token})
-        with suppress(CommitFailedError):
+        try:
+            table = deltalake.DeltaTable(racer.table.location)
+            if table.version() < 2:
+                return None
+            target = _target(racer, table.version())
+            racer.claim = Claim(restores=target)
+            token = uuid.uuid4().hex
+            properties = deltalake.CommitProperties(custom_metadata={"txnId": token})
             table.restore(target, commit_properties=properties, post_commithook_properties=hooks)
             _stamp(racer, _entry(racer, table.version()))
             return _Restored(table.version(), token)
+        except CommitFailedError:
+            continue
+        except DeltaError as error:
+            # It reads a checkpoint by the size that it had listed, and others may have written it anew since.
+            if "Arrow error" not in str(error):
+                raise
     return None
 
 
