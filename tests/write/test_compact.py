@@ -173,6 +173,32 @@ def test_what_was_committed_stays_where_the_rest_is_interrupted(
     assert ids_of(table) == list(range(6))
 
 
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_an_error_says_which_groups_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Literal["delta", "iceberg"]
+) -> None:
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 3, "p": [0, 1, 2]}))
+    left = [0, 1]
+
+    def failing(*arguments: Any, **named: Any) -> pa.Table:
+        if not left:
+            raise StorageError("no space", path="x")
+        left.pop()
+        return write_files(*arguments, **named)
+
+    monkeypatch.setattr(changed_rows, "write_files", failing)
+    with pytest.raises(StorageError, match="no space") as raised:
+        table.compact(group_size=1)
+    last = 4 if format == "delta" else 5
+    assert raised.value.context["committed"] == f"2 of 3 groups, the last one as version {last}"
+    assert table.refresh().scan().files().num_rows == 4
+    with pytest.raises(StorageError, match="no space") as raised:
+        table.compact(group_size=1)
+    assert "committed" not in raised.value.context
+
+
 @pytest.mark.req("DL-OPT-11")
 def test_statistics_are_exact(builder: DeltaBuilder) -> None:
     """Bounds and counts are those of the rows that are left, whatever the old files said of theirs."""

@@ -107,6 +107,20 @@ def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["
     assert repr(table.compact(dry_run=True)) == "CompactResult(would put 0 files into 0, 0 commits)"
 
 
+@pytest.mark.parametrize("order", [{}, {"sort_by": "id"}])
+def test_a_dry_run_expects_no_file_of_deleted_rows(builder: DeltaBuilder, order: dict[str, Any]) -> None:
+    """Where all rows of a partition are deleted, its files become none."""
+    adds = [
+        builder.add(ids(number, number + 10), stats="full", vector=builder.vector(gone), partition={"p": part})
+        for number, part, gone in ((0, "0", [0, 1]), (1, "0", [0, 1]), (2, "1", [0]), (3, "1", [1]))
+    ]
+    columns = pa.schema([*ID, ("p", pa.int64())])
+    builder.create(columns, *adds, partition_by=["p"], protocol=builder.features("deletionVectors"))
+    table = DeltaTable(builder.root)
+    planned, done = table.compact(dry_run=True, **order), table.compact(**order)
+    assert (planned.removed_files, planned.added_files) == (done.removed_files, done.added_files) == (4, 1)
+
+
 @pytest.mark.parametrize(
     ("format", "name"), [("delta", "delta.targetFileSize"), ("iceberg", "write.target-file-size-bytes")]
 )

@@ -1,4 +1,4 @@
-"""The progress of a transaction: its callers are told of the rows of every operation, and can stop each."""
+"""Progress: the callers of transactions and compactions are told of the rows that are written, and can stop each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 
 from deltaberg import create_table
@@ -61,3 +62,30 @@ def test_operations_tell_how_far_they_are(tmp_path: Path, format: Literal["delta
     assert told[-1].rows == whole.rows
     assert told[-1].files <= whole.files
     assert sum(ids_of(table)) == after
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_compaction_tells_how_far_all_of_its_groups_are(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    """Several bins of a group are written at a time, and each group is a transaction of its own."""
+    columns = pa.schema([*ID, ("p", pa.int64())])
+    table: Any = create_table(tmp_path, columns, format=format, partition_by="p")
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 4, "p": [0, 1, 2, 3]}))
+    told: list[WriteProgress] = []
+    table.compact(dry_run=True, progress=told.append)
+    assert told == []
+    size = max(table.scan().files()["file_size_in_bytes"].to_pylist())
+    # Two groups of two partitions each.
+    assert len(table.compact(group_size=4 * size, progress=told.append).commits) == 2
+    assert told == sorted(told)
+    assert told[-1].rows == 8
+    assert told[-1].files <= 4
+
+    def stop(_: WriteProgress) -> None:
+        raise KeyError("stop")
+
+    table.append(pa.table({"id": [2] * 4, "p": [0, 1, 2, 3]}))
+    files = set(tmp_path.rglob("*.parquet"))
+    with pytest.raises(KeyError, match="stop"):
+        table.compact(z_order_by="id", progress=stop)
+    assert set(tmp_path.rglob("*.parquet")) == files

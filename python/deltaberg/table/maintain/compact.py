@@ -16,7 +16,12 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, InvalidArgumentError
+from deltaberg.errors import (
+    CommitConflictError,
+    ConcurrentDeleteDeleteError,
+    DeltabergError,
+    InvalidArgumentError,
+)
 from deltaberg.expressions.given.given import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
@@ -34,6 +39,7 @@ from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
+from deltaberg.table.rows.progress import ProgressSum
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.transaction.operation import Operation
@@ -72,6 +78,8 @@ class Compaction:
     cluster
         Whether the table is clustered; None if it has clustering columns. With ``full``, files are clustered anew that
         were clustered by other columns.
+    progress
+        What is told how far the rows of all groups are written together; None if nobody asks.
     """
 
     where: Filter | None = None
@@ -82,6 +90,7 @@ class Compaction:
     order: RowOrder | None = None
     dry_run: bool = False
     cluster: bool | Literal["full"] | None = None
+    progress: ProgressSum | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -300,9 +309,9 @@ def compact_table(
     ------
     UnsupportedFeatureError
         Rows have ids that cannot be kept, or the table needs what is not written.
-    CommitUnknownError
-        It is not known whether the commit of a group took effect. Groups before it are committed, and those after it
-        are left.
+    DeltabergError
+        Something else than a conflict went wrong in a group. Groups before it are committed, as the fact ``committed``
+        says, and those after it are left. After a `CommitUnknownError` it is not known whether the group is committed.
     """
     work = rewrite(begin(), compaction)
     packing = replace(compaction.packing, target_size=work.target_size, is_whole=work.order is not None)
@@ -323,9 +332,18 @@ def compact_table(
         except CommitConflictError as error:
             refresh()
             outcomes[-1] = replace(outcome, conflict=error)
+        except DeltabergError as error:
+            error.with_context(committed=_committed(outcomes, len(groups)))
+            raise
     if compaction.dry_run:
         work.transaction.abort()
     return CompactResult(tuple(outcomes), compaction.dry_run)
+
+
+def _committed(outcomes: Sequence[CompactedGroup], count: int) -> str | None:
+    """Return which of so many groups are committed; None if none is."""
+    commits = [group.commit for group in outcomes if group.commit is not None]
+    return f"{len(commits)} of {count} groups, the last one as version {commits[-1].version}" if commits else None
 
 
 #: The sizes of old files tell little of the new one's where another codec is used: it may become so much larger.
@@ -344,7 +362,7 @@ def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> Compac
         size = int(sum(file.size * (1 - min(file.deleted, 1)) for file in one if file.deleted <= 1))
         size += size_of([file for file in one if file.deleted > 1])
         new_bytes += size
-        new_files += max(-(-size // packing.target_size), 1) if _is_cut(one, packing) else bool(size)
+        new_files += -(-size // packing.target_size) if _is_cut(one, packing) else bool(size)
     return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)
 
 
@@ -398,8 +416,9 @@ def _write(
         flat = identity.flat if trail is None else partial(_with_address, identity)
         new = [spec.no_files()]
         for part in parts:
+            told = None if compaction.progress is None else compaction.progress.next_write()
             with closing(part) as batches:  # type: ignore[type-var]
-                new.append(own.write(map(flat, batches), threads=threads, trail=trail))
+                new.append(replace(own, progress=told).write(map(flat, batches), threads=threads, trail=trail))
         return MovedFiles(files, pa.concat_tables(new))
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,12 +31,12 @@ Progress = Callable[[WriteProgress], object]
 
 
 class ProgressSum:
-    """Adds up how far the writes of a transaction have come, which are done one after the other.
+    """Adds up how far several writes have come, which may be done at the same time.
 
     Parameters
     ----------
     tell
-        What is told the sums.
+        What is told the sums, by one write at a time.
 
     Examples
     --------
@@ -51,16 +52,17 @@ class ProgressSum:
         checked_function("progress", tell, "WriteProgress")
         self._tell = tell
         self._now = WriteProgress(0, 0)
+        self._lock = threading.Lock()
 
     def next_write(self) -> Progress:
-        """Return what another write tells its own progress. The write comes after those that have told theirs."""
-        before: WriteProgress | None = None
+        """Return what another write tells its own progress."""
+        own = WriteProgress(0, 0)
 
         def tell(made: WriteProgress) -> None:
-            nonlocal before
-            if before is None:
-                before = self._now
-            self._now = WriteProgress(before.rows + made.rows, before.files + made.files)
-            self._tell(self._now)
+            nonlocal own
+            with self._lock:
+                rows, files = self._now.rows + made.rows - own.rows, self._now.files + made.files - own.files
+                self._now, own = WriteProgress(rows, files), made
+                self._tell(self._now)
 
         return tell

@@ -286,7 +286,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         UnsupportedFeatureError
             The table needs what is not written, or has ids of rows that cannot be kept.
         CommitUnknownError
-            It is not known whether the commit of a group took effect. Groups before it are committed.
+            It is not known whether the commit of a group took effect. Groups before it are committed, as the fact
+            ``committed`` of this and of every other error says.
 
         Examples
         --------
@@ -300,13 +301,17 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.packing import Packing
         from deltaberg.table.maintain.row_order import RowOrder
+        from deltaberg.table.rows.progress import ProgressSum
         from deltaberg.table.rows.row_options import RowOptions
 
         target = 1 if target_size is None else target_size
         packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
         order = RowOrder.of(sort_by, z_order_by, hilbert_by)
-        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run, cluster)
+        told = arguments.pop("progress", None)
+        progress = None if told is None else ProgressSum(told)
+        zone = self._options.timezone
+        compaction = Compaction(where, packing, rows, max_concurrent, zone, order, dry_run, cluster, progress)
         commit: Any = arguments
         return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 
