@@ -15,6 +15,8 @@ _STRICT = Refused("leave it out: a value that does not fit its column always rai
 _CASES = Refused("leave it out: names are matched exactly, or else without regard to case")
 _PROPERTIES = {"snapshot_properties": "properties"}
 _CLAUSE = {"predicate": "condition"}
+_COMPACTION = {"max_concurrent_tasks": "max_concurrent", "partition_filters": Refused("pass where=")}
+_GROUPS: dict[str, str] = {"txn": Refused("leave it out: a commit is made for each group of files")}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
 DELTALAKE: dict[str, dict[str, str]] = {
@@ -43,10 +45,8 @@ DELTALAKE: dict[str, dict[str, str]] = {
     "when_not_matched_insert_all": _CLAUSE,
     "when_not_matched_by_source_update": {"updates": "set", **_CLAUSE},
     "when_not_matched_by_source_delete": _CLAUSE,
-    "compact": {
-        "max_concurrent_tasks": "max_concurrent",
-        "partition_filters": Refused("pass where="),
-    },
+    "compact": _COMPACTION,
+    "reorg": _COMPACTION,
 }
 PYICEBERG: dict[str, dict[str, str]] = {
     "scan": {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES},
@@ -67,6 +67,7 @@ PYICEBERG: dict[str, dict[str, str]] = {
     "add_files": _PROPERTIES,
     "alter": _PROPERTIES,
     "compact": _PROPERTIES,
+    "reorg": _PROPERTIES,
     "repair": _PROPERTIES,
     "restore": _PROPERTIES,
     "delete_by_keys": _PROPERTIES,
@@ -79,7 +80,8 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
 }
 #: Words of ours for other functions.
 _OURS: dict[str, dict[str, str]] = {
-    "compact": {"txn": Refused("leave it out: a compaction makes a commit for each group of files")},
+    "compact": _GROUPS,
+    "reorg": _GROUPS,
 }
 #: What callers may mean by a name that their function does not know; it may stand for one of several.
 NEAR: dict[str, tuple[str, ...]] = {

@@ -123,6 +123,20 @@ def _merge_hiding(at: Target) -> None:
     merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
 
 
+def _purge_rows(at: Target) -> Any:
+    """Delete a row, and write its file anew without it."""
+    at.table.delete("id = 3", strategy=_HIDING)
+    return at.table.reorg()
+
+
+def _purge_a_column(at: Target) -> Any:
+    """Drop a column that rows have, and write the files that hold it anew."""
+    at.table.alter().add("more", pa.int64()).commit()
+    at.table.update({"more": "id"}, "id < 3")
+    at.table.alter().drop("more").commit()
+    return at.table.reorg()
+
+
 def _compact_beside_delete(at: Target) -> Any:
     """Put files together while a row of them is deleted, which is to be deleted from the new file, too."""
     with pytest.MonkeyPatch.context() as patch:
@@ -235,6 +249,8 @@ _ALL = [
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="three parts", versions=3),
     Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_size=1)),
     Operation("compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "vectors", versions=2),
+    Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "vectors", versions=2),
+    Operation("purge a dropped column", _purge_a_column, start="mapped", versions=4),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
@@ -396,6 +412,7 @@ _ICEBERG = [
     Operation("merge with row ids", _merge, _MERGED, "iceberg of version 3"),
     Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "iceberg parts"),
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
+    Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
     Operation(
         "order by a curve",

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import deltaberg
+from deltaberg import CompactResult
 from deltaberg.errors import CommitConflictError, DeltabergError
 from tests.model.values import PARTS, TYPES, Columns, Row, as_arrow, counted, rows_of
 from tests.support.meanwhile import while_files_are_written
@@ -304,9 +305,20 @@ class ModelMachine(RuleBasedStateMachine):
         """Put files together, perhaps in an order: each commit leaves the rows as they were."""
         self._compact(files, order)
 
+    @rule()
+    def purge(self) -> None:
+        """Write files anew that hold deleted rows or dropped columns: none is left that does."""
+        self.table.refresh()
+        self._rearranged(self.table.reorg())
+        assert not self.table.reorg(dry_run=True).groups
+
     def _compact(self, files: int, order: dict[str, Any]) -> None:
         self.table.refresh()
-        for commit in self.table.compact(min_files=files, max_deleted=0.0, **order).commits:
+        self._rearranged(self.table.compact(min_files=files, max_deleted=0.0, **order))
+
+    def _rearranged(self, result: CompactResult) -> None:
+        """Note commits that each leave the rows as they were."""
+        for commit in result.commits:
             assert self.landed(commit) == len(self.versions)
             assert commit.warnings == ()
             self._landed()

@@ -204,8 +204,10 @@ def _several(racer: Racer) -> Any:
 
 
 def _compact(racer: Racer) -> Any:
-    """Put the files of a part together, often in an order. Conflicts of a group are part of the result."""
+    """Put the files of a part together, often in an order, or purge them. Conflicts of a group are in the result."""
     racer.table.refresh()
+    if racer.generator.random() < 0.25:
+        return racer.table.reorg(f"part = '{racer.part()}'").commits
     orders: list[dict[str, Any]] = [{}, {"sort_by": "id desc"}, {"hilbert_by": ["id", "value"]}]
     order = racer.generator.choice(orders)
     return racer.table.compact(f"part = '{racer.part()}'", **order).commits

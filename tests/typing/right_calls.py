@@ -215,6 +215,7 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     assert_type(done, CommitResult)
     assert_type(table.compact("id > 1", target_size=1 << 20, max_concurrent=1), CompactResult)
     assert_type(table.compact(z_order_by=["id", ("s", "x")]), CompactResult)
+    assert_type(table.reorg("id > 1", group_size=1 << 30, compression="zstd", user_metadata="purge"), CompactResult)
 
 
 def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) -> None:

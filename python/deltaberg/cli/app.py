@@ -38,6 +38,7 @@ COMMANDS = {
     "checkpoint": "maintain",
     "compact": "maintain",
     "compact-log": "maintain",
+    "reorg": "maintain",
     "vacuum": "maintain",
     "restore": "restore",
     "verify": "verify",

@@ -36,8 +36,9 @@ from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
+from deltaberg.table.verbs.compaction import CompactedTable
 from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments
-from deltaberg.table.verbs.table import Table, operations_of
+from deltaberg.table.verbs.table import operations_of
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
 @public
-class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alteration"]):
+class IcebergTable(IcebergVerbs[CommitResult], CompactedTable["IcebergTransaction", "Alteration"]):
     """One snapshot of an Iceberg table.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, vacuum."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, vacuum."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
 if TYPE_CHECKING:
-    from deltaberg import CleanupResult
+    from deltaberg import CleanupResult, CompactResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "vacuum"]
+__all__ = ["checkpoint", "compact", "compact_log", "reorg", "vacuum"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
@@ -62,8 +62,41 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
         arguments["cluster"] = {"true": True, "false": False}.get(arguments["cluster"], arguments["cluster"])
     with progress(f"compacting {opened.location}"):
         result = opened.compact(**arguments)
+    _print_rewrite(opened, result, as_json, arguments.get("branch"))
+
+
+@write_command("CompactArguments")
+@click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
+@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
+@click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
+@click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
+@asking_options
+def reorg(
+    place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run: bool, is_agreed: bool, **packing: Any
+) -> None:
+    """Write files anew that hold deleted rows or dropped columns (purge).
+
+    How many files there are is shown first, and they are written anew after a question.
+    """
+    opened = place.open()
+    arguments |= {name: value for name, value in packing.items() if value is not None}
+    if dry_run or not is_agreed:
+        with progress(f"looking at files of {opened.location}"):
+            planned = opened.reorg(dry_run=True, **arguments)
+        if dry_run or not planned.groups:
+            _print_rewrite(opened, planned, as_json, arguments.get("branch"))
+            return
+        question = f"Write {planned.removed_files} files of {opened.location} anew?"
+        ask(question, [str(planned)], otherwise="nothing was changed")
+    with progress(f"reorganizing {opened.location}"):
+        result = opened.reorg(**arguments)
+    _print_rewrite(opened, result, as_json, arguments.get("branch"))
+
+
+def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: str | None) -> None:
+    """Print what became of files, and raise the conflict of those that stay."""
     facts = {
-        **state_of(opened, arguments.get("branch")),
+        **state_of(opened, branch),
         **({"dry_run": True} if result.dry_run else {}),
         "commits": len(result.groups if result.dry_run else result.commits),
         "conflicts": len(result.conflicts),

@@ -19,11 +19,12 @@ from deltaberg.delta.maintain.clustering import Clustering
 from deltaberg.delta.maintain.rebase import VectorRebase, metrics_of_new
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions.given.given import as_filter
 from deltaberg.files.read.metadata import METADATA
-from deltaberg.schema.types import Field
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite
 from deltaberg.table.maintain.packing import PackedFile
@@ -88,6 +89,13 @@ class DeltaRewrite(Rewrite[Transaction]):
         return found
 
     @property
+    def stored(self) -> Struct:
+        """The columns of the table, and those that its properties name for the ids of rows."""
+        snapshot = self.transaction.snapshot
+        names = (snapshot.metadata.configuration.get(name) for name in MATERIALIZED_ROW_COLUMNS)
+        return Struct((*snapshot.schema, *(Field(name, Primitive("long")) for name in names if name)))
+
+    @property
     def new_files(self) -> NewFiles:
         """The files that rows move to."""
         log, transaction = self.transaction.snapshot.log, self.transaction
@@ -143,6 +151,8 @@ def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mappin
     if order is not None:
         found[_ORDERED_BY[order.kind]] = [name if isinstance(name, str) else ".".join(name) for name in order.columns]
     texts = {name: json.dumps(values, ensure_ascii=False, separators=(",", ":")) for name, values in found.items()}
+    if compaction.purge:
+        return {"predicate": texts["predicate"], "applyPurge": "true"}
     return {**texts, "clusterBy": "[]", **({} if clustering is None else clustering.parameters), "auto": "false"}
 
 

@@ -41,6 +41,7 @@ _NAMES = {
     "delete": "DELETE",
     "merge": "MERGE",
     "overwrite": "WRITE",
+    "reorg": "REORG",
     "repair": "FSCK",
     "restore": "RESTORE",
     "update": "UPDATE",

@@ -9,6 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.files.read.metadata import LINEAGE_COLUMNS
 from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
@@ -23,7 +24,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import with_columns
 from deltaberg.schema.columns import ColumnName
-from deltaberg.schema.types import Field
+from deltaberg.schema.types import Field, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder
@@ -58,6 +59,11 @@ class IcebergRewrite(Rewrite[Transaction]):
     def identity(self) -> RowIds:
         """The columns of rows that move."""
         return self._moved.ids
+
+    @property
+    def stored(self) -> Struct:
+        """The columns of the table, and those of the ids of rows."""
+        return Struct((*self.source.schema, *LINEAGE_COLUMNS))
 
     @property
     def new_files(self) -> NewFiles:

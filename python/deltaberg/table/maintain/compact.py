@@ -26,13 +26,14 @@ from deltaberg.expressions.given.given import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
-from deltaberg.schema.types import Field
+from deltaberg.schema.types import Field, Struct
 from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
+from deltaberg.table.maintain.purge import has_deletes, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan, RowAddress
@@ -80,6 +81,8 @@ class Compaction:
         were clustered by other columns.
     progress
         What is told how far the rows of all groups are written together; None if nobody asks.
+    purge
+        Whether only those files are rewritten that hold what is not part of the table any more.
     """
 
     where: Filter | None = None
@@ -91,6 +94,7 @@ class Compaction:
     dry_run: bool = False
     cluster: bool | Literal["full"] | None = None
     progress: ProgressSum | None = None
+    purge: bool = False
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -157,6 +161,11 @@ class Rewrite(ABC, Generic[_Transaction]):
         UnsupportedFeatureError
             Rows have ids that cannot be kept.
         """
+
+    @property
+    @abstractmethod
+    def stored(self) -> Struct:
+        """What files may hold: the columns of the table, and those in which files keep the ids of rows."""
 
     @property
     @abstractmethod
@@ -237,6 +246,9 @@ class Rewrite(ABC, Generic[_Transaction]):
         sizes, shares = (column.to_pylist() for column in columns)
         partitions = self.partitions(files)
         packed = [PackedFile(row, partitions[row], sizes[row], shares[row]) for row in order.to_pylist()]
+        if self.compaction.purge:
+            stale = purged_files(plan, self.stored).to_pylist()
+            packed = [file for file in packed if stale[file.row]]
         return as_array(files.column("path")), self.choose(files, packed)
 
     def find(self, paths: pa.StringArray) -> pa.Table:
@@ -282,8 +294,7 @@ def _deleted_shares(plan: Plan) -> pa.Array:
     """
     deleted = plan.deleted_counts.cast(pa.float64())
     shares = pc.divide(deleted, pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
-    has_deletes = pc.or_(pc.is_null(deleted), pc.is_valid(as_array(plan.files.column("deletion_vector"))))
-    return pc.coalesce(shares, pc.if_else(has_deletes, float("inf"), 0.0))
+    return pc.coalesce(shares, pc.if_else(has_deletes(plan), float("inf"), 0.0))
 
 
 def compact_table(
@@ -376,7 +387,7 @@ def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits:
     """
     transaction = work.transaction
     with transaction, ExitStack() as resources:
-        with transaction.operation("compact") as made:
+        with transaction.operation("reorg" if work.compaction.purge else "compact") as made:
             found = work.find(pa.concat_arrays(bins))
             ends = pc.cumulative_sum(pa.array(map(len, bins), pa.int64())).to_pylist()
             old = [found.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]

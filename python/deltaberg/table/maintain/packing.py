@@ -61,6 +61,8 @@ class Packing:
         Files with more bytes are divided into files of the target size; None to leave them.
     is_whole
         Whether a bin has all files of its partition, however large they are, since their rows are put into an order.
+    takes_all
+        Whether every file is rewritten that is left to choose from, alone if no other one goes with it.
 
     Raises
     ------
@@ -75,6 +77,7 @@ class Packing:
     min_file_size: int | None = None
     max_file_size: int | None = None
     is_whole: bool = False
+    takes_all: bool = False
 
     def __post_init__(self) -> None:
         positive = "pass a positive number of bytes"
@@ -117,7 +120,7 @@ class Packing:
 
     def is_chosen_alone(self, file: PackedFile) -> bool:
         """Return whether a file is to be rewritten even if no other one is put together with it."""
-        return self.is_whole or file.deleted > self.max_deleted or self.is_too_large(file)
+        return self.is_whole or self.takes_all or file.deleted > self.max_deleted or self.is_too_large(file)
 
     def is_too_large(self, file: PackedFile) -> bool:
         """Return whether a file is to be divided."""

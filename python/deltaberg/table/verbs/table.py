@@ -1,4 +1,4 @@
-"""What tables of both formats do alike: scans, verbs that each make one commit, transactions, and compaction."""
+"""What tables of both formats do alike: scans, verbs that each make one commit, and transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -25,7 +25,6 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.shared_arguments import (
-    CompactArguments,
     RecordedArguments,
     RowArguments,
     ScanArguments,
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.table.change.changed_rows import RowTasks
-    from deltaberg.table.maintain.compact import Compaction
-    from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.transaction.operations import Operations
@@ -84,10 +81,6 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     @abstractmethod
     def _begin(self, options: CommitOptions) -> _Transaction_co:
         """Begin a transaction on this state."""
-
-    @abstractmethod
-    def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
-        """Put small files together."""
 
     @abstractmethod
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
@@ -207,113 +200,6 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """
         made: _Alteration = operations_of(self.transaction(**commit)).alter(is_part=False)
         return made
-
-    @takes(CompactArguments)
-    def compact(
-        self,
-        where: Filter | None = None,
-        *,
-        target_size: int | None = None,
-        min_files: int = 2,
-        max_deleted: float = 0.05,
-        group_size: int = 16 << 30,
-        min_file_size: int | None = None,
-        max_file_size: int | None = None,
-        sort_by: ColumnName | Sequence[ColumnName] | None = None,
-        z_order_by: ColumnName | Sequence[ColumnName] | None = None,
-        hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
-        cluster: bool | Literal["full"] | None = None,
-        max_concurrent: int | None = None,
-        dry_run: bool = False,
-        **arguments: Unpack[CompactArguments],
-    ) -> CompactResult:
-        """Put small files together, and drop deleted rows from files, without any change of the rows.
-
-        Small files of a partition are put together in the order in which they were written, and their rows stay in
-        order. Rows of Iceberg files of an older partitioning go to the partitions that new rows go to. Rows keep their
-        ids, where they have such. The work is divided into groups, each of which is one commit. Appends meanwhile do
-        not matter, and rows that are deleted meanwhile, without writing their files anew, are deleted from the new
-        files. A group is left as it is if anything else became of one of its files. The old files stay in the store, so
-        that older states can still be read.
-
-        Parameters
-        ----------
-        where
-            Only files in which rows can match this filter are rewritten; a filter on partition columns chooses whole
-            partitions.
-        target_size
-            Bytes of a new file at most, approximately; by default as the table says (``delta.targetFileSize``, else 128
-            MiB; ``write.target-file-size-bytes``).
-        min_files
-            How many files are put into a new one at least. Where rows are put into an order, or the table is
-            clustered, this and bounds of sizes do not count.
-        max_deleted
-            Files with a larger share of deleted rows are rewritten whatever their size. So are files to which delete
-            files other than deletion vectors apply, and files with a deletion vector whose rows nobody has counted.
-        group_size
-            Bytes of the files that one commit replaces.
-        min_file_size
-            Files of at least so many bytes are large enough to stay; by default three quarters of the target size.
-        max_file_size
-            Files with more bytes are divided into files of the target size; by default they stay.
-        sort_by
-            Sort the rows of each partition by these columns, with ``desc`` and ``nulls last`` where it is not the
-            default, as in ``"day desc"``; of Iceberg tables also by transforms. Then all files in which rows can match
-            are rewritten, whatever their size.
-        z_order_by, hilbert_by
-            The same along the Z-order curve or along Hilbert's curve through these columns, so that a filter on any of
-            them skips most files. Hilbert's curve skips a little more. The columns need statistics.
-        cluster
-            A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
-            along Hilbert's curve, together with what was clustered before, until that has 100 GiB. Pass ``full``
-            for files that were clustered by other columns, too, and False to put small files together as in any table.
-        max_concurrent
-            How many new files are written at a time; by default the number of processors. Memory does not depend on it.
-        dry_run
-            Say how many files would be put together, and into how many, and write nothing.
-        **arguments
-            ``compression``, and how the commits are made, from ``user_metadata`` on: see `Verbs`.
-
-        Returns
-        -------
-        CompactResult
-            What became of each group: its commit, or the conflict because of which its files stay.
-
-        Raises
-        ------
-        InvalidArgumentError
-            An argument is not valid.
-        UnsupportedFeatureError
-            The table needs what is not written, or has ids of rows that cannot be kept.
-        CommitUnknownError
-            It is not known whether the commit of a group took effect. Groups before it are committed, as the fact
-            ``committed`` of this and of every other error says.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> for number in (4, 5):
-        ...     _ = table.append(pa.table({"id": [number], "name": ["x"]}))
-        >>> done = table.compact()
-        >>> done.removed_files > done.added_files == 1, done.conflicts
-        (True, [])
-        """
-        from deltaberg.table.maintain.compact import Compaction
-        from deltaberg.table.maintain.packing import Packing
-        from deltaberg.table.maintain.row_order import RowOrder
-        from deltaberg.table.rows.progress import ProgressSum
-        from deltaberg.table.rows.row_options import RowOptions
-
-        target = 1 if target_size is None else target_size
-        packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
-        rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
-        order = RowOrder.of(sort_by, z_order_by, hilbert_by)
-        told = arguments.pop("progress", None)
-        progress = None if told is None else ProgressSum(told)
-        zone = self._options.timezone
-        compaction = Compaction(where, packing, rows, max_concurrent, zone, order, dry_run, cluster, progress)
-        commit: Any = arguments
-        return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
 
     @takes(RecordedArguments)
     def restore(

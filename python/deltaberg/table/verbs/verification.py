@@ -10,8 +10,9 @@ from deltaberg.choices import VerifyDepth
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_choice, checked_flag
+from deltaberg.table.verbs.compaction import CompactedTable
 from deltaberg.table.verbs.shared_arguments import RecordedArguments
-from deltaberg.table.verbs.table import Table, operations_of
+from deltaberg.table.verbs.table import operations_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,7 +31,7 @@ _Alteration = TypeVar("_Alteration")
 
 
 @public
-class VerifiedTable(Table[_Transaction_co, _Alteration]):
+class VerifiedTable(CompactedTable[_Transaction_co, _Alteration]):
     """A table that can be compared with its store, and repaired."""
 
     @abstractmethod
