@@ -97,6 +97,7 @@ class TableMachine(ModelMachine):
         self.partitioned = partitioned
         self.interval = interval
         self.records_changes = "delta.enableChangeDataFeed" in enabled
+        self.has_bounds = indexed != "0"
         properties = {
             "delta.columnMapping.mode": mode,
             "delta.checkpointInterval": str(interval),
@@ -202,26 +203,32 @@ class TableMachine(ModelMachine):
         self.held = [(version, table) for version, table in self.held if version >= self.first]
 
     @precondition(lambda self: self.versions)
-    @rule(data=st.data(), keeps=st.booleans(), logging=st.booleans())
-    def vacuum(self, data: st.DataObject, keeps: bool, logging: bool) -> None:
+    @rule(data=st.data(), emptied=st.booleans(), keeps=st.booleans(), logging=st.booleans())
+    def vacuum(self, data: st.DataObject, emptied: bool, keeps: bool, logging: bool) -> None:
         """Delete what only versions before one of them need, apart from those that are to be kept."""
-        self._vacuum(data, keeps, logging=logging)
+        self._vacuum(data, emptied, keeps, logging=logging)
 
     @precondition(lambda self: self.versions)
-    @rule(data=st.data(), keeps=st.booleans(), logging=st.booleans())
-    def vacuum_by_the_log(self, data: st.DataObject, keeps: bool, logging: bool) -> None:
+    @rule(data=st.data(), emptied=st.booleans(), keeps=st.booleans(), logging=st.booleans())
+    def vacuum_by_the_log(self, data: st.DataObject, emptied: bool, keeps: bool, logging: bool) -> None:
         """Do the same without a listing, unless the log has been cleaned up since the last time."""
         try:
-            self._vacuum(data, keeps, logging=logging, full=False)
+            self._vacuum(data, emptied, keeps, logging=logging, full=False)
         except VersionNotFoundError:
             assert self.first
 
-    def _vacuum(self, data: st.DataObject, keeps: bool, **options: Any) -> None:
-        # A young one, so that there is something to delete, and one whose files the next version has removed.
-        moments = self.moments()
-        rows = [counted(self.versions[version][1]) for version in moments]
-        last = [moment for moment, one, other in zip(moments, rows, rows[1:], strict=False) if one - other]
-        oldest = data.draw(st.sampled_from(last[-3:] or moments[-3:]))
+    def _vacuum(self, data: st.DataObject, emptied: bool, keeps: bool, **options: Any) -> None:
+        if emptied:
+            # All files that there are go, unless a version needs them that is to be kept.
+            self._change(lambda table: table.delete("true"), [], lambda _: True, lagging=False)
+            moments = [len(self.versions) - 1]
+        else:
+            # A young one, and one whose files the next version has removed.
+            moments = self.moments()
+            rows = [counted(self.versions[version][1]) for version in moments]
+            last = [moment for moment, one, other in zip(moments, rows, rows[1:], strict=False) if one - other]
+            moments = last[-3:] or moments[-3:]
+        oldest = data.draw(st.sampled_from(moments))
         older = [version for version in self.moments() if version < oldest]
         kept = data.draw(st.lists(st.sampled_from(older), max_size=2)) if keeps and older else []
         entry = Path(self.root, "_delta_log", f"{oldest:020}.json")

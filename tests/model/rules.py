@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import deltaberg
 from deltaberg import CompactResult
-from deltaberg.errors import CommitConflictError, DeltabergError
+from deltaberg.errors import CommitConflictError, DeltabergError, UnsupportedFeatureError
 from tests.model.values import PARTS, TYPES, Columns, Row, as_arrow, counted, rows_of
 from tests.support.meanwhile import while_files_are_written
 
@@ -54,6 +54,8 @@ class ModelMachine(RuleBasedStateMachine):
         self.mapped = True
         self.partitioned = False
         self.records_changes = False
+        #: Whether statistics hold the bounds of the first column.
+        self.has_bounds = True
         #: Versions that were opened, and are kept open.
         self.held: list[tuple[int, Any]] = []
         self.table: Any = None
@@ -314,6 +316,10 @@ class ModelMachine(RuleBasedStateMachine):
 
     def _compact(self, files: int, order: dict[str, Any]) -> None:
         self.table.refresh()
+        if "hilbert_by" in order and not self.has_bounds:
+            with pytest.raises(UnsupportedFeatureError, match="without statistics"):
+                self.table.compact(**order)
+            return
         self._rearranged(self.table.compact(min_files=files, max_deleted=0.0, **order))
 
     def _rearranged(self, result: CompactResult) -> None:

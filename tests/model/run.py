@@ -7,18 +7,26 @@ import json
 import sys
 import time
 import traceback
+from inspect import getmembers
 
 from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RULE_MARKER, run_state_machine_as_test
 
 from tests.model.iceberg_machine import IcebergMachine
 from tests.model.machine import TableMachine
 from tests.model.rules import ModelMachine
 
-__all__ = ["MACHINES", "main", "run_model"]
+__all__ = ["MACHINES", "main", "only", "run_model"]
 
 #: The model of each format.
 MACHINES: dict[str, type[ModelMachine]] = {"delta": TableMachine, "iceberg": IcebergMachine}
+
+
+def only(machine: type[ModelMachine], *names: str) -> type[ModelMachine]:
+    """Return the model with these operations alone, so that they meet often in short histories."""
+    rules = [name for name, member in getmembers(machine) if hasattr(member, RULE_MARKER)]
+    assert set(names) <= set(rules)
+    return type(f"{machine.__name__}Only", (machine,), dict.fromkeys(set(rules).difference(names)))
 
 
 def run_model(

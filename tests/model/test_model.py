@@ -13,7 +13,7 @@ from deltaberg.iceberg import IcebergTable
 from tests.model.iceberg_machine import IcebergMachine
 from tests.model.machine import TableMachine
 from tests.model.rules import ModelMachine
-from tests.model.run import run_model
+from tests.model.run import only, run_model
 
 
 @pytest.mark.slow
@@ -23,6 +23,20 @@ def test_random_operations(seed: int) -> None:
     steps = run_model(seed, runs=8, steps=15)
     print(f"{steps} steps, {TableMachine.vacuumed - before} files vacuumed")
     assert steps > 30
+
+
+@pytest.mark.slow
+@pytest.mark.both_backends
+def test_vacuums_between_operations() -> None:
+    """The same operations in every run: vacuums find files to delete, and leave those of every version that is kept."""
+    machine = only(
+        TableMachine,
+        *("append", "overwrite", "delete", "compact", "checkpoint", "clean_up_the_log"),
+        *("vacuum", "vacuum_by_the_log", "repair", "hold", "read_what_is_held", "travel"),
+    )
+    before = TableMachine.vacuumed
+    run_model(7, runs=16, steps=14, machine=machine)
+    assert TableMachine.vacuumed - before > 5
 
 
 @pytest.mark.slow
