@@ -16,6 +16,7 @@ import pytest
 from deltaberg import CheckpointLayout, DeltaTable, open_table, write_table
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec, open_store
+from deltaberg.table.maintain.bins.stage import Stage
 from deltaberg.table.removal import FileKind, delete_files
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
@@ -286,8 +287,7 @@ def test_a_failed_write_under_odd_partitions(tmp_path: Path, format: Any) -> Non
     assert {path for path, what in _there(tmp_path).items() if what is not None} == before
 
 
-def test_rows_that_a_merge_has_left(tmp_path: Path) -> None:
-    staging = pytest.importorskip("deltaberg.spark.write.staging")
+def test_rows_that_an_operation_has_left(tmp_path: Path) -> None:
     folder = tmp_path / "deltaberg-staged"
     token = "0" * 32
     old, young = folder / f"{token}-{_NUMBER}-00000.arrow", folder / f"{token}-{_NUMBER}-00001.arrow"
@@ -296,21 +296,22 @@ def test_rows_that_a_merge_has_left(tmp_path: Path) -> None:
         _put(path)
     for path in (old, *others):
         _aged(path)
-    stage = staging.new_stage(StoreSpec(), parse_location(str(tmp_path)), None)
+    stage = Stage.of(StoreSpec(), parse_location(str(tmp_path)))
     assert not old.exists()
     assert all(path.exists() for path in (young, *others))
     mine = folder / f"{stage.token}-{_NUMBER}-00000.arrow"
     _put(mine)
-    staging.delete_staged(stage)
+    stage.clear()
     assert not mine.exists()
     assert all(path.exists() for path in (young, *others))
 
 
-def test_rows_of_a_running_merge_stay_where_the_clock_is_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    staging = pytest.importorskip("deltaberg.spark.write.staging")
+def test_rows_of_a_running_operation_stay_if_the_clock_is_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     young = tmp_path / "deltaberg-staged" / f"{'0' * 32}-{_NUMBER}-00000.arrow"
     _put(young)
     ahead = time.time_ns() + 7 * 86_400_000_000_000
     monkeypatch.setattr(time, "time_ns", lambda: ahead)
-    staging.new_stage(StoreSpec(), parse_location(str(tmp_path)), None)
+    Stage.of(StoreSpec(), parse_location(str(tmp_path)))
     assert young.exists()

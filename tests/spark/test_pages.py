@@ -78,6 +78,7 @@ def test_the_page_about_spark(spark: Any, tmp_path: Path) -> None:
     assert names["spark"] is spark
     run_blocks("docs/spark.md", names, heading="## Writing", places=places)
     run_blocks("docs/spark.md", names, heading="### Merge and upsert", places=places)
+    run_blocks("docs/spark.md", names, heading="### Compaction", places=places)
     run_blocks("docs/spark.md", names, heading="### One pipeline for both formats", places=places)
     run_blocks("docs/spark.md", names, heading="## DeltaTable of delta-spark", places=places)
     names["frame"] = spark.createDataFrame([(1, "north", Decimal("1.5"), dt.date(2026, 1, 1))], _DDL)

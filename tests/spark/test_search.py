@@ -16,12 +16,13 @@ from deltaberg.files.read.task import pack_tasks
 from deltaberg.spark.read.read_tasks import TASK_COLUMN, ReadTask
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
-from deltaberg.spark.write.staging import delete_staged, new_stage, staged_rows
+from deltaberg.spark.write.staging import StageTask, staged_rows
 from deltaberg.spark.write.write_tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage.location import parse_location
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.change.match import RowTest, find_rows, scan_of_rows
 from deltaberg.table.change.positions import positions_of
+from deltaberg.table.maintain.bins.stage import Stage
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
 from tests.support.below_verbs import engine_of
@@ -50,6 +51,14 @@ class _Search:
     def write(self, *_: Any) -> None:
         """Have this process write."""
 
+    def takes(self, *_: Any) -> bool:
+        """Have this process read."""
+        return False
+
+    def run(self, *_: Any) -> Any:
+        """Refuse what nobody asks for."""
+        raise AssertionError("tasks are to do other work")
+
     def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Any:
         for reply in _replies(bound, width, test):
             if reply["error"] is not None:
@@ -58,12 +67,13 @@ class _Search:
             yield pa.repeat(pa.scalar(reply["file"], pa.int64()), len(positions)), positions
 
     def read(self, bound: BoundScan, test: RowTest) -> Any:
-        stage = new_stage(bound.source.store, parse_location(bound.source.table), bound.output)
-        replies = _run(FusedWriteTask(MatchTask(ReadTask(bound.read_spec), test), stage), bound)
-        for batch in staged_rows(stage, [(reply["name"], reply["error"]) for reply in replies]):
+        stage = Stage.of(bound.source.store, parse_location(bound.source.table))
+        task = StageTask(stage, bound.output)
+        replies = _run(FusedWriteTask(MatchTask(ReadTask(bound.read_spec), test), task), bound)
+        for batch in staged_rows(task, [(reply["name"], reply["error"]) for reply in replies]):
             self.rows += batch.num_rows
             yield batch
-        delete_staged(stage)
+        stage.clear()
 
 
 _HIDING = {"delta.enableDeletionVectors": "true"}

@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from deltaberg import DeltaTable, IcebergTable, create_table, open_table, write_table
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.spark import FrameRows
-from deltaberg.spark.write import staging
+from deltaberg.table.maintain.bins import stage
 from tests.support.canon import canonical_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -98,7 +98,7 @@ def _left(root: Path) -> list[str]:
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_frame_is_merged_once(tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What tasks stored twice counts once, and nothing of it stays."""
-    monkeypatch.setattr(staging, "_FILE", 1)
+    monkeypatch.setattr(stage, "_STREAM", 1)
     table = _table(tmp_path, table_format)
     parts = pa.concat_tables([_rows(2), _rows(7)]), _rows(), _rows(8)
     merge = table.merge(_frame(*parts), "target.id = source.id")

@@ -35,7 +35,7 @@ class DeltaOptimizeBuilder:
 
     @in_delta_words
     def executeCompaction(self) -> DataFrame:
-        """Compact the files on the driver; see `deltaberg.DeltaTable.compact`.
+        """Compact the files, by Spark's tasks if there are at least 2 GiB; see `deltaberg.DeltaTable.compact`.
 
         Returns
         -------
@@ -46,7 +46,9 @@ class DeltaOptimizeBuilder:
 
     @in_delta_words
     def executeZOrderBy(self, *cols: str) -> DataFrame:
-        """Order the rows of each partition along the Z-order curve through some columns, on the driver.
+        """Order the rows of each partition along the Z-order curve through some columns.
+
+        Spark's tasks do so if there are at least 2 GiB of files.
 
         Returns
         -------

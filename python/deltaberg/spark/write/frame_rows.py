@@ -23,10 +23,11 @@ from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
 from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
-from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
+from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, staged_rows
 from deltaberg.spark.write.write_tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.bins.stage import Stage
 from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 
@@ -121,7 +122,8 @@ class FrameRows:
         wanted = {name.lower() for name in columns} or {self._schema.names[0].lower()}
         kept = [number for number, name in enumerate(self._schema.names) if fused is not None or name.lower() in wanted]
         kept_columns = pa.schema([self._schema.field(number) for number in kept])
-        task = new_stage(store, root, table_schema(kept_columns))
+        stage = Stage.of(store, root)
+        task = StageTask(stage, table_schema(kept_columns))
         try:
             if fused is None:
                 frame = self._plain()
@@ -130,7 +132,7 @@ class FrameRows:
                 replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), STAGED_SCHEMA)
             yield staged_rows(task, [(row["name"], row["error"]) for row in run_job(self._facts, replies.collect)])
         finally:
-            delete_staged(task)
+            stage.clear()
 
     def _fused(self, spec: WriteSpec) -> FusedFrame | None:
         """Return how the frame was made, unless its rows must come to other tasks first."""

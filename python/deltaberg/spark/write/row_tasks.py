@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,16 +15,18 @@ from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask
+from deltaberg.spark.write.item_tasks import RESULT_SCHEMA, ItemTask, results_of
 from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, MatchTask, SearchTask, pack_with
-from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
+from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, staged_rows
 from deltaberg.spark.write.write_tasks import FusedWriteTask, WriteTask, collected_files, delete_written
 from deltaberg.storage.location import parse_location
 from deltaberg.table.change.changed_rows import ChangedRows, NewFiles, WrittenChange
 from deltaberg.table.change.match import DividedTest, RowTest, search_here
 from deltaberg.table.change.positions import positions_of
+from deltaberg.table.maintain.bins.stage import Stage
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
-from deltaberg.table.write.sources import WriteRoad
+from deltaberg.table.write.sources import TASK_ROAD
 
 __all__ = ["SparkRowTasks", "row_tasks"]
 
@@ -34,8 +36,8 @@ _LEAST_BYTES = 2 << 30
 _JOB_BYTES = 64 << 20
 #: More positions than a bitmap can have.
 _ALL = (1 << 63) - 1
-#: No row comes into the JVM on its way to a file.
-_ROAD = WriteRoad("fused")
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,14 @@ class SparkRowTasks:
         if planned is None:
             yield from bound.batches()
             return
-        root = parse_location(bound.source.table)
-        stage = new_stage(bound.source.store, root, bound.output)
-        task = FusedWriteTask(MatchTask(planned.reading(bound), test), stage)
+        stage = Stage.of(bound.source.store, parse_location(bound.source.table))
+        staging = StageTask(stage, bound.output)
+        task = FusedWriteTask(MatchTask(planned.reading(bound), test), staging)
         try:
             replies = run_job(self.facts, planned.tasks.mapInArrow(task, STAGED_SCHEMA).collect)
-            yield from staged_rows(stage, [(row["name"], row["error"]) for row in replies])
+            yield from staged_rows(staging, [(row["name"], row["error"]) for row in replies])
         finally:
-            delete_staged(stage)
+            stage.clear()
 
     def write(self, bound: BoundScan, changed: ChangedRows, files: NewFiles) -> WrittenChange | None:
         """Write the rows that take the place of others, of which only rows about files come to the driver.
@@ -101,7 +103,7 @@ class SparkRowTasks:
         except BaseException:
             delete_written(tables, files.store, files.place)
             raise
-        return WrittenChange(pa.concat_tables(tables), updated, _ROAD)
+        return WrittenChange(pa.concat_tables(tables), updated, TASK_ROAD)
 
     def _write(self, bound: BoundScan, packed: tuple[bytes, ...], files: NewFiles) -> tuple[list[pa.Table], int]:
         """Run one job, and return a table of files for each task, and how many rows replace others."""
@@ -112,12 +114,28 @@ class SparkRowTasks:
         found = collected_files(((row["files"], row["error"]) for row in replies), files.store, files.place)
         return found, sum(row["updated"] for row in replies)
 
+    def takes(self, table: str, size: int) -> bool:
+        """Return whether there is much to read, where tasks can read it."""
+        return size >= _LEAST_BYTES and parse_location(table).scheme != "memory"
+
+    def run(
+        self,
+        work: Callable[[Any], _Result],
+        items: Sequence[Any],
+        discard: Callable[[_Result], object] = lambda _: None,
+    ) -> list[_Result]:
+        """Return what a function returns for each item."""
+        if not items:
+            return []
+        planned = planned_tasks(self.facts, tuple(map(pickle.dumps, enumerate(items))), 0, RESULT_SCHEMA)
+        task = ItemTask(work, planned.carried)
+        replies = run_job(self.facts, planned.tasks.mapInArrow(task, RESULT_SCHEMA).collect)
+        return results_of(replies, len(items), discard)
+
     def _groups(self, bound: BoundScan) -> list[pa.RecordBatch]:
         """Return the groups of tasks that read a scan; none if the driver reads it."""
-        if parse_location(bound.source.table).scheme == "memory":
-            return []
         groups = grouped_tasks(bound, self.facts.parallelism)
-        return groups if estimated_bytes(bound, groups) >= _LEAST_BYTES else []
+        return groups if self.takes(bound.source.table, estimated_bytes(bound, groups)) else []
 
     def _planned(self, bound: BoundScan) -> PlannedTasks | None:
         """Return the tasks that read a scan; None if the driver reads it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +32,8 @@ from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.write import write_files
 
 __all__ = ["ChangedRows", "NewFiles", "RowCounts", "RowIdentity", "RowTasks", "WrittenChange"]
+
+_Result = TypeVar("_Result")
 
 
 class RowIdentity(Protocol):
@@ -212,6 +214,33 @@ class WrittenChange(NamedTuple):
 
 class RowTasks(RowSearch, Protocol):
     """A reader and writer of the files of a table for an operation, such as the tasks of Spark."""
+
+    def takes(self, table: str, size: int) -> bool:
+        """Return whether tasks are to read so many bytes of a table, rather than this process."""
+
+    def run(
+        self,
+        work: Callable[[Any], _Result],
+        items: Sequence[Any],
+        discard: Callable[[_Result], object] = lambda _: None,
+    ) -> list[_Result]:
+        """Return what a function returns for each item, of which each is the work of one task.
+
+        Parameters
+        ----------
+        work
+            The function. It travels to every task, and an item to its own task alone. All of them pickle, and so do the
+            results.
+        items
+            The items.
+        discard
+            Is called with the results of all other tasks where one fails.
+
+        Raises
+        ------
+        DeltabergError
+            What the function raised. Tasks in which the store failed have run again before.
+        """
 
     def write(self, bound: BoundScan, changed: ChangedRows, files: NewFiles) -> WrittenChange | None:
         """Write the rows that take the place of others; None to have them written by this process.

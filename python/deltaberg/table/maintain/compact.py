@@ -5,12 +5,11 @@ Which files that are is up to `packing`. A format says how it looks at them (`Re
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -31,12 +30,14 @@ from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
+from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
 from deltaberg.table.maintain.purge import has_deletes, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
-from deltaberg.table.read.bound import BoundScan, RowAddress
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
@@ -278,14 +279,6 @@ class Rewrite(ABC, Generic[_Transaction]):
         return RowTrail(address)
 
 
-def _with_address(identity: RowIdentity, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows as files store them, with the columns of their addresses, which are the last ones."""
-    flat = identity.flat(batch)
-    address = batch.select(range(batch.num_columns - len(RowAddress._fields), batch.num_columns))
-    schema = pa.schema([*flat.schema, *address.schema])
-    return pa.RecordBatch.from_arrays([*flat.columns, *address.columns], schema=schema)
-
-
 def _deleted_shares(plan: Plan) -> pa.Array:
     """Return the share of the rows of each file that are deleted.
 
@@ -338,7 +331,7 @@ def compact_table(
         try:
             work = rewrite(begin(), compaction) if number else work
             bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
-            limits = [packing.target_size * (1 if _is_cut(one, packing) else _SLACK) for one in group]
+            limits = [packing.target_size * (1 if _is_cut(one, packing) else SLACK) for one in group]
             outcomes[-1] = replace(outcome, commit=_commit(work, bins, limits))
         except CommitConflictError as error:
             refresh()
@@ -355,10 +348,6 @@ def _committed(outcomes: Sequence[CompactedGroup], count: int) -> str | None:
     """Return which of so many groups are committed; None if none is."""
     commits = [group.commit for group in outcomes if group.commit is not None]
     return f"{len(commits)} of {count} groups, the last one as version {commits[-1].version}" if commits else None
-
-
-#: The sizes of old files tell little of the new one's where another codec is used: it may become so much larger.
-_SLACK = 2
 
 
 def _is_cut(files: Sequence[PackedFile], packing: Packing) -> bool:
@@ -401,49 +390,61 @@ def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits:
 def _write(
     work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int], trail: RowTrail | None
 ) -> list[MovedFiles]:
+    """Write the rows of each bin to new files, by tasks if there are any and much is to be read."""
+    sizes = pc.sum(pa.chunked_array([chunk for one in bins for chunk in one.column("size").chunks], pa.int64()))
+    tasks = work.transaction.row_tasks
+    if tasks is not None and tasks.takes(work.source.table, sizes.as_py() or 0):
+        writer, found = _prepared(work, bins, limits, trail, TASK_OPTIONS)
+        new = write_by_tasks(tasks, writer, found, trail, work.new_files.note)
+    else:
+        new = _write_here(work, bins, limits, trail)
+    return [MovedFiles(*pair) for pair in zip(bins, new, strict=True)]
+
+
+def _write_here(
+    work: Rewrite[_Transaction], bins: Sequence[pa.Table], limits: Sequence[int], trail: RowTrail | None
+) -> list[pa.Table]:
     """Write the rows of each bin to new files, several bins at a time."""
-    compaction, identity, target, order = work.compaction, work.identity, work.new_files, work.order
-    together = min(compaction.concurrency or processors(), len(bins))
+    target, together = work.new_files, min(work.compaction.concurrency or processors(), len(bins))
     threads = max(processors() // together, 1)
-    options = ScanOptions(threads=threads, memory=max(_READING // together, 1), timezone=compaction.timezone)
-    memory = max(_WRITING // together, 1)
+    reading = max(_READING // together, 1)
+    writer, found = _prepared(work, bins, limits, trail, ScanOptions(threads=threads, memory=reading))
     written = []
 
-    def write_one(one: tuple[pa.Table, int]) -> MovedFiles:
-        files, limit = one
-        bound = scan_of_whole_files(work.source, files, identity.columns, options)
-        if trail is not None:
-            bound = bound.with_addresses()
-        spec = replace(target.spec, memory=memory, target_size=limit)
-        parts: Iterator[Iterator[pa.RecordBatch]] = iter([bound.batches()])
-        if order is not None:
-            count, rows = _new_files(bound.plan, limit)
-            # Rows are not sorted again, file by file, in the order of the table. Files that are a little larger than
-            # others are no reason for another one.
-            most = None if rows is None else math.ceil(rows / count)
-            spec = replace(spec, sort=None, target_size=_SLACK * limit, most_rows=None if order.curve else most)
-            parts = order.parts(bound, count)
-        own = replace(target, spec=spec, note=lambda *noted: written.append(noted))
-        flat = identity.flat if trail is None else partial(_with_address, identity)
-        new = [spec.no_files()]
-        for part in parts:
-            told = None if compaction.progress is None else compaction.progress.next_write()
-            with closing(part) as batches:  # type: ignore[type-var]
-                new.append(replace(own, progress=told).write(map(flat, batches), threads=threads, trail=trail))
-        return MovedFiles(files, pa.concat_tables(new))
+    def write_one(one: Bin) -> pa.Table:
+        return writer.write(
+            one.shape,
+            one.scan.batches,
+            lambda: one.scan.with_columns([] if writer.order is None else writer.order.sources).batches(),
+            lambda *noted: written.append(noted),
+            reading=reading,
+            writing=max(_WRITING // together, 1),
+            threads=threads,
+            trail=trail,
+            progress=work.compaction.progress,
+        )
 
     try:
-        return map_in_order(together, write_one, list(zip(bins, limits, strict=True)))
+        return map_in_order(together, write_one, found)
     finally:
         # Whether or not all of them could be written.
         for noted in written:
             target.note(*noted)
 
 
-def _new_files(plan: Plan, target: int) -> tuple[int, int | None]:
-    """Return how many files of a size the planned files are worth, and how many rows they have, if that is known."""
-    counts = plan.row_counts()
-    shares = pc.divide(counts.cast(pa.float64()), pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0))
-    sizes = pc.fill_null(plan.files.column("size"), 0).cast(pa.float64())
-    size = pc.sum(pc.multiply(sizes, pc.fill_null(shares, 1.0))).as_py() or 0.0
-    return max(math.ceil(size / target), 1), None if counts.null_count else pc.sum(counts).as_py()
+def _prepared(
+    work: Rewrite[_Transaction],
+    bins: Sequence[pa.Table],
+    limits: Sequence[int],
+    trail: RowTrail | None,
+    options: ScanOptions,
+) -> tuple[BinWriter, list[Bin]]:
+    """Return what writes rows, and the bins whose rows it writes."""
+    target, order = work.new_files, work.order
+    options = replace(options, timezone=work.compaction.timezone)
+    scans = [scan_of_whole_files(work.source, files, work.identity.columns, options) for files in bins]
+    if trail is not None:
+        scans = [scan.with_addresses() for scan in scans]
+    first = scans[0]
+    writer = BinWriter(work.identity, target.spec, target.store, target.place, order, first.output, first.address)
+    return writer, [Bin.of(scan, limit, order) for scan, limit in zip(scans, limits, strict=True)]

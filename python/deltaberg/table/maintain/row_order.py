@@ -1,13 +1,12 @@
 """The orders that rows are put into while their files are rewritten: by columns, or along a curve through several.
 
-An order is asked for by names (`RowOrder`), and bound to the columns of a table (`BoundOrder`). Rows are sorted on
-disk, so that memory does not grow with them.
+An order is asked for by names (`RowOrder`), and bound to the columns of a table (`BoundOrder`). A sample of rows tells
+where it is cut into parts (`CutOrder`). Rows are sorted on disk, so that memory does not grow with them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
@@ -16,16 +15,16 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.hints import Hint, verbatim
-from deltaberg.schema.arrow import arrow_schema, arrow_type
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import ColumnName, column_names, find_column
 from deltaberg.schema.types import Field, List, Map, Struct
-from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.sort.curves import Curve, RangeSample, has_ranges
-from deltaberg.table.sort.external_sort import sort_batches
+from deltaberg.table.sort.external_sort import RowKey, divided_rows, row_keys, sort_batches
 from deltaberg.table.sort.order import OrderTerm, TermText
+from deltaberg.table.sort.row_sample import OrderSample, RowSample
 from deltaberg.table.write.spec import PartitionField
 
-__all__ = ["BoundOrder", "OrderKind", "RowOrder", "order_terms"]
+__all__ = ["BoundOrder", "CutOrder", "OrderKind", "RowOrder", "order_terms"]
 
 #: How rows are ordered: by one column after the other, or along a curve on which several columns count alike.
 OrderKind = Literal["sort", "z-order", "hilbert"]
@@ -33,8 +32,6 @@ OrderKind = Literal["sort", "z-order", "hilbert"]
 _ARGUMENTS: dict[OrderKind, str] = {"sort": "sort_by", "z-order": "z_order_by", "hilbert": "hilbert_by"}
 #: A curve has so many columns at most; see `curve_keys`.
 _MOST_COLUMNS = 16
-#: Rows that are sorted take this share of the memory of the scan.
-_SHARE = 2
 _KEY = "_curve_key"
 _RECORD_STATISTICS = (
     "have them recorded first: the properties delta.dataSkippingStatsColumns and delta.dataSkippingNumIndexedCols of a "
@@ -156,7 +153,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class BoundOrder:
-    """An order of the rows of a table.
+    """An order of the rows of a table; it pickles.
 
     Parameters
     ----------
@@ -169,71 +166,123 @@ class BoundOrder:
     terms: tuple[OrderTerm, ...]
     curve: str | None = None
 
-    def parts(self, scan: BoundScan, count: int) -> Iterator[Generator[pa.RecordBatch, None, None]]:
-        """Return the rows of a scan in order, with the same columns, in parts that each go into files of their own.
+    @property
+    def sources(self) -> list[tuple[str, ...]]:
+        """The names from the root of the schema to each column that the order depends on."""
+        return list(dict.fromkeys(term.source for term in self.terms))
 
-        A part must be taken before the next one is. A sort is one part. A curve is cut into about equally many rows, at
-        places where it enters a large cell: a part with a bit of the next cell would be found by filters on all of that
-        cell. The columns of the curve are read once before.
+    def sample(self, **arguments: int) -> RowSample:
+        """Return a sample without rows, of which `cut` takes one; the arguments are those of `RowSample`."""
+        return OrderSample(self.terms, **arguments) if self.curve is None else RangeSample(self.sources, **arguments)
+
+    def cut(self, sample: RowSample, count: int, schema: pa.Schema) -> CutOrder | None:
+        """Return the order cut into so many parts of about equally many rows, or fewer; None if there are no rows.
+
+        A curve is cut where it enters a large cell: a part with a bit of the next cell would be found by filters on all
+        of that cell.
 
         Parameters
         ----------
-        count
-            How many parts a curve is cut into.
+        schema
+            The columns of the rows.
         """
-        memory = max(scan.options.memory // _SHARE, 1)
-        schema = arrow_schema(scan.output)
-        if self.curve is None:
-            yield _sorted(scan, schema, self.terms, memory)
-            return
-        sources = [term.source for term in self.terms]
-        sample = RangeSample(sources)
-        with closing(scan.with_columns(sources).batches()) as batches:  # type: ignore[type-var]
-            for batch in batches:
-                sample.add(batch)
-        curve = sample.curve(self.curve)
+        if isinstance(sample, OrderSample):
+            return CutOrder(schema, self.terms, tuple(sample.cuts(count))) if sample.columns else None
+        if not isinstance(sample, RangeSample) or self.curve is None:
+            raise AssertionError("the sample is one of this order")
+        curve, key = sample.curve(self.curve), _KEY
         if curve is None:
-            return
-        key = _KEY
+            return None
         while key in schema.names:
             key = f"_{key}"
-        terms, whole = (OrderTerm((key,)),), schema.append(pa.field(key, curve.key_type))
-        with closing(_sorted(scan, whole, terms, memory, curve)) as batches:
-            yield from _divided(batches, sample.cuts(curve, count))
+        terms = (OrderTerm((key,)),)
+        places = pa.record_batch([pa.array(sample.cuts(curve, count), curve.key_type)], [key])
+        return CutOrder(schema, terms, tuple(row_keys(places, terms)), curve)
+
+    def parts(
+        self,
+        rows: Callable[[], Iterator[pa.RecordBatch]],
+        keys: Callable[[], Iterator[pa.RecordBatch]],
+        schema: pa.Schema,
+        count: int,
+        memory: int,
+    ) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+        """Return rows in order, in parts that each go into files of their own.
+
+        A part must be taken before the next one is. A sort is one part. The columns of a curve are read once before.
+
+        Parameters
+        ----------
+        rows
+            Reads the rows.
+        keys
+            Reads the columns `sources` of the same rows.
+        schema
+            The columns of the rows.
+        count
+            How many parts a curve is cut into.
+        memory
+            Bytes of rows in memory at most, approximately.
+        """
+        cut: CutOrder | None = CutOrder(schema, self.terms)
+        if self.curve is not None:
+            sample = self.sample()
+            with closing(keys()) as batches:  # type: ignore[type-var]
+                for batch in batches:
+                    sample.add(batch)
+            cut = self.cut(sample, count, schema)
+        if cut is not None:
+            with closing(rows()) as batches:  # type: ignore[type-var]
+                for part in cut.parts(cut.placed(batches), memory):
+                    yield cut.bare(part)
 
 
-def _sorted(
-    scan: BoundScan, schema: pa.Schema, terms: Sequence[OrderTerm], memory: int, curve: Curve | None = None
-) -> Generator[pa.RecordBatch, None, None]:
-    """Return the rows of a scan in order. Their place on a curve is the last column of the schema."""
-    with closing(scan.batches()) as batches:  # type: ignore[type-var]
-        rows: Iterator[pa.RecordBatch] = batches
-        if curve is not None:
-            rows = (batch.append_column(schema.names[-1], curve.keys(batch)) for batch in batches)
-        yield from sort_batches(rows, schema, terms, memory=memory)
+@dataclass(frozen=True)
+class CutOrder:
+    """An order, and where it is cut into parts. It pickles.
 
+    Parameters
+    ----------
+    schema
+        The columns of the rows.
+    terms
+        What rows are sorted by.
+    cuts
+        The keys that parts but the first one begin with.
+    curve
+        The curve on which rows have a place, which is then the last column while they are sorted; None for a sort.
+    """
 
-def _divided(
-    batches: Iterator[pa.RecordBatch], cuts: Sequence[bytes]
-) -> Iterator[Generator[pa.RecordBatch, None, None]]:
-    """Divide rows that are sorted by their last column, and leave it out. A part begins with each cut."""
-    rest: list[pa.RecordBatch] = []
+    schema: pa.Schema
+    terms: tuple[OrderTerm, ...]
+    cuts: tuple[RowKey, ...] = ()
+    curve: Curve | None = None
 
-    def until(cut: bytes | None) -> Generator[pa.RecordBatch, None, None]:
-        while True:
-            batch = rest.pop() if rest else next(batches, None)
-            if batch is None:
-                return
-            keys, count = batch.column(batch.num_columns - 1), batch.num_rows
-            end = count if cut is None else bisect_left(range(count), cut, key=lambda place: keys[place].as_py())
-            if end:
-                yield batch.slice(0, end).select(batch.schema.names[:-1])
-            if end < count:
-                rest.append(batch.slice(end))
-                return
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns of rows while they are sorted."""
+        if self.curve is None:
+            return self.schema
+        return self.schema.append(pa.field(self.terms[0].source[0], self.curve.key_type))
 
-    for cut in (*cuts, None):
-        yield until(cut)
+    def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return rows with the columns that they have while they are sorted."""
+        for batch in batches:
+            yield batch if self.curve is None else batch.append_column(self.stored.names[-1], self.curve.keys(batch))
+
+    def sorted(self, batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[pa.RecordBatch]:
+        """Return rows in order, which `placed` returned."""
+        return sort_batches(batches, self.stored, self.terms, memory=memory)
+
+    def parts(self, batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+        """Return rows in order, which `placed` returned, in the parts of the order."""
+        with closing(self.sorted(batches, memory)) as ordered:  # type: ignore[type-var]
+            yield from divided_rows(ordered, self.terms, self.cuts)
+
+    def bare(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+        """Return rows as they were before `placed`."""
+        for batch in batches:
+            yield batch if self.curve is None else batch.select(range(len(self.schema)))
 
 
 def order_terms(schema: Struct, names: Sequence[ColumnName]) -> tuple[OrderTerm, ...]:

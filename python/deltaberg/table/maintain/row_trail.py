@@ -7,7 +7,8 @@ Whatever became of their order, a `RowTrail` has seen each row on its way to a f
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,10 @@ from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.merge.stored_rows import StoredRows
 from deltaberg.table.read.bound import RowAddress
 
-__all__ = ["RowTrail"]
+__all__ = ["RUNS", "RowTrail"]
 
 #: Rows that follow each other in an old file and in a new one are one run.
-_RUNS = pa.schema(
+RUNS = pa.schema(
     [
         ("new", pa.int64()),
         ("start", pa.int64()),
@@ -62,7 +63,11 @@ class RowTrail:
     def __init__(self, address: RowAddress, memory: int = _MEMORY) -> None:
         self._address = address
         self._lock = threading.Lock()
-        self._runs = StoredRows(_RUNS, memory)
+        self._runs = StoredRows(RUNS, memory)
+        #: Runs that other processes have noted: their files have numbers from this one on.
+        self._adopted: list[tuple[int, Callable[[], Iterator[pa.RecordBatch]]]] = []
+        #: What is closed with the trail.
+        self.resources = ExitStack()
         #: The numbers of the new files, and of the rows in them.
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -75,6 +80,33 @@ class RowTrail:
     def close(self) -> None:
         """Forget the rows."""
         self._runs.close()
+        self.resources.close()
+
+    @property
+    def paths(self) -> list[str]:
+        """The new files."""
+        return list(self._numbers)
+
+    def runs(self) -> Iterator[pa.RecordBatch]:
+        """Return what is known, as `RUNS` describes it: files have the numbers of their places in `paths`."""
+        yield from self._runs.batches()
+        for first, batches in self._adopted:
+            for runs in batches():
+                yield runs.set_column(0, RUNS.field(0), pc.add(runs.column(0), first))
+
+    def adopt(self, paths: Sequence[str], runs: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        """Take note of what another process knows of other files.
+
+        Parameters
+        ----------
+        paths
+            The files.
+        runs
+            Reads its `runs`, whenever it is asked.
+        """
+        self._adopted.append((len(self._numbers), runs))
+        for path in paths:
+            self._numbers[path] = len(self._numbers)
 
     def note(self, path: str, rows: pa.Table) -> None:
         """Take note of the next rows of a file.
@@ -96,7 +128,7 @@ class RowTrail:
             self._rows[path] = before + rows
             starts, *others = runs
             columns = [pa.repeat(pa.scalar(number), len(starts)), pc.add(starts, before), *others]
-            self._runs.add(pa.RecordBatch.from_arrays(columns, schema=_RUNS))
+            self._runs.add(pa.RecordBatch.from_arrays(columns, schema=RUNS))
 
     def find(self, rows: RowPositions) -> Iterator[tuple[str, pa.UInt64Array]]:
         """Return where rows of old files are now: the path of each new file that has some, and their positions in it.
@@ -112,7 +144,7 @@ class RowTrail:
         for keys in _keys(rows):
             index = kernels.index_keys(keys)
             files = pc.unique(keys.column(0))
-            for runs in self._runs.batches():
+            for runs in self.runs():
                 old = runs.filter(pc.is_in(runs.column("file"), value_set=files))
                 if old.num_rows:
                     addresses, numbers, places = _each_row(old)

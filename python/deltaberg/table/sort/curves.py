@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import kernels
-from deltaberg.schema.arrow import as_array, as_batch, count_up
+from deltaberg.schema.arrow import as_array
 from deltaberg.table.sort.order import column_at, sortable
+from deltaberg.table.sort.row_sample import RowSample, shortened
 
 __all__ = ["RANGES", "Curve", "RangeSample", "has_ranges"]
 
@@ -19,9 +20,6 @@ __all__ = ["RANGES", "Curve", "RangeSample", "has_ranges"]
 RANGES = 1000
 #: Bits of a range id: nulls are a range of their own, before all others.
 _BITS = RANGES.bit_length()
-#: Rows of a sample, as Spark takes them for each range, and bytes of a text that are worth keeping there.
-_SAMPLED = 100 * RANGES
-_SAMPLED_BYTES = 64
 #: A part of a curve may begin so much of its length before or after the place that would make all parts equal.
 _TOLERANCE = 0.1
 _LONG = pa.int64()
@@ -63,17 +61,15 @@ def _ranked(values: pa.Array) -> pa.Array:
     return as_array(sortable(pa.chunked_array([values]))).cast(_LONG)
 
 
-class RangeSample:
-    """A sample of rows, from which the ranges of their columns are made. Its memory does not depend on the rows.
-
-    Equal rows in equal order give the same sample: which rows are in it is decided by a hash of their numbers.
+class RangeSample(RowSample):
+    """A sample of rows, from which the ranges of their columns are made.
 
     Parameters
     ----------
     sources
         The names from the root of the schema to each column.
-    most
-        How many rows there are in the sample at most; half of them at least, if there are so many.
+    **arguments
+        As for `RowSample`.
 
     Examples
     --------
@@ -84,50 +80,27 @@ class RangeSample:
     [341, 341, 341, 682, 1023, 0]
     """
 
-    def __init__(self, sources: Sequence[tuple[str, ...]], most: int = _SAMPLED) -> None:
+    def __init__(self, sources: Sequence[tuple[str, ...]], **arguments: int) -> None:
+        super().__init__(**arguments)
         self._sources = tuple(sources)
-        self._most = most
-        self._seen = 0
-        #: Rows whose hash is below it are in the sample.
-        self._limit = 1 << 31
-        self._kept: list[pa.RecordBatch] = []
-        self._count = 0
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows, in the order in which they are."""
-        hashes = kernels.hash32(count_up(self._seen, rows.num_rows))
-        hashes = pc.bit_wise_and(hashes, pa.scalar((1 << 31) - 1, pa.int32()))
-        self._seen += rows.num_rows
-        columns = [hashes, *(column_at(rows, source) for source in self._sources)]
-        batch = pa.record_batch(columns, [str(number) for number in range(len(columns))])
-        chosen = self._below(batch)
-        kept = [hashes.filter(chosen), *(_shortened(_ranked(values.filter(chosen))) for values in columns[1:])]
-        self._kept.append(pa.record_batch(kept, batch.schema.names))
-        self._count += len(kept[0])
-        while self._count > self._most:
-            self._limit //= 2
-            whole = as_batch(self._kept, self._kept[0].schema)
-            self._kept = [whole.filter(self._below(whole))]
-            self._count = self._kept[0].num_rows
-
-    def _below(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        return pc.less(batch.column(0).cast(_LONG), pa.scalar(self._limit, _LONG))
+    def values(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return what the values of each column are ranged by."""
+        return [shortened(_ranked(column_at(rows, source))) for source in self._sources]
 
     def curve(self, kind: str, ranges: int = RANGES) -> Curve | None:
         """Return a curve through ranges that have about equally many rows each; None if there are no rows."""
-        if not self._count:
+        columns = self.columns
+        if not columns:
             return None
-        sample = as_batch(self._kept, self._kept[0].schema)
-        return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in sample.columns[1:]))
+        return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in columns))
 
     def cuts(self, curve: Curve, count: int) -> list[bytes]:
         """Return places at which a curve is cut into so many parts, of about equally many rows, or fewer.
 
         Within a tolerance, that is where the curve enters a cell of the grid that is as large as possible.
         """
-        sample = as_batch(self._kept, self._kept[0].schema)
-        columns = sample.columns[1:]
-        found = _keys(curve.kind, columns, curve.boundaries)
+        found = _keys(curve.kind, self.columns, curve.boundaries)
         ordered = found.take(pc.array_sort_indices(found))
         last, step = len(ordered) - 1, len(ordered) / count
         cuts: set[int] = set()
@@ -138,10 +111,6 @@ class RangeSample:
             # The only number after the one and up to the other that ends with so many zeros.
             cuts.add(after >> max(bits - 1, 0) << max(bits - 1, 0))
         return [cut.to_bytes(found.type.byte_width, "big") for cut in sorted(cuts)]
-
-
-def _shortened(values: pa.Array) -> pa.Array:
-    return pc.binary_slice(values, 0, _SAMPLED_BYTES) if _is_bytes(values.type) else values
 
 
 def _boundaries(values: pa.Array, ranges: int) -> pa.Array:

@@ -8,9 +8,9 @@ by Arrow, and no row is looked at alone. If there are too many runs, some of the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import total_ordering
+from functools import partial, total_ordering
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,7 +19,10 @@ from deltaberg.schema.arrow import as_batch
 from deltaberg.table.sort.disk_batches import DiskBatches
 from deltaberg.table.sort.order import OrderTerm, sort_indices
 
-__all__ = ["sort_batches"]
+__all__ = ["RowKey", "divided_rows", "row_keys", "sort_batches"]
+
+#: What a row is sorted by, as Python values that compare as rows sort. It pickles.
+RowKey = tuple[Any, ...]
 
 #: Bytes of a block of a run, at least and at most.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 64 << 10, 1 << 20
@@ -209,17 +212,69 @@ class _Head:
             self._rows = as_batch(parts, self._schema)
             self._keys = [term.values(self._rows) for term in self._terms]
 
-    def key(self, place: int) -> tuple[Any, ...]:
-        """Return the key of a row, which compares as rows sort."""
-        return tuple(_key(term, values[place]) for term, values in zip(self._terms, self._keys, strict=True))
+    def key(self, place: int) -> RowKey:
+        """Return the key of a row."""
+        return _row_key(self._terms, self._keys, place)
 
-    def take(self, cut: tuple[Any, ...] | None, *, and_equal: bool) -> pa.RecordBatch:
+    def take(self, cut: RowKey | None, *, and_equal: bool) -> pa.RecordBatch:
         """Take the rows before a key, and perhaps those that have it; all rows if there is no key."""
         search = bisect_right if and_equal else bisect_left
         end = self.count if cut is None else search(range(self.count), cut, key=self.key)
         taken, self._rows = self._rows.slice(0, end), self._rows.slice(end)
         self._keys = [values.slice(end) for values in self._keys]
         return taken
+
+
+def row_keys(rows: pa.RecordBatch, terms: Sequence[OrderTerm]) -> list[RowKey]:
+    """Return what rows are sorted by.
+
+    Examples
+    --------
+    >>> rows = pa.record_batch({"x": [2, None, 1]})
+    >>> keys = row_keys(rows, [OrderTerm(("x",))])
+    >>> keys[1] < keys[2] < keys[0]
+    True
+    """
+    values = [term.values(rows) for term in terms]
+    return [_row_key(terms, values, place) for place in range(rows.num_rows)]
+
+
+def divided_rows(
+    batches: Iterator[pa.RecordBatch], terms: Sequence[OrderTerm], cuts: Sequence[RowKey]
+) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+    """Divide sorted rows into parts, each of which must be taken before the next one is. A part begins with each cut.
+
+    Examples
+    --------
+    >>> batches = iter([pa.record_batch({"x": [1, 2]}), pa.record_batch({"x": [2, 3]})])
+    >>> terms = [OrderTerm(("x",))]
+    >>> cuts = row_keys(pa.record_batch({"x": [2, 3]}), terms)
+    >>> [[value for batch in part for value in batch["x"].to_pylist()] for part in divided_rows(batches, terms, cuts)]
+    [[1], [2, 2], [3]]
+    """
+    rest: list[pa.RecordBatch] = []
+
+    def until(cut: RowKey | None) -> Generator[pa.RecordBatch, None, None]:
+        while True:
+            batch = rest.pop() if rest else next(batches, None)
+            if batch is None:
+                return
+            end = count = batch.num_rows
+            if cut is not None:
+                key = partial(_row_key, terms, [term.values(batch) for term in terms])
+                end = bisect_left(range(count), cut, key=key)
+            if end:
+                yield batch.slice(0, end)
+            if end < count:
+                rest.append(batch.slice(end))
+                return
+
+    for cut in (*cuts, None):
+        yield until(cut)
+
+
+def _row_key(terms: Sequence[OrderTerm], values: Sequence[pa.ChunkedArray], place: int) -> RowKey:
+    return tuple(_key(term, column[place]) for term, column in zip(terms, values, strict=True))
 
 
 def _key(term: OrderTerm, value: pa.Scalar) -> tuple[Any, ...]:

@@ -328,8 +328,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """Return the table as one that has Spark's tasks do the work of large operations.
 
         They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
-        the place of others where more than 2 GiB must be read for that; less is done here. Rows that a merge inserts
-        are written here in any case. They list the directories of a table of which the store holds at least
+        the place of others where more than 2 GiB must be read for that; less is done here. Compaction is among that:
+        a task writes a bin, or a part of the rows of a large partition that are put into an order. Rows that a merge
+        inserts are written here in any case. Tasks list the directories of a table of which the store holds at least
         50,000 files, and delete files where at least 10,000 go. The object that this is called on stays as it is.
 
         Parameters

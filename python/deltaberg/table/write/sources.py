@@ -18,7 +18,7 @@ from deltaberg.table.rows.stream import open_stream
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.write import write_files
 
-__all__ = ["LOCAL_ROAD", "Rows", "SourceRows", "WriteRoad", "open_rows", "open_source", "roads_together"]
+__all__ = ["LOCAL_ROAD", "TASK_ROAD", "Rows", "SourceRows", "WriteRoad", "open_rows", "open_source", "roads_together"]
 
 
 class WriteRoad(NamedTuple):
@@ -38,6 +38,8 @@ class WriteRoad(NamedTuple):
 
 #: The road of rows that this process writes.
 LOCAL_ROAD = WriteRoad("local")
+#: The road of rows that one task of Spark reads and writes, so that none comes into the JVM.
+TASK_ROAD = WriteRoad("fused")
 
 
 def roads_together(roads: Collection[WriteRoad]) -> WriteRoad:

@@ -1,0 +1,292 @@
+"""Writing the rows of bins by the tasks of an engine, such as Spark's. No row passes the engine.
+
+A bin whose rows stay in their order, or fit into a task, is read and written by one task. The rows of a large bin that
+are put into an order take three steps. Tasks read what rows are ordered by, and sample it; the samples tell where the
+order is cut into parts. Tasks read the rows, sort what they read, and store it on a stage of the table, part by part.
+Tasks read what all others have stored of one part, sort it, and write the files.
+
+A task that is retried, or runs twice, writes files of its own names. Only those that the driver hears of count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from deltaberg.files.read.reader import ReadSpec, read_task
+from deltaberg.files.read.task import pack_tasks, task_schema, tasks_of, unpack_tasks
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.storage.location import parse_location
+from deltaberg.table.change.changed_rows import RowTasks
+from deltaberg.table.maintain.bins.stage import Stage, StagedRows
+from deltaberg.table.maintain.bins.write_bins import Bin, BinShape, BinWriter, Note
+from deltaberg.table.maintain.row_order import BoundOrder, CutOrder
+from deltaberg.table.maintain.row_trail import RUNS, RowTrail
+from deltaberg.table.read.bound import SPLIT
+from deltaberg.table.read.plan import group_tasks, split_files
+from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
+from deltaberg.table.sort.row_sample import RowSample
+from deltaberg.table.write.sources import TASK_ROAD
+
+__all__ = ["TASK_OPTIONS", "write_by_tasks"]
+
+#: Bins of more bytes are divided among tasks if their rows are put into an order, and each task reads so many of them.
+_DIVIDED = 512 << 20
+#: Bytes of rows in a task that are read ahead or sorted, and that wait to be written: several run on a machine.
+_READING, _SORTING, _WRITING = 256 << 20, 128 << 20, 128 << 20
+#: How a task reads.
+TASK_OPTIONS = ScanOptions(threads=1, memory=_READING)
+#: Rows of all samples of a bin together.
+_SAMPLED = 400_000
+#: More rows than a task reads.
+_FAR = 1 << 40
+
+
+class _Written(NamedTuple):
+    """What a task wrote: its files, and the runs that tell where their rows came from."""
+
+    files: pa.Table
+    paths: list[str]
+    runs: list[StagedRows]
+
+
+def write_by_tasks(
+    tasks: RowTasks, writer: BinWriter, bins: Sequence[Bin], trail: RowTrail | None, note: Note
+) -> list[pa.Table]:
+    """Write the rows of each bin, and return a row for each new file of it; see `write_files`.
+
+    Parameters
+    ----------
+    tasks
+        The tasks.
+    writer
+        Writes rows.
+    bins
+        The bins, whose scans differ in their files alone.
+    trail
+        Learns where the rows of new files came from.
+    note
+        Is told of files as soon as they are written.
+
+    Raises
+    ------
+    StorageError
+        The store fails. Files of tasks that had succeeded may be left behind; no version names them.
+    """
+    scan = bins[0].scan
+    store, root = scan.source.store, parse_location(scan.source.table)
+    noted, rows = Stage.of(store, root), Stage.of(store, root)
+    if trail is not None:
+        # It tells where rows came from until the commit ends.
+        trail.resources.callback(noted.clear)
+    try:
+        return _Job(tasks, writer, bins, trail, note, noted, rows).run()
+    finally:
+        rows.clear()
+
+
+@dataclass(frozen=True)
+class _Job:
+    tasks: RowTasks
+    writer: BinWriter
+    bins: Sequence[Bin]
+    trail: RowTrail | None
+    note: Note
+    #: Where tasks store where rows came from, and the rows of bins that are divided.
+    noted: Stage
+    staged: Stage
+
+    def run(self) -> list[pa.Table]:
+        """Write all bins."""
+        found = [[self.writer.spec.no_files()] for _ in self.bins]
+        is_ordered = self.writer.order is not None
+        divided = [number for number, one in enumerate(self.bins) if is_ordered and one.size > _DIVIDED]
+        whole = [number for number in range(len(self.bins)) if number not in set(divided)]
+        items = [(self._packed(self.bins[number], None)[0], self.bins[number].shape) for number in whole]
+        for number, written in zip(whole, self._write(_BinTask(self._writing, self._reading), items), strict=True):
+            found[number].append(written)
+        for number, written in self._write_divided(divided):
+            found[number].append(written)
+        return [pa.concat_tables(tables) for tables in found]
+
+    @property
+    def _reading(self) -> _Reading:
+        scan, order = self.bins[0].scan, self.writer.order
+        rows = scan.read_spec
+        keys = None if order is None else scan.with_columns(order.sources).read_spec
+        return _Reading(rows, keys)
+
+    @property
+    def _writing(self) -> _Writing:
+        return _Writing(self.writer, self.noted)
+
+    def _packed(self, one: Bin, size: int | None) -> list[bytes]:
+        """Return the packed splits of the files of a bin: all of them, or in groups of about so many bytes."""
+        splits = split_files(one.scan.plan, SPLIT, one.scan.constants)
+        return [pack_tasks(group) for group in ([splits] if size is None else group_tasks(splits, size, 1))]
+
+    def _write(self, work: _BinTask | _PartTask, items: Sequence[Any]) -> Iterator[pa.Table]:
+        """Have tasks write files, and take note of them and of where their rows came from."""
+        for written in self.tasks.run(work, items, self._discard):
+            self.note(written.files, TASK_ROAD)
+            if self.trail is not None:
+                self.trail.adopt(written.paths, partial(self.noted.read_rows, written.runs))
+            yield written.files
+
+    def _discard(self, written: _Written) -> None:
+        _discard(self.writer, [written.files])
+
+    def _write_divided(self, divided: Sequence[int]) -> Iterator[tuple[int, pa.Table]]:
+        """Write bins that are divided among tasks, and return the files of their parts, in the order of rows."""
+        order = self.writer.order
+        if order is None or not divided:
+            return
+        shares = [(number, packed) for number in divided for packed in self._packed(self.bins[number], _DIVIDED)]
+        most = max(_SAMPLED // len(shares), 1000)
+        sampled = [(packed, most, place * _FAR) for place, (_, packed) in enumerate(shares)]
+        samples: dict[int, RowSample] = {number: order.sample() for number in divided}
+        found = self.tasks.run(_SampleTask(self._reading, order), sampled)
+        for (number, _), sample in zip(shares, found, strict=True):
+            samples[number].merge(sample)
+        cuts = {
+            number: order.cut(sample, self.bins[number].shape.files, self.writer.schema)
+            for number, sample in samples.items()
+        }
+        stored: dict[tuple[int, int], list[StagedRows]] = {}
+        rows = self.tasks.run(_StoreTask(self._reading, self.staged, cuts), shares)
+        for (number, _), own in zip(shares, rows, strict=True):
+            for one in own:
+                stored.setdefault((number, one.part), []).append(one)
+        parts = sorted(stored)
+        # A part is a file.
+        shapes = {number: self.bins[number].shape._replace(most_rows=None) for number in divided}
+        items = [(number, shapes[number], stored[number, part]) for number, part in parts]
+        written = self._write(_PartTask(self._writing, self.staged, cuts), items)
+        yield from ((number, files) for (number, _), files in zip(parts, written, strict=True))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Reads packed splits: all columns, or those that an order depends on."""
+
+    rows: ReadSpec
+    keys: ReadSpec | None
+
+    def batches(self, packed: bytes, spec: ReadSpec | None) -> Generator[pa.RecordBatch, None, None]:
+        """Return the rows of packed splits."""
+        if spec is None:
+            raise AssertionError("rows that stay in their order have no keys")
+        for task in tasks_of(unpack_tasks(packed, task_schema(arrow_schema(self.rows.constants)))):
+            yield from read_task(spec, task)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Writes rows in a task, and stores where they came from."""
+
+    writer: BinWriter
+    stage: Stage
+
+    def __call__(self, write: Any) -> _Written:
+        """Return what a function wrote that takes a trail and what is told of files."""
+        address, noted = self.writer.address, list[pa.Table]()
+        trail = None if address is None else RowTrail(address)
+        try:
+            files = write(trail, lambda tables, _: noted.append(tables))
+            if trail is None:
+                return _Written(files, [], [])
+            return _Written(files, trail.paths, self.stage.store_rows([trail.runs()], RUNS))
+        except BaseException:
+            _discard(self.writer, noted)
+            raise
+        finally:
+            if trail is not None:
+                trail.close()
+
+
+@dataclass(frozen=True)
+class _BinTask:
+    """Writes a whole bin."""
+
+    writing: _Writing
+    reading: _Reading
+
+    def __call__(self, item: tuple[bytes, BinShape]) -> _Written:
+        packed, shape = item
+        reading = self.reading
+        return self.writing(
+            lambda trail, note: self.writing.writer.write(
+                shape,
+                lambda: reading.batches(packed, reading.rows),
+                lambda: reading.batches(packed, reading.keys),
+                note,
+                reading=_READING,
+                writing=_WRITING,
+                threads=1,
+                trail=trail,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _SampleTask:
+    """Samples what rows are ordered by."""
+
+    reading: _Reading
+    order: BoundOrder
+
+    def __call__(self, item: tuple[bytes, int, int]) -> RowSample:
+        packed, most, first = item
+        sample = self.order.sample(most=most, first=first)
+        for batch in self.reading.batches(packed, self.reading.keys):
+            sample.add(batch)
+        return sample
+
+
+@dataclass(frozen=True)
+class _StoreTask:
+    """Stores rows on the stage, part by part."""
+
+    reading: _Reading
+    stage: Stage
+    cuts: dict[int, CutOrder | None]
+
+    def __call__(self, item: tuple[int, bytes]) -> list[StagedRows]:
+        number, packed = item
+        cut = self.cuts[number]
+        if cut is None:
+            return []
+        with closing(self.reading.batches(packed, self.reading.rows)) as rows:
+            return self.stage.store_rows(cut.parts(cut.placed(rows), _SORTING), cut.stored)
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """Writes one part of a bin."""
+
+    writing: _Writing
+    stage: Stage
+    cuts: dict[int, CutOrder | None]
+
+    def __call__(self, item: tuple[int, BinShape, list[StagedRows]]) -> _Written:
+        number, shape, stored = item
+        cut = self.cuts[number]
+        if cut is None:
+            raise AssertionError("rows that were stored have an order")
+        with closing(cut.bare(cut.sorted(self.stage.read_rows(stored), _SORTING))) as rows:
+            return self.writing(
+                lambda trail, note: self.writing.writer.write_part(
+                    shape, rows, note, writing=_WRITING, threads=1, trail=trail
+                )
+            )
+
+
+def _discard(writer: BinWriter, tables: Iterable[pa.Table]) -> None:
+    paths = (writer.place.join(path).path for table in tables for path in table["path"].to_pylist())
+    discard_files(writer.store.open(writer.place), writer.place.path, paths, WRITTEN_FILE)
