@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
     from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult
+    from deltaberg.table.maintain.cloning.cloned import CloneResult
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
@@ -46,6 +47,7 @@ __all__ = [
     "CheckpointLayout",
     "CleanupProgress",
     "CleanupResult",
+    "CloneResult",
     "Column",
     "CommitPolicy",
     "CommitResult",
@@ -90,6 +92,7 @@ _HOMES = {
     "CheckpointLayout": "delta",
     "CleanupProgress": "table.maintain.cleanup",
     "CleanupResult": "table.maintain.cleanup",
+    "CloneResult": "table.maintain.cloning.cloned",
     "Column": "expressions.given.given",
     "CommitPolicy": "table.commit.commit",
     "CommitResult": "table.commit.commit",

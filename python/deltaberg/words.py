@@ -77,6 +77,7 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
     "delete": {"condition": "where"},
     "update": {"condition": "where"},
     "merge": {"condition": "on"},
+    "clone": {"isShallow": "shallow"},
 }
 #: Words of ours for other functions.
 _OURS: dict[str, dict[str, str]] = {

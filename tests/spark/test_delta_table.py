@@ -321,6 +321,23 @@ def test_a_table_is_restored(spark: Any, tmp_path: Path) -> None:
     assert table.history(1).collect()[0]["operation"] == "RESTORE"
 
 
+def test_a_table_is_cloned(spark: Any, tmp_path: Path) -> None:
+    properties = {"delta.enableInCommitTimestamps": "true"}
+    table = _opened(spark, tmp_path / "t", {"id": [1]}, properties=properties)
+    deltaberg.write_table(tmp_path / "t", pa.table({"id": [2, 3]}), mode="append")
+    deep, shallow, old, then = (str(tmp_path / name) for name in ("deep", "shallow", "old", "then"))
+    assert _ids(table.clone(deep).toDF()) == _ids(table.clone(shallow, isShallow=True).toDF()) == [1, 2, 3]
+    assert (len(list((tmp_path / "deep").glob("*.parquet"))), list((tmp_path / "shallow").glob("*.parquet"))) == (2, [])
+    assert _ids(table.cloneAtVersion(0, old, True, False, {"owner": "ada"}).toDF()) == [1]
+    assert deltaberg.DeltaTable(old).properties == {**properties, "owner": "ada"}
+    at = deltaberg.DeltaTable(tmp_path / "t").history()[1].timestamp.astimezone(ZoneInfo("Asia/Tokyo"))
+    with setting(spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        assert _ids(table.cloneAtTimestamp(f"{at:%Y-%m-%d %H:%M:%S.%f}", then).toDF()) == [1]
+    with pytest.raises(TableExistsError, match="no deep clone of this one"):
+        table.clone(old)
+    assert _ids(table.clone(old, replace=True).toDF()) == [1, 2, 3]
+
+
 def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     directory = tmp_path / "parquet" / "p=1"
     directory.mkdir(parents=True)
@@ -362,7 +379,6 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     assert table.history(1).collect()[0]["operationParameters"]["zOrderBy"] == '["id"]'
     refused: dict[str, Callable[[], object]] = {
         "generate": lambda: table.generate("symlink_format_manifest"),
-        "clone": lambda: table.cloneAtVersion(0, "/x"),
         "dropFeatureSupport": lambda: table.dropFeatureSupport("deletionVectors"),
         "executeZOrderBy": lambda: table.optimize().executeZOrderBy("id", "p"),
         "catalog": lambda: DeltaTable.forName(spark, "orders"),

@@ -19,6 +19,7 @@ from deltaberg.errors import DataFileNotFoundError, StorageError
 from deltaberg.spark.maintain.file_tasks import _ShareTask
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import file_tasks, listed_files
+from deltaberg.table.maintain.cloning import copies
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
 
@@ -128,3 +129,25 @@ def test_verify_by_tasks_finds_what_is_lost(table: Any, spark: SparkSession, mon
         os.utime(entry, (0, 0))
     with pytest.raises(DataFileNotFoundError):
         DeltaTable(table.location).on_spark(spark).vacuum(dry_run=False, **_NOW)
+
+
+def _refused(*_: Any) -> int:
+    raise AssertionError("this process copies a file")
+
+
+def test_copies_are_made_by_tasks(
+    table: Any, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their sizes come back, whatever the order of the replies, and so does the error of one that cannot be made."""
+    monkeypatch.setattr(copies, "_LEAST_IN_TASKS", 1)
+    monkeypatch.setattr(copies, "copy_file", _refused)
+    expected = table.scan().to_arrow().sort_by("id")
+    result = table.on_spark(spark).clone(tmp_path / "clone")
+    assert (result.copied_files, result.copied_bytes) == (result.source_files, result.source_bytes)
+    cloned = DeltaTable(tmp_path / "clone")
+    assert cloned.scan().to_arrow().sort_by("id") == expected
+    assert cloned.verify().is_clean
+    lost = table.scan().files().column("path")[0].as_py()
+    os.remove(lost)
+    with pytest.raises(DataFileNotFoundError, match="a file that the table names is gone"):
+        table.on_spark(spark).clone(tmp_path / "other")

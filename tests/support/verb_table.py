@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "delete_by_keys": {"keys": pa.table({"id": [7]})},
     "add_files": {"file_paths": []},
     "restore": {"target": 1},
+    "clone": {"target": ""},
 }
 #: These need tables with a history of their own.
 _OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
@@ -63,6 +65,7 @@ _RIGHT: dict[str, Any] = {
     "allow_truncation": True,
     "batch_size": 100,
     "branch": "main",
+    "catalog": None,
     "check": False,
     "cluster": False,
     "check_duplicate_files": False,
@@ -90,9 +93,12 @@ _RIGHT: dict[str, Any] = {
     "post_commithook_properties": deltalake.PostCommitHookProperties(),
     "progress": lambda _: None,
     "properties": {"a": "b"},
+    "replace": True,
     "schema_mode": "merge",
+    "shallow": False,
     "source_alias": "s",
     "split_size": 1 << 20,
+    "storage_options": {},
     "strategy": "copy-on-write",
     "target_alias": "t",
     "target_file_size": 1 << 20,
@@ -102,10 +108,12 @@ _RIGHT: dict[str, Any] = {
     "unsafe_expired": False,
     "findings": None,
     "threads": 1,
+    "timestamp": None,
     "timezone": "UTC",
     "txn": ("app", 1),
     "unsafe_single_writer": True,
     "user_metadata": "nightly",
+    "version": None,
     "when_matched": "ignore",
     "when_not_matched": "ignore",
     "where": "p = 'a'",
@@ -199,6 +207,8 @@ def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
         given["where"] = "p = 'a'"
     if verb == "restore" and given["target"] == 1 and isinstance(to, IcebergTable):
         given["target"] = to.snapshot_id
+    if verb == "clone" and given["target"] == "":
+        given["target"] = folder / uuid.uuid4().hex
     if verb == "add_files" and given["file_paths"] == []:
         given["file_paths"] = [_new_file(folder)]
     found = getattr(to, verb)(**given)

@@ -63,6 +63,8 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks("docs/maintenance.md", heading="## Restore")
     assert "1 file restored, 1 file removed" in capsys.readouterr().out
     assert ids_of(DeltaTable(folder / "orders")) == [1, 2, 3]
+    run_blocks("docs/maintenance.md", heading="## Clone")
+    assert "1 file, 1 copied" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Verify and repair")
     assert capsys.readouterr().out.splitlines()[0].startswith("True {")
     assert (DeltaTable(folder / "readings").version, ids_of(DeltaTable(folder / "readings"))) == (0, [1, 2, 3])

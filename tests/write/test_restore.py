@@ -13,7 +13,7 @@ import pytest
 
 import deltaberg
 from deltaberg import DeltaTable, IcebergTable
-from deltaberg.delta.maintain import restore
+from deltaberg.delta.maintain import restorable, restore
 from deltaberg.errors import (
     CommitConflictError,
     ConstraintViolationError,
@@ -193,7 +193,7 @@ def test_an_answer_of_the_store_that_says_nothing_ends_it(
 
 @pytest.mark.req("DL-OPS-02")
 def test_many_files_are_looked_for_in_a_listing(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "_ASKED_AT_MOST", 0)
+    monkeypatch.setattr(restorable, "_ASKED_AT_MOST", 0)
     table = _removed(builder, 1)
     (builder.root / "1.parquet").unlink()
     with pytest.raises(DataFileNotFoundError):

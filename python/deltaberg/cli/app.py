@@ -41,6 +41,7 @@ COMMANDS = {
     "reorg": "maintain",
     "vacuum": "maintain",
     "restore": "restore",
+    "clone": "clone",
     "verify": "verify",
     "repair": "verify",
 }

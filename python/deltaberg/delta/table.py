@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
+    from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
@@ -389,6 +390,17 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         version = asked.target if at is None else CommitTimes(self._log, newest).version_at(at)
         target = newest if version == newest.version else Snapshot.load(self._log, version)
         return restore_table(begin, target, asked, self._resolver, self._file_tasks)
+
+    def _clone(self, asked: CloneRequest) -> CloneResult:
+        from deltaberg.delta.maintain.cloning.clone import clone_table
+
+        DELTA.refuse(asked, self.location)
+        source, version = self._snapshot, asked.version
+        if asked.instant is not None:
+            version = CommitTimes(self._log, source.newer()).version_at(asked.instant)
+        if version is not None and version != source.version:
+            source = Snapshot.load(self._log, version)
+        return clone_table(source, self._snapshot.newer, self._resolver, asked, self._file_tasks)
 
     def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.delta.maintain.verify import verify_table

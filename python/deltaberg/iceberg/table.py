@@ -36,6 +36,7 @@ from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
+from deltaberg.table.verbs.cloned_table import ClonedTable
 from deltaberg.table.verbs.compaction import CompactedTable
 from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments
 from deltaberg.table.verbs.table import operations_of
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
+    from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
@@ -54,7 +56,11 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
 @public
-class IcebergTable(IcebergVerbs[CommitResult], CompactedTable["IcebergTransaction", "Alteration"]):
+class IcebergTable(
+    IcebergVerbs[CommitResult],
+    CompactedTable["IcebergTransaction", "Alteration"],
+    ClonedTable["IcebergTransaction", "Alteration"],
+):
     """One snapshot of an Iceberg table.
 
     Parameters
@@ -434,6 +440,11 @@ class IcebergTable(IcebergVerbs[CommitResult], CompactedTable["IcebergTransactio
         from deltaberg.iceberg.operations import IcebergOperations
 
         return roll_back(begin, asked, lambda made: IcebergOperations(made).alter(is_part=False))
+
+    def _clone(self, asked: CloneRequest) -> CloneResult:
+        from deltaberg.iceberg.maintain.clone import clone_table
+
+        return clone_table(self.location, asked)
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""

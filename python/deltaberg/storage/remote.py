@@ -298,6 +298,20 @@ class RemoteStorage:
 
         return Upload(partial(self.put, path), lambda parts: self._write(lambda: stream(parts), path))
 
+    def copy(self, path: str, new: str) -> None:
+        """Have the store copy an object of at most 5 GiB to another name, which gets it whole.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            There is no such object.
+        StorageError
+            The store fails.
+        """
+        import obstore
+
+        self._call(lambda: obstore.copy(self._store, path, new, overwrite=True), path)
+
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
         """Return nothing: a bucket has neither links nor directories."""
         return set()

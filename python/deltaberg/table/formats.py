@@ -54,6 +54,7 @@ DELTA = TableFormat(
     "Iceberg",
     {
         "branch": "leave it out: a Delta table has no branches",
+        "catalog": "leave it out, and pass a location",
         "sort_by": "sort the rows before they are written, or pass ⟪cluster_by=⟫",
     },
 )

@@ -31,12 +31,13 @@ from deltaberg.table.write.sources import WriteRoad
 __all__ = ["Transaction"]
 
 #: Metrics of operations that count files themselves.
-_COUNTED = frozenset({"numAddedFiles", "numRestoredFiles", "numTargetFilesAdded"})
+_COUNTED = frozenset({"numAddedFiles", "numCopiedFiles", "numRestoredFiles", "numTargetFilesAdded"})
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 #: What the history calls operations of both formats, in the words of delta-spark.
 _NAMES = {
     "append": "WRITE",
+    "clone": "CLONE",
     "compact": "OPTIMIZE",
     "delete": "DELETE",
     "merge": "MERGE",

@@ -350,8 +350,7 @@ class DeltaTable:
     @in_delta_words
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Set the table back to the version that was the newest one at a time, in the zone of the session."""
-        zone = zone_of(str(self._spark.conf.get("spark.sql.session.timeZone", "UTC")))
-        return self._restore(dt.datetime.fromtimestamp(parse_instant(timestamp, zone) / 1000, dt.timezone.utc))
+        return self._restore(self._instant(timestamp))
 
     def _restore(self, target: Any) -> DataFrame:
         done = self._newest().restore(target)
@@ -359,17 +358,68 @@ class DeltaTable:
         counts = (done.removed_files, done.restored_files, done.removed_bytes, done.restored_bytes)
         return self._spark.createDataFrame([(sum(after), len(after), *counts)], _RESTORED)
 
-    def clone(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse("clone", "write the rows to a new table by write_table(path, table.toDF())")
+    @in_delta_words
+    def clone(
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
+    ) -> DeltaTable:
+        """Make another table of the newest version; see `deltaberg.DeltaTable.clone`.
 
-    def cloneAtVersion(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self.clone()
+        Spark's tasks copy where there are many files. Unlike that of delta-spark, which only makes shallow clones, it
+        copies the files by default.
 
-    def cloneAtTimestamp(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self.clone()
+        Parameters
+        ----------
+        target
+            The directory of the clone.
+        isShallow
+            Name the files where they are, in place of copies.
+        replace
+            Make a table that is there the clone, whatever it was.
+        properties
+            Properties of the clone, in addition to those of this table.
+
+        Returns
+        -------
+        DeltaTable
+            The clone.
+        """
+        return self._clone(target, isShallow, replace, properties)
+
+    @in_delta_words
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table of a version; see `clone`."""
+        return self._clone(target, isShallow, replace, properties, version=version)
+
+    @in_delta_words
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table of the version that was the newest one at a time, in the zone of the session."""
+        return self._clone(target, isShallow, replace, properties, timestamp=self._instant(timestamp))
+
+    def _clone(
+        self, target: str, shallow: bool, replace: bool, properties: Mapping[str, str] | None, **state: Any
+    ) -> DeltaTable:
+        table = self._newest()
+        table.clone(target, shallow=shallow, replace=replace, properties=properties, **state)
+        options = table._options.storage_options  # noqa: SLF001 - the clone is in a store of the same options
+        return DeltaTable.forPath(self._spark, target, storage_options=options)
+
+    def _instant(self, timestamp: str) -> dt.datetime:
+        zone = zone_of(str(self._spark.conf.get("spark.sql.session.timeZone", "UTC")))
+        return dt.datetime.fromtimestamp(parse_instant(timestamp, zone) / 1000, dt.timezone.utc)
 
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise UnsupportedFeatureError(f"{what} is not supported yet", hint=hint, table=self._table.location)

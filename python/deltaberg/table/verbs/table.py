@@ -61,7 +61,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     _source: ScanSource
     #: What reads and writes files of the table to change rows; None for this machine.
     _row_tasks: RowTasks | None = None
-    #: What lists directories and deletes files of the table; None for this machine.
+    #: What lists directories, and deletes and copies files of the table; None for this machine.
     _file_tasks: FileTasks | None = None
 
     @property
@@ -331,7 +331,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         the place of others where more than 2 GiB must be read for that; less is done here. Compaction is among that:
         a task writes a bin, or a part of the rows of a large partition that are put into an order. Rows that a merge
         inserts are written here in any case. Tasks list the directories of a table of which the store holds at least
-        50,000 files, and delete files where at least 10,000 go. The object that this is called on stays as it is.
+        50,000 files, and delete files where at least 10,000 go. They copy the files of a clone where there are
+        at least 1,000. The object that this is called on stays as it is.
 
         Parameters
         ----------

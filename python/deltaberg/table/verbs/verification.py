@@ -10,6 +10,7 @@ from deltaberg.choices import VerifyDepth
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_choice, checked_flag
+from deltaberg.table.verbs.cloned_table import ClonedTable
 from deltaberg.table.verbs.compaction import CompactedTable
 from deltaberg.table.verbs.shared_arguments import RecordedArguments
 from deltaberg.table.verbs.table import operations_of
@@ -31,7 +32,7 @@ _Alteration = TypeVar("_Alteration")
 
 
 @public
-class VerifiedTable(CompactedTable[_Transaction_co, _Alteration]):
+class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_Transaction_co, _Alteration]):
     """A table that can be compared with its store, and repaired."""
 
     @abstractmethod

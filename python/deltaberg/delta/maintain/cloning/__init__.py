@@ -1,0 +1,1 @@
+"""Clones of Delta tables: which files they name, and what their metadata keeps."""

@@ -1,0 +1,438 @@
+"""Clone: one commit gives a table the rows, the schema and the properties of a version of another one.
+
+A shallow clone names the files of its source, a deep clone has copies of them. A deep clone that is repeated copies
+only what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
+from deltaberg.delta.create.create import newest_version
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintain.cloning.clone_files import ClonedFile, CopiedFiles, Naming, SourceFiles, is_copy
+from deltaberg.delta.maintain.cloning.clone_metadata import (
+    Origin,
+    cloned_metadata,
+    cloned_protocol,
+    origin_of,
+)
+from deltaberg.delta.maintain.restorable import absent_keys, check_unexpired, file_keys, is_rearranged, lost_files
+from deltaberg.delta.snapshot.recorded_adds import recorded_adds
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import (
+    CommitConflictError,
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    TableExistsError,
+    VersionNotFoundError,
+)
+from deltaberg.kernels.results import DELETION_VECTOR
+from deltaberg.storage.location import Location, PathResolver, parse_location
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
+from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
+from deltaberg.table.maintain.cloning.file_copy import FileCopy
+from deltaberg.table.maintain.file_tasks import FileTasks
+from deltaberg.table.maintain.findings import first_paths
+
+__all__ = ["clone_table"]
+
+#: How often a clone is planned, while others rearrange the table that it becomes.
+_PLANNED_AT_MOST = 10
+#: Members of an ``add`` that belong to the table that gave them.
+_OF_SOURCE: dict[str, object] = {"baseRowId": None, "defaultRowCommitVersion": None, "dataChange": True}
+
+
+def clone_table(
+    source: Snapshot,
+    newest: Callable[[], Snapshot],
+    resolver: PathResolver,
+    asked: CloneRequest,
+    tasks: FileTasks | None = None,
+) -> CloneResult:
+    """Clone a version of a table.
+
+    Parameters
+    ----------
+    source
+        The version.
+    newest
+        Returns the newest version of that table.
+    resolver
+        Locates its files.
+    asked
+        What is asked for.
+    tasks
+        What copies files, and lists a large table, in place of this process.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The place does not suit a clone; or a vacuum may take files that a shallow clone would name.
+    TableExistsError
+        There is a table that is no clone of this one.
+    CommitConflictError
+        Others changed the clone, or do so meanwhile. Nothing was committed.
+    DataFileNotFoundError
+        Files that are needed are gone.
+    StorageError
+        A store fails. Nothing was committed.
+    """
+    log = LogDirectory(parse_location(asked.target), asked.store)
+    _check_apart(source.log.root, log.root)
+    for left in reversed(range(_PLANNED_AT_MOST)):
+        plan = _planned(source, newest, resolver, asked, log, tasks)
+        if asked.dry_run:
+            return plan.result(None)
+        try:
+            return plan.carry_out()
+        except CommitConflictError:
+            # A vacuum or a compaction of the clone is no reason to give up. What was copied is not copied again.
+            if not left or plan.base is None or not is_rearranged(plan.base):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _planned(
+    source: Snapshot,
+    newest: Callable[[], Snapshot],
+    resolver: PathResolver,
+    asked: CloneRequest,
+    log: LogDirectory,
+    tasks: FileTasks | None,
+) -> _Plan:
+    base = newest_version(log)
+    if base is None:
+        _check_empty(log, shallow=asked.shallow)
+    elif asked.shallow and not asked.replace:
+        raise _exists(base, "there is a table already")
+    origin = None if asked.shallow else _origin(source, base, asked)
+    _check_mapping(source, base, origin)
+    naming: Naming
+    if asked.shallow:
+        _check_one_store(source.log.root, log.root)
+        newer = newest()
+        files = source.live.table
+        removed = files.take(absent_keys(file_keys(files), file_keys(newer.live.table)))
+        hint = "choose a later version, or make a deep clone"
+        check_unexpired(newer, removed, source.version, hint, dry_run=asked.dry_run)
+        naming = SourceFiles(resolver, log.root)
+    else:
+        generation = 0 if base is None else _generation(base, origin)
+        partitions = len(source.partition_fields)
+        naming = CopiedFiles(resolver, source.metadata.id, log.root, base, generation, partitions)
+    return _Plan(source, base, log, resolver, asked, naming, tasks)
+
+
+@dataclass
+class _Plan:
+    """What makes a table the clone of a version.
+
+    Parameters
+    ----------
+    base
+        The newest version of the clone; None if it is new.
+    log
+        Its log.
+    """
+
+    source: Snapshot
+    base: Snapshot | None
+    log: LogDirectory
+    resolver: PathResolver
+    asked: CloneRequest
+    naming: Naming
+    tasks: FileTasks | None
+    copied_bytes: int = field(default=0, init=False)
+    found: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._name()
+
+    def _name(self) -> None:
+        """Find which files the clone lacks, and which it has no use for."""
+        self.named = self.naming.name(self.source.live.table)
+        wanted = {file.key for file in self.named}
+        live = [] if self.base is None else _live_keys(self.base)
+        present = set(live)
+        self.added = _numbers(file.key not in present for file in self.named)
+        self.removed = _numbers(key not in wanted for key in live)
+
+    @property
+    def _added_files(self) -> list[ClonedFile]:
+        return [self.named[number] for number in self.added.to_pylist()]
+
+    @property
+    def copies(self) -> list[FileCopy]:
+        """The copies that are to be made."""
+        return list(self.naming.copies.values()) if isinstance(self.naming, CopiedFiles) else []
+
+    def carry_out(self) -> CloneResult:
+        """Copy the files, and commit."""
+        asked = self.asked
+        transaction = Transaction(self.log, self.base, asked.commit)
+        with transaction:
+            if transaction.is_done:
+                # The progress that would be recorded is recorded already.
+                return self.result(transaction.commit())
+            self._copy()
+            with transaction.operation("clone", writes_files=False) as made:
+                self._apply(transaction)
+                made.parameters.update(
+                    source=f"delta.`{_uri(self.source.log.root)}`",
+                    sourceVersion=json.dumps(self.source.version),
+                    isShallow=json.dumps(asked.shallow),
+                )
+                made.metrics.update(self.metrics)
+            if self.base is None:
+                self._check_there()
+            else:
+                transaction.require(self._check)
+            return self.result(transaction.commit())
+
+    def _copy(self) -> None:
+        if not isinstance(self.naming, CopiedFiles):
+            return
+        made, unsafe = leftovers(self.log.store, self.log.root, self.copies)
+        if unsafe:
+            self.naming.avoid(unsafe)
+            self._name()
+        wanted = [copy for copy in self.copies if copy.target not in made]
+        self.found = len(self.naming.copies) - len(wanted)
+        sizes = copy_files(self.tasks, self.source.log.store, self.log.store, wanted)
+        self.copied_bytes = sum(sizes)
+
+    def _apply(self, transaction: Transaction) -> None:
+        source, base, asked = self.source, self.base, self.asked
+        properties = asked.properties or {}
+        protocol = cloned_protocol(source, base, properties)
+        if base is None or protocol is not base.protocol:
+            transaction.set_protocol(protocol)
+        metadata = cloned_metadata(source, base, self._new_origin, properties)
+        if not self._is_same(metadata.configuration):
+            transaction.set_metadata(metadata)
+        known = {} if base is None else base.domains
+        for name in sorted({*known, *source.domains} - {ROW_TRACKING_DOMAIN}):
+            if known.get(name) != source.domains.get(name):
+                transaction.set_domain(name, source.domains.get(name), system=True)
+        if base is not None and len(self.removed):
+            transaction.remove_files(base.live.table.take(self.removed))
+            # Rows that moved to other files have no ids there that the clone knows.
+            transaction.lose_row_ids()
+        if len(self.added):
+            actions = recorded_adds(source.live, self.added)
+            transaction.add_actions(
+                action.with_members({**_OF_SOURCE, "path": file.path, "deletionVector": file.vector})
+                for action, file in zip(actions, self._added_files, strict=True)
+            )
+
+    @property
+    def _new_origin(self) -> Origin | None:
+        if self.asked.shallow:
+            return None
+        made = 0 if self.base is None else self.base.version + 1
+        return Origin(self.source.metadata.id, self.source.version, made)
+
+    def _is_same(self, properties: object) -> bool:
+        """Return whether the clone is what it would become, so that there is nothing to record of it."""
+        base, origin = self.base, self._new_origin
+        if base is None or origin is None or len(self.added) or len(self.removed):
+            return False
+        known = origin_of(base.metadata.configuration)
+        if known is None or known[:2] != origin[:2]:
+            return False
+        metadata = cloned_metadata(self.source, base, known, self.asked.properties or {})
+        return metadata.action == base.metadata.action
+
+    def _check(self, newest: Snapshot) -> None:
+        """Refuse the commit on top of any other version, or if a file is gone."""
+        if self.base is None or newest.version != self.base.version:
+            raise CommitConflictError(
+                f"version {newest.version} was committed meanwhile",
+                hint="look at what it did, and clone the table again if you still want to",
+                table=str(self.log.root),
+                winner=newest.version,
+            )
+        self._check_there()
+
+    def _check_there(self) -> None:
+        """Refuse the commit if a file that it adds is gone."""
+        if self.asked.shallow:
+            files = self.source.live.table.take(self.added)
+            lost = lost_files(self.source.log, files, self.resolver, self.tasks)
+        else:
+            files = _recorded(self._added_files)
+            lost = lost_files(self.log, files, PathResolver(self.log.root), self.tasks)
+        gone = files.column("path").filter(lost).to_pylist()
+        if gone:
+            whose = "that the table names" if self.asked.shallow else "that were copied"
+            raise DataFileNotFoundError(
+                f"{len(gone)} files {whose} do not exist any more: {first_paths(gone)}",
+                hint="somebody deletes them: see that no vacuum takes them, and clone the table again",
+                table=str(self.log.root),
+            )
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What the history records, in the words of the reference implementation."""
+        sizes = self.source.live.table.column("size").to_pylist()
+        before = [] if self.base is None else self.base.live.table.column("size").take(self.removed).to_pylist()
+        return {
+            "sourceTableSize": sum(sizes),
+            "sourceNumOfFiles": len(sizes),
+            "numRemovedFiles": len(self.removed),
+            "removedFilesSize": sum(before),
+            "numCopiedFiles": len(self.copies) - self.found,
+            "copiedFilesSize": self.copied_bytes,
+        }
+
+    def result(self, commit: CommitResult | None) -> CloneResult:
+        """Return what was done, or would be."""
+        counts = self.metrics
+        is_dry = self.asked.dry_run
+        planned = sum(copy.size or 0 for copy in self.copies)
+        return CloneResult(
+            str(self.log.root),
+            self.source.version,
+            commit,
+            is_dry,
+            counts["sourceNumOfFiles"],
+            counts["sourceTableSize"],
+            counts["numCopiedFiles"],
+            planned if is_dry else self.copied_bytes,
+            self.found,
+            counts["numRemovedFiles"],
+            counts["removedFilesSize"],
+        )
+
+
+def _numbers(chosen: Iterable[bool]) -> pa.Int64Array:
+    return pa.array([number for number, is_chosen in enumerate(chosen) if is_chosen], pa.int64())
+
+
+def _live_keys(base: Snapshot) -> list[tuple[str, str, int | None]]:
+    """Return what the live files of the clone are recognized by, as `ClonedFile.key` says it."""
+    files = base.live.table
+    pairs = zip(files.column("path").to_pylist(), files.column("deletionVector").to_pylist(), strict=True)
+    return [ClonedFile(path, vector).key for path, vector in pairs]
+
+
+def _recorded(files: list[ClonedFile]) -> pa.Table:
+    vectors = pa.array([file.vector for file in files], DELETION_VECTOR)
+    return pa.table({"path": pa.array([file.path for file in files], pa.string()), "deletionVector": vectors})
+
+
+def _uri(root: Location) -> str:
+    return f"file:{root.path}" if root.scheme == "file" else str(root)
+
+
+# Where a clone may be
+
+
+def _check_apart(source: Location, target: Location) -> None:
+    """Refuse a clone inside of its source, or around it: the vacuum of one would take the files of the other."""
+    if not source.same_store(target):
+        return
+    paths = [one.path for one in (source, target)]
+    if source.scheme == "file":
+        paths = [os.path.realpath(path) for path in paths]
+    first, second = (f"{path.rstrip('/')}/" for path in paths)
+    if first.startswith(second) or second.startswith(first):
+        raise InvalidArgumentError(
+            "the clone would be in the directory of the table, or the other way round",
+            hint="choose a directory beside that of the table",
+            table=str(source),
+            target=str(target),
+        )
+
+
+def _check_one_store(source: Location, target: Location) -> None:
+    if not source.same_store(target):
+        raise InvalidArgumentError(
+            "a shallow clone names the files of the table, which readers do not look for in another store",
+            hint="choose a place in the store of the table, or make a deep clone",
+            table=str(source),
+            target=str(target),
+        )
+
+
+def _check_empty(log: LogDirectory, *, shallow: bool) -> None:
+    """Refuse a directory with files, but for those that an interrupted deep clone has copied."""
+    prefix = f"{log.root.path.rstrip('/')}/"
+    for meta in log.storage.walk(log.root.path):
+        path = meta.path.removeprefix(prefix)
+        if shallow or not is_copy(path):
+            raise InvalidArgumentError(
+                "there are files in the directory of the clone, and no table",
+                hint="choose an empty directory",
+                target=str(log.root),
+                file=path,
+            )
+
+
+def _origin(source: Snapshot, base: Snapshot | None, asked: CloneRequest) -> Origin | None:
+    """Return what a deep clone that is there was made of; None if there is none, or if it is replaced.
+
+    Raises
+    ------
+    TableExistsError
+        The table is no deep clone of this one.
+    CommitConflictError
+        Others changed it since.
+    """
+    if base is None:
+        return None
+    origin = origin_of(base.metadata.configuration)
+    if origin is None or origin.table != source.metadata.id or origin.made > base.version:
+        if asked.replace:
+            return None
+        raise _exists(base, "there is a table already, which is no deep clone of this one")
+    if not asked.replace:
+        _check_unchanged(base, origin)
+    return origin
+
+
+def _check_unchanged(base: Snapshot, origin: Origin) -> None:
+    if origin.made == base.version:
+        return
+    try:
+        changed = not is_rearranged(Snapshot.load(base.log, origin.made))
+    except VersionNotFoundError:
+        raise _changed(base, f"its log does not tell what happened since version {origin.made}") from None
+    if changed:
+        raise _changed(base, f"others changed it since version {origin.made}, which was the clone")
+
+
+def _changed(base: Snapshot, why: str) -> CommitConflictError:
+    hint = "pass ⟪replace=True⟫ to give up what others did, or choose another place"
+    return CommitConflictError(
+        f"the clone is not as it was left: {why}", hint=hint, table=str(base.log.root), winner=base.version
+    )
+
+
+def _exists(base: Snapshot, why: str) -> TableExistsError:
+    hint = "choose another place, or pass ⟪replace=True⟫ to make that table the clone; its history stays"
+    return TableExistsError(why, hint=hint, table=str(base.log.root))
+
+
+def _generation(base: Snapshot, origin: Origin | None) -> int:
+    """Return a number that no clone before had. It stays the same if the clone is interrupted and repeated."""
+    return base.version + 1 if origin is None else origin.made + 1
+
+
+def _check_mapping(source: Snapshot, base: Snapshot | None, origin: Origin | None) -> None:
+    """Refuse to make a table with other names of columns in its files the clone: its history has these names."""
+    if base is not None and origin is None and base.mapping_mode != source.mapping_mode:
+        raise InvalidArgumentError(
+            f"the column mapping of the table that is there is {base.mapping_mode}, and {source.mapping_mode} here",
+            hint="choose another place for the clone",
+            table=str(base.log.root),
+        )

@@ -1,0 +1,1 @@
+"""Clones of tables: what is asked for, and the copies of files."""
