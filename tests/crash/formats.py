@@ -81,7 +81,7 @@ def _rows(table: Any, where: str | None = None) -> Rows:
 
 
 #: What data files are called that no version names yet, or never will.
-_DATA = ("part-", "deletion_vector_", "cdc-", "old-")
+_DATA = ("part-", "deletion_vector_", "cdc-", "old-", "copied-")
 _TEMPORARY = ".deltaberg-"
 
 
@@ -120,7 +120,8 @@ class _Delta:
         return in_log or last.startswith((_TEMPORARY, *_DATA))
 
     def is_data(self, name: str) -> bool:
-        return not name.startswith("_delta_log/")
+        # A copy stays: the next clone goes on with it, and another one that runs may have named it.
+        return not name.startswith("_delta_log/") and not posixpath.basename(name).startswith("copied-")
 
 
 def _rows_there(table: Any) -> Rows:

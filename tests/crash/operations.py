@@ -6,8 +6,10 @@ To add one, add an `Operation` to the list below.
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pytest
 
 import deltaberg
 from deltaberg.errors import StorageError
-from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
+from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
 from tests.support.meanwhile import while_files_are_written
@@ -104,6 +106,15 @@ def _vacuum(at: Target) -> None:
     # What is said beside a result is no acknowledgement: the history lacks the end.
     if done.warnings or done.failed:
         raise StorageError("; ".join((*done.warnings, *done.failed.values())))
+
+
+def _clone_again(at: Target) -> Any:
+    """Make a clone follow its source, which has another file by now, and lacks one."""
+    with tempfile.TemporaryDirectory() as folder:
+        source_of_clone(Path(folder), (1, 2, 3), (4, 5, 6), (7, 8))
+        source = deltaberg.DeltaTable(folder)
+        source.delete("id < 4")
+        return source.clone(at.location, storage_options=dict(at.options))
 
 
 def _merge(at: Target) -> None:
@@ -255,6 +266,7 @@ _ALL = [
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
     Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), _values(0, 1, 2, 3, 4)),
+    Operation("clone again", _clone_again, _values(4, 5, 6, 7, 8), start="cloned"),
     Operation("cluster", lambda at: at.table.compact(), start="clustered"),
     Operation("vacuum", _vacuum, keeps_from=2, versions=2),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from deltaberg.storage.stores import open_store
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["COLUMNS", "INCOMING", "LOST", "LOST_ID", "PART_COLUMNS", "STARTS", "restore"]
+__all__ = ["COLUMNS", "INCOMING", "LOST", "LOST_ID", "PART_COLUMNS", "STARTS", "restore", "source_of_clone"]
 
 #: A file that is to be added to the table in whose directory it is.
 INCOMING = "incoming/rows.parquet"
@@ -70,6 +71,27 @@ def _clustered(root: Path) -> None:
     table = deltaberg.create_table(str(root), COLUMNS, cluster_by=["id"])
     for ids in ((1, 2), (3, 4), (5, 6)):
         table.append(_rows(*ids))
+
+
+def source_of_clone(root: Path, *versions: tuple[int, ...]) -> None:
+    """Make the table that others are clones of, the same each time: a version for each file, with its ids."""
+    builder = DeltaBuilder(root)
+    adds = [
+        builder.add(_rows(*group), stats="full", path=f"source-{number}.parquet")
+        for number, group in enumerate(versions)
+    ]
+    builder.create(COLUMNS, adds[0])
+    for add in adds[1:]:
+        builder.commit(add)
+
+
+def _cloned(root: Path) -> None:
+    """Make a deep clone, by the product itself; the ids 1 to 6 are in it."""
+    import deltaberg
+
+    with tempfile.TemporaryDirectory() as folder:
+        source_of_clone(Path(folder), (1, 2, 3), (4, 5, 6))
+        deltaberg.DeltaTable(folder).clone(root)
 
 
 def _mapped(root: Path) -> None:
@@ -207,6 +229,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "compacting": _in_folder(_compacting),
     "tracked": _in_folder(_tracked),
     "clustered": _in_folder(_clustered),
+    "cloned": _in_folder(_cloned),
     "mapped": _in_folder(_mapped),
     "parts": _in_folder(_parts),
     "three parts": _in_folder(_three_parts),

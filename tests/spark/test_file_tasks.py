@@ -147,7 +147,7 @@ def test_copies_are_made_by_tasks(
     cloned = DeltaTable(tmp_path / "clone")
     assert cloned.scan().to_arrow().sort_by("id") == expected
     assert cloned.verify().is_clean
-    lost = table.scan().files().column("path")[0].as_py()
+    lost = table.scan().files().column("file_path")[0].as_py()
     os.remove(lost)
     with pytest.raises(DataFileNotFoundError, match="a file that the table names is gone"):
         table.on_spark(spark).clone(tmp_path / "other")
