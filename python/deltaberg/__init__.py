@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult
     from deltaberg.table.maintain.cloning.cloned import CloneResult
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
+    from deltaberg.table.maintain.dropped_feature import DropFeatureResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
     from deltaberg.table.maintain.restored import RestoreResult
@@ -56,6 +57,7 @@ __all__ = [
     "Decimal",
     "DeltaTable",
     "DeltabergError",
+    "DropFeatureResult",
     "Explanation",
     "Field",
     "Finding",
@@ -101,6 +103,7 @@ _HOMES = {
     "Decimal": "schema.types",
     "DeltaTable": "delta",
     "DeltabergError": "errors",
+    "DropFeatureResult": "table.maintain.dropped_feature",
     "Explanation": "table.read.explain",
     "Field": "schema.types",
     "Finding": "table.maintain.findings",

@@ -262,6 +262,7 @@ _ALL = [
     Operation("compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge a dropped column", _purge_a_column, start="mapped", versions=4),
+    Operation("drop a feature", lambda at: at.table.drop_feature("deletionVectors"), start="vectors", versions=5),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),

@@ -57,6 +57,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "add_files": {"file_paths": []},
     "restore": {"target": 1},
     "clone": {"target": ""},
+    "drop_feature": {"name": "appendOnly"},
 }
 #: These need tables with a history of their own.
 _OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
@@ -105,6 +106,7 @@ _RIGHT: dict[str, Any] = {
     "target_size": 1 << 20,
     "dry_run": True,
     "ignore_missing_files": False,
+    "truncate_history": False,
     "unsafe_expired": False,
     "findings": None,
     "threads": 1,

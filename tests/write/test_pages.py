@@ -60,6 +60,9 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ids_of(DeltaTable(folder / "visits")) == [2, 3]
     run_blocks("docs/maintenance.md", heading="## Purge")
     assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 files into 1, 1 commits)"
+    run_blocks("docs/maintenance.md", heading="## Dropping features")
+    assert "DropFeatureResult(deletionVectors, 4 steps)" in capsys.readouterr().out
+    assert "deletionVectors" not in DeltaTable(folder / "logins").features
     run_blocks("docs/maintenance.md", heading="## Restore")
     assert "1 file restored, 1 file removed" in capsys.readouterr().out
     assert ids_of(DeltaTable(folder / "orders")) == [1, 2, 3]

@@ -39,6 +39,7 @@ COMMANDS = {
     "compact": "maintain",
     "compact-log": "maintain",
     "reorg": "maintain",
+    "drop-feature": "maintain",
     "vacuum": "maintain",
     "restore": "restore",
     "clone": "clone",

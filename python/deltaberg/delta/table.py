@@ -45,6 +45,7 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.shared_arguments import DeltaStateArguments
+from deltaberg.table.verbs.table import operations_of
 from deltaberg.table.verbs.verification import VerifiedTable
 
 # What writes is loaded by the first write: it has more modules than all that reads.
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from deltaberg.choices import VerifyDepth
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
+    from deltaberg.delta.maintain.feature_drop import FeatureDrop
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
@@ -381,6 +383,26 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         from deltaberg.table.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction, DeltaRewrite)
+
+    def _drop_of(self, name: str, truncate_history: bool, said: Any) -> FeatureDrop:
+        from deltaberg.delta.maintain.feature_drop import FeatureDrop
+        from deltaberg.table.maintain.compact import Compaction
+        from deltaberg.table.maintain.packing import Packing
+
+        self._options.require_newest(self.location)
+        packing, zone = Packing(1, takes_all=True), self._options.timezone
+
+        def begin() -> Any:
+            return operations_of(self.refresh().transaction(**said)).transaction
+
+        return FeatureDrop(
+            name,
+            truncate_history,
+            self._newest,
+            begin,
+            lambda: self.refresh().alter(**said),
+            lambda purge: self._compact(begin, Compaction(packing=packing, timezone=zone, cluster=False, purge=purge)),
+        )
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.delta.maintain.restore import restore_table

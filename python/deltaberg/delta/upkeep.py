@@ -11,15 +11,20 @@ from deltaberg.delta.features import check_known_writers
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CommitConflictError, VersionNotFoundError
-from deltaberg.signatures import public
-from deltaberg.table.arguments import Instant, checked_number, parse_instant
+from deltaberg.signatures import NEEDED, public, takes
+from deltaberg.table.arguments import Instant, checked_flag, checked_number, parse_instant
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import CommitArguments
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from deltaberg.delta.after_commit.log_cleanup import LogCleanup
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
+    from deltaberg.delta.maintain.feature_drop import FeatureDrop
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
+    from deltaberg.table.maintain.dropped_feature import DropFeatureResult
     from deltaberg.table.maintain.file_tasks import FileTasks
 
 __all__ = ["DeltaUpkeep"]
@@ -49,6 +54,10 @@ class DeltaUpkeep:
     @abstractmethod
     def _newest(self) -> Snapshot:
         """Move to the newest version, and return it."""
+
+    @abstractmethod
+    def _drop_of(self, name: str, truncate_history: bool, said: Any) -> FeatureDrop:
+        """Return what drops a feature by commits that say something of themselves."""
 
     def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
         """Write a checkpoint of this version, so that readers need not replay the log up to it.
@@ -251,3 +260,64 @@ class DeltaUpkeep:
                     return
 
         return vacuum_table(self._newest(), options, record, self._file_tasks)
+
+    @takes(CommitArguments)
+    def drop_feature(
+        self,
+        name: str = NEEDED,
+        *,
+        truncate_history: bool = False,
+        dry_run: bool = False,
+        **commit: Unpack[CommitArguments],
+    ) -> DropFeatureResult:
+        """Take a table feature from the protocol, so that clients that lack it can read and write the table again.
+
+        First everything goes that the newest version needs the feature for: its property is set to false, and files
+        with deleted rows (``deletionVectors``) or columns of older types (``typeWidening``) are written anew. Older
+        versions still need it. By default three checkpoints keep readers from them, and the feature
+        ``checkpointProtection``, which only writers must know, keeps the checkpoints. With ``truncate_history``, the
+        older versions go instead.
+
+        Features that only writers know are dropped by one commit, as by ``alter().drop_feature(name)``. Constraints,
+        default values and the like are not: drop these first.
+
+        Parameters
+        ----------
+        name
+            The name of the feature, as `features` has it.
+        truncate_history
+            Delete the versions that need the feature, once the first one that does not is older than
+            ``delta.dropFeatureTruncateHistory.retentionDuration``, which is 24 hours by default. Until then this raises
+            an error that says when to call it again. No reader or writer of the table must take longer than that.
+        dry_run
+            Only return what would be done.
+        **commit
+            How the commits are made, from ``user_metadata`` on: see `Verbs`.
+
+        Returns
+        -------
+        DropFeatureResult
+            The steps that it took, and the commit that dropped the feature.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table does not support the feature, makes use of it in a way that you have to end, or supports another
+            one that depends on it.
+        UnsupportedFeatureError
+            Nothing can take the feature away, or it is too early to cut off the history.
+        CommitConflictError
+            Others change the table again and again.
+
+        Examples
+        --------
+        >>> table.alter().set({"delta.enableDeletionVectors": "true"}).commit().committed
+        True
+        >>> table.drop_feature("deletionVectors", dry_run=True).steps[0]
+        'set delta.enableDeletionVectors to false'
+        >>> _ = table.drop_feature("deletionVectors")
+        >>> "deletionVectors" in table.features, table.protocol.min_reader_version
+        (False, 1)
+        """
+        checked_flag("dry_run", dry_run)
+        return self._drop_of(name, checked_flag("truncate_history", truncate_history), commit).run(dry_run=dry_run)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.projection import Children
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
-__all__ = ["stores_others"]
+__all__ = ["stores_other_types", "stores_others"]
 
 
 def stores_others(columns: Iterable[Field], stored: Iterable[pa.Field], by_id: bool) -> bool:
@@ -25,23 +26,41 @@ def stores_others(columns: Iterable[Field], stored: Iterable[pa.Field], by_id: b
     by_id
         Whether columns are found by id or by physical name.
     """
+    return any(known is None for known, _ in _compared(columns, stored, by_id))
+
+
+def stores_other_types(columns: Iterable[Field], stored: Iterable[pa.Field], by_id: bool) -> bool:
+    """Return whether a file holds a number, a day or a time of another type than that of its column."""
+    return any(known is not None and _is_other(known, found) for known, found in _compared(columns, stored, by_id))
+
+
+def _is_other(known: DataType, found: pa.DataType) -> bool:
+    wanted = arrow_type(known)
+    if pt.is_timestamp(wanted) and pt.is_timestamp(found):
+        return False
+    return bool(pt.is_primitive(found) and pt.is_primitive(wanted) and found != wanted)
+
+
+def _compared(
+    columns: Iterable[Field], stored: Iterable[pa.Field], by_id: bool
+) -> Iterator[tuple[DataType | None, pa.DataType]]:
+    """Return the types of the columns of a file and of all that is inside them, with what the table has there."""
     children = Children(stored, by_id)
     known = {children.find(column): column for column in columns}
-    return any(
-        number not in known or _holds_others(known[number].type, found.type, by_id)
-        for number, found in enumerate(children.fields)
-    )
+    for number, found in enumerate(children.fields):
+        column = known.get(number)
+        yield from ((None, found.type),) if column is None else _inside(column.type, found.type, by_id)
 
 
-def _holds_others(known: DataType, found: pa.DataType, by_id: bool) -> bool:
-    """Return whether values of a type in a file have fields that the type of their column lacks."""
+def _inside(known: DataType, found: pa.DataType, by_id: bool) -> Iterator[tuple[DataType | None, pa.DataType]]:
     if isinstance(found, pa.BaseExtensionType):
-        return _holds_others(known, found.storage_type, by_id)
-    if isinstance(known, Struct) and pt.is_struct(found):
-        return stores_others(known, found, by_id)
-    if isinstance(known, Map) and pt.is_map(found):
-        both = ((known.key, found.key_type), (known.value, found.item_type))
-        return any(_holds_others(field.type, inner, by_id) for field, inner in both)
-    if isinstance(known, List) and pt.is_nested(found):
-        return _holds_others(known.element.type, found.value_type, by_id)
-    return False
+        yield from _inside(known, found.storage_type, by_id)
+    elif isinstance(known, Struct) and pt.is_struct(found):
+        yield from _compared(known, found, by_id)
+    elif isinstance(known, Map) and pt.is_map(found):
+        yield from _inside(known.key.type, found.key_type, by_id)
+        yield from _inside(known.value.type, found.item_type, by_id)
+    elif isinstance(known, List) and pt.is_nested(found):
+        yield from _inside(known.element.type, found.value_type, by_id)
+    else:
+        yield known, found

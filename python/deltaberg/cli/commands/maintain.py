@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, vacuum."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, vacuum."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
 if TYPE_CHECKING:
-    from deltaberg import CleanupResult, CompactResult
+    from deltaberg import CleanupResult, CompactResult, DropFeatureResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "reorg", "vacuum"]
+__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "reorg", "vacuum"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
@@ -91,6 +91,44 @@ def reorg(
     with progress(f"reorganizing {opened.location}"):
         result = opened.reorg(**arguments)
     _print_rewrite(opened, result, as_json, arguments.get("branch"))
+
+
+@write_command("CommitArguments")
+@click.argument("name", metavar="NAME")
+@click.option("--truncate-history", is_flag=True, help="Delete the versions that need it; possible after a day.")
+@asking_options
+def drop_feature(
+    place: TablePlace,
+    as_json: bool,
+    arguments: dict[str, Any],
+    name: str,
+    truncate_history: bool,
+    dry_run: bool,
+    is_agreed: bool,
+) -> None:
+    """Take a table feature from the protocol of a Delta table, and whatever of it is in the table.
+
+    What has to be done is shown first, and done after a question.
+    """
+    opened = place.open("delta")
+    if dry_run or not is_agreed:
+        planned = opened.drop_feature(name, truncate_history=truncate_history, dry_run=True)
+        if dry_run:
+            _print_drop(opened.location, planned, as_json)
+            return
+        ask(f"Drop {name} of {opened.location}?", planned.steps, otherwise="nothing was changed")
+    with progress(f"dropping {name} of {opened.location}"):
+        result = opened.drop_feature(name, truncate_history=truncate_history, **arguments)
+    _print_drop(opened.location, result, as_json)
+
+
+def _print_drop(location: str, result: DropFeatureResult, as_json: bool) -> None:
+    version = None if result.commit is None else result.commit.version
+    facts = {"feature": result.feature, "dry_run": result.dry_run, "version": version, "steps": list(result.steps)}
+    if as_json:
+        print_done(location, facts, as_json)
+    else:
+        print_lines(*result.steps, f"{location}: {result}")
 
 
 def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: str | None) -> None:

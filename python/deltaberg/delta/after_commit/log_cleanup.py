@@ -40,7 +40,7 @@ _LOG_FILE = FileKind(
         re.ASCII,
     ),
 )
-_HOUR, _DAY = 3_600_000, 86_400_000
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LogCleanup:
     files: tuple[str, ...] = ()
 
 
-def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
+def clean_up_log(snapshot: Snapshot, *, at: int | None = None, retention: int | None = None) -> LogCleanup:
     """Delete log entries, checkpoints, checksums and sidecars that are older than the retention of the log.
 
     The newest checkpoint that is older than the retention stays, with its own commit and everything after it. Without
@@ -73,6 +73,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     at
         The time of the clean-up in milliseconds since 1970; by default now, by the earlier of two clocks: this
         machine's and the store's.
+    retention
+        How long entries are kept, in milliseconds, to the minute; by default as the property says, to the day.
 
     Raises
     ------
@@ -89,11 +91,11 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     with in_context(table=str(log.root)):
         check_known_writers(snapshot.protocol)
         now = time.time_ns() // 1_000_000 if at is None else at
-        kept, names = _expired(snapshot, now)
+        kept, names = _expired(snapshot, now, retention)
         if names and at is None:
             # Files have the times of the store, whose clock is only asked where something is to go.
             earlier = earlier_clock(log.storage, log.path)
-            kept, names = (kept, names) if now - earlier < _HOUR else _expired(snapshot, earlier)
+            kept, names = (kept, names) if now - earlier < _HOUR else _expired(snapshot, earlier, retention)
         live = _live_in_log(snapshot) if names else frozenset()
         deleted = delete_files(
             log.storage,
@@ -106,10 +108,11 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
 
 
-def _expired(snapshot: Snapshot, now: int) -> tuple[int | None, list[str]]:
+def _expired(snapshot: Snapshot, now: int, retention: int | None) -> tuple[int | None, list[str]]:
     """Return the version with whose checkpoint the log is to begin, and the names of the files that go then."""
     log, properties = snapshot.log, snapshot.metadata.configuration
-    cutoff = (now - log_retention(properties)) // _DAY * _DAY
+    kept_for, whole = (log_retention(properties), _DAY) if retention is None else (retention, _MINUTE)
+    cutoff = (now - kept_for) // whole * whole
     if not _may_be_old(log, cutoff):
         return None, []
     newest_old = CommitTimes(log, snapshot).last_certainly_before(cutoff)

@@ -139,10 +139,11 @@ class PropertyAlteration(RuleAlteration):
     def drop_feature(self: _Alteration, name: str) -> None:  # noqa: PYI019 - the decorator binds it
         """Take a feature from the protocol, so that writers that lack it can write to the table again.
 
-        Only features that readers need not know can be dropped, and only after the table makes no use of them any
-        more: the property is unset, the constraints, default values or columns are gone. Row tracking takes the ids
-        of all rows along, and in-commit timestamps the properties that say since when they count. If versions without
-        lists of features support what remains, the protocol falls to them (Delta protocol, "Table Features").
+        Features that older versions need are dropped by ``drop_feature`` of the table, and others here, after the table
+        makes no use of them any more: the property is unset, the constraints, default values or columns are gone. Row
+        tracking takes the ids of all rows along, and in-commit timestamps the properties that say since when they
+        count. If versions without lists of features support what remains, the protocol falls to them (Delta protocol,
+        "Table Features").
 
         Parameters
         ----------
@@ -152,9 +153,10 @@ class PropertyAlteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            The table does not support the feature, makes use of it, or supports another one that depends on it.
+            The table does not support the feature, makes use of it, or supports another one that depends on it; or
+            older versions need it.
         UnsupportedFeatureError
-            Readers need the feature for older versions, and the history would have to be cut off.
+            Nobody knows how to take it away.
 
         Examples
         --------

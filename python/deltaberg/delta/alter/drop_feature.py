@@ -1,7 +1,8 @@
 """Which features a table can lose, and what must be gone before (Delta protocol, "Table Features").
 
 Only a procedure that knows a feature may take it from the protocol: writers that do not know it must not be able to
-break what is left of it. A feature that readers support, too, stays, as long as older versions of the table are kept.
+break what is left of it. A feature that older versions of the table need goes by several commits, which one alteration
+cannot make.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, ROW_TRACKING_DOMAIN, clustering_columns
-from deltaberg.delta.features import FEATURES, active_features, supported_features
+from deltaberg.delta.features import FEATURES, Feature, active_features, supported_features
 from deltaberg.delta.schema.writer_rules import (
     check_constraints,
     column_defaults,
@@ -21,11 +22,13 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.arguments import checked_text
 
-__all__ = ["check_droppable"]
+__all__ = ["OF_HISTORY", "PROTECTION", "check_droppable", "check_supported"]
 
 #: Features that only other features or the history make use of, so that nothing of the table itself shows a trace.
 _UNCHECKED = frozenset({"clustering", "domainMetadata"})
-_PROTECTION = "checkpointProtection"
+PROTECTION = "checkpointProtection"
+#: Features that can be dropped, and that older versions need.
+OF_HISTORY = frozenset({"deletionVectors", "typeWidening", "typeWidening-preview", "v2Checkpoint", PROTECTION})
 
 
 def _constraints(table: Snapshot) -> Mapping[str, object]:
@@ -59,38 +62,26 @@ _TRACES: dict[str, tuple[Callable[[Snapshot], Mapping[str, object]], str]] = {
 
 
 def check_droppable(table: Snapshot, name: str) -> None:
-    """Refuse to take a feature from a table that does not have it, or still needs it.
+    """Refuse to take a feature by one commit from a table that does not have it, or still needs it.
 
     Raises
     ------
     InvalidArgumentError
-        The table does not support the feature, makes use of it, or supports another one that depends on it.
+        The table does not support the feature, makes use of it, or supports another one that depends on it; or several
+        commits are needed.
     UnsupportedFeatureError
-        The history of the table would have to be cut off.
+        Nobody knows how to take it away.
     """
     root = str(table.log.root)
-    checked_text("the name of a feature", name, "pass a name such as domainMetadata")
-    supported = supported_features(table.protocol)
-    if name not in supported:
-        raise InvalidArgumentError(f"the table does not support the feature {name}", table=root)
-    feature = FEATURES.get(name)
-    if feature is None or feature.for_readers or name == _PROTECTION:
-        raise UnsupportedFeatureError(
-            f"the feature {name} cannot be dropped while older versions of the table need it, and cutting off the "
-            "history is not supported yet",
-            hint="leave it in the protocol and set its property to false, or write the rows to a new table",
-            table=root,
-            feature=name,
-        )
-    dependent = sorted(
-        known.name for known in FEATURES.values() if known.name in supported and name in known.depends_on
-    )
-    if dependent:
+    feature = check_supported(table, name)
+    if name in OF_HISTORY:
         raise InvalidArgumentError(
-            f"the feature {name} cannot be dropped, because {dependent[0]} depends on it",
-            hint=f"drop {dependent[0]} first",
+            f"the feature {name} cannot be dropped by one commit, because older versions need it",
+            hint="call ⟪drop_feature(name)⟫ of the table",
             table=root,
         )
+    if name == "vacuumProtocolCheck":
+        return
     if feature.activated_by is not None:
         if name in active_features(table.protocol, table.metadata.configuration):
             activating, _ = feature.activated_by
@@ -108,3 +99,39 @@ def check_droppable(table: Snapshot, name: str) -> None:
             hint=f"{hint} first⟪, in the same alteration⟫",
             table=root,
         )
+
+
+def check_supported(table: Snapshot, name: str) -> Feature:
+    """Return a feature that a table can lose.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table does not support the feature, or supports another one that depends on it.
+    UnsupportedFeatureError
+        Nobody knows how to take it away.
+    """
+    root = str(table.log.root)
+    checked_text("the name of a feature", name, "pass a name such as domainMetadata")
+    supported = supported_features(table.protocol)
+    if name not in supported:
+        raise InvalidArgumentError(f"the table does not support the feature {name}", table=root)
+    feature = FEATURES.get(name)
+    is_known = name in OF_HISTORY or name == "vacuumProtocolCheck"
+    if feature is None or (feature.for_readers and not is_known):
+        raise UnsupportedFeatureError(
+            f"the feature {name} cannot be dropped: nothing takes it from the columns or files of the table",
+            hint="leave it in the protocol, or write the rows to a new table",
+            table=root,
+            feature=name,
+        )
+    dependent = sorted(
+        known.name for known in FEATURES.values() if known.name in supported and name in known.depends_on
+    )
+    if dependent:
+        raise InvalidArgumentError(
+            f"the feature {name} cannot be dropped, because {dependent[0]} depends on it",
+            hint=f"drop {dependent[0]} first",
+            table=root,
+        )
+    return feature

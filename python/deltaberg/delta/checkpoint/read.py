@@ -109,6 +109,11 @@ class Checkpoint:
         sidecars = [part for part in self.file_parts if part not in self._main_parts]
         return sum(part.crowded_rows() for part in [*self._main_parts, *sidecars])
 
+    @property
+    def is_v2(self) -> bool:
+        """Whether the checkpoint follows the V2 specification, whatever its name."""
+        return bool(self._own_actions.get("checkpointMetadata"))
+
     def check(self) -> None:
         """Refuse a checkpoint whose actions are incomplete or contradict each other."""
         found = self._own_actions

@@ -103,6 +103,7 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.dataSkippingNumIndexedCols": (_is_number(-1), "a number of at least -1"),
     "delta.dataSkippingStatsColumns": (_is_anything, "names of columns"),
     "delta.deletedFileRetentionDuration": (_is_interval, "an interval, such as interval 7 days"),
+    "delta.dropFeatureTruncateHistory.retentionDuration": (_is_interval, "an interval, such as interval 24 hours"),
     "delta.isolationLevel": (
         _is_one_of("serializable", "writeserializable", "snapshotisolation"),
         "Serializable or WriteSerializable",

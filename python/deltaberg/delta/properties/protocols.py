@@ -160,7 +160,7 @@ def raised_protocol(features: Iterable[str], before: Protocol | None = None) -> 
 
 
 def lowered_protocol(feature: str, before: Protocol) -> Protocol:
-    """Return a protocol without a feature that only writers support.
+    """Return a protocol without a feature.
 
     If versions without lists of features imply exactly what remains, they are used.
 
@@ -178,4 +178,10 @@ def lowered_protocol(feature: str, before: Protocol) -> Protocol:
         if implied == remaining:
             reader = max((FEATURES[name].min_reader or 1 for name in implied), default=1)
             return before.with_members({**without_lists, "minReaderVersion": reader, "minWriterVersion": writer})
-    return before.with_members({"minWriterVersion": _LISTING_WRITER, "writerFeatures": sorted(remaining)})
+    members: dict[str, object] = {"minWriterVersion": _LISTING_WRITER, "writerFeatures": sorted(remaining)}
+    if feature in (before.reader_features or ()):
+        kept = sorted(set(before.reader_features or ()) - {feature})
+        members |= {"readerFeatures": kept or None, "minReaderVersion": _LISTING_READER if kept else 1}
+    elif before.min_reader_version < _LISTING_READER:
+        members["minReaderVersion"] = max((FEATURES[name].min_reader or 1 for name in remaining), default=1)
+    return before.with_members(members)

@@ -9,6 +9,7 @@ from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 from deltaberg.schema.types import Field
 
 __all__ = [
+    "CHANGES",
     "DECIMAL",
     "check_type_changes",
     "fits_iceberg",
@@ -18,7 +19,8 @@ __all__ = [
     "recorded_changes",
 ]
 
-_CHANGES = "delta.typeChanges"
+#: The member of the metadata of a field that records the changes of its type.
+CHANGES = "delta.typeChanges"
 
 _INTEGERS = ("byte", "short", "integer", "long")
 #: How many digits the values of integer types have.
@@ -62,7 +64,7 @@ def check_type_changes(changes: Any, column: str) -> None:
 
 def recorded_changes(field: Field) -> list[tuple[str, str]]:
     """Return the old and the new type of each change that a field of a struct records, also of what is inside it."""
-    changes = field.metadata.get(_CHANGES)
+    changes = field.metadata.get(CHANGES)
     return [(str(change.get("fromType")), str(change.get("toType"))) for change in changes or ()]
 
 
@@ -101,7 +103,7 @@ def record_type_change(field: dict[str, Any], old: str, new: str, inside: tuple[
     """
     metadata = dict(field.get("metadata") or {})
     change = {"toType": new, "fromType": old, **({"fieldPath": ".".join(inside)} if inside else {})}
-    field["metadata"] = {**metadata, _CHANGES: [*(metadata.get(_CHANGES) or ()), change]}
+    field["metadata"] = {**metadata, CHANGES: [*(metadata.get(CHANGES) or ()), change]}
 
 
 def is_widening(old: str, new: str) -> bool:

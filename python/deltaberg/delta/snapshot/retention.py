@@ -20,6 +20,7 @@ __all__ = [
     "kept_versions",
     "log_retention",
     "parse_interval",
+    "truncation_retention",
     "unexpired",
     "unexpired_transactions",
 ]
@@ -32,6 +33,8 @@ _LOG_DEFAULT = "interval 30 days"
 KEPT_VERSIONS = "deltaberg.keepVersions"
 #: Names the version up to which checkpoints protect readers that do not know a feature that was dropped.
 PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+_TRUNCATION = "delta.dropFeatureTruncateHistory.retentionDuration"
+_TRUNCATION_DEFAULT = "interval 24 hours"
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _MICROS = {
     "week": 7 * 86_400_000_000,
@@ -85,6 +88,17 @@ def log_retention(properties: Mapping[str, str]) -> int:
         If the property is not an interval.
     """
     return parse_interval(properties.get(_LOG_RETENTION, _LOG_DEFAULT))
+
+
+def truncation_retention(properties: Mapping[str, str]) -> int:
+    """Return how long entries of the log are kept where a feature is dropped with its history, in milliseconds.
+
+    Raises
+    ------
+    SchemaError
+        If the property is not an interval.
+    """
+    return parse_interval(properties.get(_TRUNCATION, _TRUNCATION_DEFAULT))
 
 
 def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:

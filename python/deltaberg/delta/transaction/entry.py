@@ -38,6 +38,8 @@ class Changes:
     ----------
     adds, removes
         Files by their recorded paths: at most one of each kind.
+    guards
+        The paths of files that are none of rows, and that ``remove`` actions name so that no vacuum takes them.
     change_files
         The members of ``cdc`` actions as JSON, without the braces.
     loses_row_ids
@@ -52,6 +54,7 @@ class Changes:
     metadata: Metadata | None = None
     adds: dict[str, AddedFile] = field(default_factory=dict)
     removes: dict[str, RemovedFile] = field(default_factory=dict)
+    guards: list[str] = field(default_factory=list)
     change_files: list[str] = field(default_factory=list)
     loses_row_ids: bool = False
     transactions: dict[str, int] = field(default_factory=dict)
@@ -63,6 +66,7 @@ class Changes:
             self,
             adds=dict(self.adds),
             removes=dict(self.removes),
+            guards=list(self.guards),
             change_files=list(self.change_files),
             transactions=dict(self.transactions),
             domains=dict(self.domains),
@@ -293,7 +297,9 @@ def _domain_actions(domains: Mapping[str, str | None], state: Snapshot | None, p
 
 
 def _remove_lines(changes: Changes, now: int) -> list[str]:
-    return [f'{{"remove":{{{file.text},"deletionTimestamp":{now}}}}}' for file in changes.removes.values()]
+    guards = (f'"path":{json.dumps(path)},"dataChange":false' for path in changes.guards)
+    texts = [*(file.text for file in changes.removes.values()), *guards]
+    return [f'{{"remove":{{{text},"deletionTimestamp":{now}}}}}' for text in texts]
 
 
 def _add_lines(changes: Changes, row_ids: Mapping[str, int], version: int) -> list[str]:

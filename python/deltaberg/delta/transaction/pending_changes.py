@@ -154,6 +154,17 @@ class PendingChanges(Transaction):
             removes[file.path] = file
         self._changed()
 
+    def guard_files(self, paths: Iterable[str]) -> None:
+        """Have ``remove`` actions name files that hold no rows, so that no vacuum within the retention takes them.
+
+        Parameters
+        ----------
+        paths
+            Paths as they are recorded. No live file has one of them.
+        """
+        self._changes.guards += paths
+        self._changed()
+
     def _live_before(self, paths: Collection[str]) -> set[tuple[str, str | None]]:
         """Return those of some paths that are live in the version that the changes are planned on, with their vectors.
 

@@ -34,7 +34,7 @@ from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
-from deltaberg.table.maintain.purge import has_deletes, purged_files
+from deltaberg.table.maintain.purge import Purge, has_deletes, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan
@@ -83,7 +83,7 @@ class Compaction:
     progress
         What is told how far the rows of all groups are written together; None if nobody asks.
     purge
-        Whether only those files are rewritten that hold what is not part of the table any more.
+        What files must hold to be rewritten, all of them whatever their size; None for small files.
     """
 
     where: Filter | None = None
@@ -95,7 +95,7 @@ class Compaction:
     dry_run: bool = False
     cluster: bool | Literal["full"] | None = None
     progress: ProgressSum | None = None
-    purge: bool = False
+    purge: Purge | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -248,7 +248,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         partitions = self.partitions(files)
         packed = [PackedFile(row, partitions[row], sizes[row], shares[row]) for row in order.to_pylist()]
         if self.compaction.purge:
-            stale = purged_files(plan, self.stored).to_pylist()
+            stale = purged_files(plan, self.stored, self.compaction.purge).to_pylist()
             packed = [file for file in packed if stale[file.row]]
         return as_array(files.column("path")), self.choose(files, packed)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,13 +14,16 @@ from deltaberg.files.read.reader import ReadSpec, read_task
 from deltaberg.files.read.task import FileTask
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.name_mapping import with_mapped_ids
-from deltaberg.schema.stored_columns import stores_others
+from deltaberg.schema.stored_columns import stores_other_types, stores_others
 from deltaberg.schema.types import Struct
 from deltaberg.table.read.plan import Plan, file_formats
 from deltaberg.workers import map_in_order
 
-__all__ = ["has_deletes", "purged_files"]
+__all__ = ["Purge", "has_deletes", "purged_files"]
 
+#: What is rewritten: files with deleted rows or with columns that the table lacks; those with deleted rows alone; or
+#: those in which a column has another type than in the table.
+Purge = Literal["all", "deletes", "types"]
 #: Footers that are read at a time.
 _CONCURRENT = 32
 
@@ -28,8 +33,8 @@ def has_deletes(plan: Plan) -> pa.BooleanArray:
     return pc.or_(pc.is_null(plan.deleted_counts), pc.is_valid(as_array(plan.files.column("deletion_vector"))))
 
 
-def purged_files(plan: Plan, stored: Struct) -> pa.BooleanArray:
-    """Return which of the planned files have deleted rows, or a column that is none of those that files may hold.
+def purged_files(plan: Plan, stored: Struct, purge: Purge) -> pa.BooleanArray:
+    """Return which of the planned files hold what is to be purged.
 
     Only the files tell that they hold a column, so that the footers of those are read that are not rewritten anyway.
     Statistics leave columns out, and no log says how old the columns of a file are.
@@ -40,6 +45,10 @@ def purged_files(plan: Plan, stored: Struct) -> pa.BooleanArray:
         A file is gone, or damaged.
     """
     deleted = has_deletes(plan)
+    if purge == "deletes":
+        return deleted
+    if purge == "types":
+        deleted = pa.repeat(False, len(deleted))
     whole = plan.chosen(pc.invert(deleted))
     source = plan.source
     spec = ReadSpec(source.table, source.store, Struct(()), Struct(()), source.layout)
@@ -49,16 +58,16 @@ def purged_files(plan: Plan, stored: Struct) -> pa.BooleanArray:
         whole.files.column("size").to_pylist(),
         strict=True,
     )
-    look = partial(_stores_others, spec, stored)
+    look = partial(_is_stale, spec, stored, stores_other_types if purge == "types" else stores_others)
     # No row group is in the first byte of a file.
     tasks = (FileTask(location, kind, size or 0, None, 0, 0, None, False) for location, kind, size in places)
     others = pa.array(map_in_order(_CONCURRENT, look, tasks), pa.bool_())
     return pc.replace_with_mask(deleted, pc.invert(deleted), others)
 
 
-def _stores_others(spec: ReadSpec, stored: Struct, task: FileTask) -> bool:
-    """Return whether the file of a task holds a column that is none of some columns."""
+def _is_stale(spec: ReadSpec, stored: Struct, judge: Callable[[Struct, pa.Schema, bool], bool], task: FileTask) -> bool:
+    """Return what the columns of the file of a task are judged to be."""
     found: list[pa.Schema] = []
     deque(read_task(spec, task, check=found.append), maxlen=0)
     mapping, by_id = spec.layout.name_mapping, spec.layout.by_id
-    return any(stores_others(stored, with_mapped_ids(one, mapping), by_id) for one in found)
+    return any(judge(stored, with_mapped_ids(one, mapping), by_id) for one in found)

@@ -197,7 +197,7 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         packing = Packing(1 if target_size is None else target_size, group_size=group_size, takes_all=True)
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
         zone = self._options.timezone
-        compaction = Compaction(where, packing, rows, max_concurrent, zone, None, dry_run, cluster=False, purge=True)
+        compaction = Compaction(where, packing, rows, max_concurrent, zone, None, dry_run, cluster=False, purge="all")
         return self._rewrite(compaction, arguments)
 
     def _rewrite(self, compaction: Compaction, arguments: Mapping[str, Any]) -> CompactResult:
