@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
+from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
 from tests.crash.targets import CATALOGS, Target
@@ -100,6 +101,16 @@ def _append_often(at: Target) -> None:
         at.table.append(_rows(number))
 
 
+def _append_and_compact(at: Target) -> None:
+    """Append to a table that puts its small files together, of which three are many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto_compact, "MIN_FILES", 3)
+        done = at.table.append(_rows(7, 8))
+    # The append stands, but whoever waits for the compaction as well has to hear that there is none.
+    if done.warnings:
+        raise StorageError("; ".join(done.warnings))
+
+
 def _vacuum(at: Target) -> None:
     """Delete the file that the table removed, whenever that was."""
     done = at.table.vacuum(0, dry_run=False, enforce_retention_duration=False, untracked_hours=0, logging=True)
@@ -175,6 +186,7 @@ _ALL = [
     Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED),
     Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "parts"),
     Operation("append by name mapping", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "mapped"),
+    Operation("append and compact", _append_and_compact, _APPENDED, "compacting itself", versions=2),
     Operation("append and compact the log", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "compacting"),
     Operation("append with progress", lambda at: at.table.append(_rows(7, 8), txn=("app", 1)), _APPENDED),
     Operation(

@@ -143,6 +143,11 @@ def _compacting(root: Path) -> None:
     _plain(root, {"deltaberg.logCompactionInterval": "2"})
 
 
+def _compacting_itself(root: Path) -> None:
+    """Make the same table, which puts its small files together."""
+    _plain(root, {"delta.autoOptimize.autoCompact": "true"})
+
+
 def _lost(root: Path) -> None:
     """Make a table of the same ids and of a data file that is lost."""
     builder = DeltaBuilder(root)
@@ -227,6 +232,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "plain": _in_folder(_plain),
     "vectors": _in_folder(_vectors),
     "compacting": _in_folder(_compacting),
+    "compacting itself": _in_folder(_compacting_itself),
     "tracked": _in_folder(_tracked),
     "clustered": _in_folder(_clustered),
     "cloned": _in_folder(_cloned),

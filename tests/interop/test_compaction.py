@@ -197,6 +197,40 @@ def test_curves_beside_delta_spark(tmp_path: Path, judge: Judge) -> None:
     assert ours == theirs
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+@pytest.mark.req("DL-OPT-09")
+def test_auto_compaction_beside_that_of_delta_spark(tmp_path: Path, judge: Judge) -> None:
+    """Either finds nothing more to do after the other, and both say in the same words what they did.
+
+    In a new session, the hook of delta-spark puts any two small files together after its first commit.
+    """
+    path = tmp_path / "t"
+    table = create_table(path, pa.schema([("id", pa.int64())]), properties={"delta.autoOptimize.autoCompact": "true"})
+    for number in range(50):
+        table.append(pa.table({"id": [number]}))
+    ours = table.history(1)[0]
+    assert (ours.version, ours.operation, len(table.live_files)) == (51, "OPTIMIZE", 1)
+    rows = f"SELECT id FROM delta.`{path}`"
+    same(judge.sql(rows), table.scan().to_arrow())
+    judge.run("spark.sql(query).count()", query=f"OPTIMIZE delta.`{path}`")
+    assert table.refresh().version == 51
+    for number in range(50, 98):
+        table.append(pa.table({"id": [number]}))
+    assert len(table.live_files) == 49
+    judge.sql(f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ 98L AS id")
+    assert [one.operation for one in table.refresh().history(2)] == ["OPTIMIZE", "WRITE"]
+    theirs = table.history(1)[0]
+    table.append(pa.table({"id": [99]}))
+    assert (table.version, len(table.live_files)) == (theirs.version + 1, 2)
+    same(judge.sql(rows), pa.table({"id": range(100)}))
+    told = [one.info["operationParameters"] for one in (ours, theirs)]
+    assert {**told[0], "auto": True} == told[1]
+
+
 def _files_found(table: Any, count: int) -> float:
     """Return the mean share of the files of a table in which a value of either column may be."""
     values = range(0, count, count // 40)

@@ -14,10 +14,11 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
 from deltaberg import DeltaTable
+from deltaberg.delta.maintain import auto_compact
 from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError, VersionNotFoundError
 from tests.model.rules import KINDS, ModelMachine
-from tests.model.values import Row, as_arrow, counted, rows_of
+from tests.model.values import Columns, Row, as_arrow, counted, rows_of
 
 __all__ = ["TableMachine"]
 
@@ -27,6 +28,7 @@ _SWITCHES = [
     "delta.enableRowTracking",
     "delta.enableInCommitTimestamps",
     "delta.enableChangeDataFeed",
+    "delta.autoOptimize.autoCompact",
 ]
 
 
@@ -73,6 +75,13 @@ class TableMachine(ModelMachine):
         version = len(self.versions) - 1
         if version and version % self.interval == 0:
             self.checkpoints.add(version)
+
+    def _write(self, how: Any, *, lagging: bool, rows: list[Row], columns: Columns | None = None) -> None:
+        with mock.patch.object(auto_compact, "MIN_FILES", 3):
+            super()._write(how, lagging=lagging, rows=rows, columns=columns)
+        # A compaction may have followed the commit.
+        for _ in range(len(self.versions), self._writer(lagging=lagging).version + 1):
+            self._landed()
 
     def feed(self, first: int, last: int) -> tuple[list[int], Any]:
         """Return all versions of a range: those without a recorded feed are derived from files."""

@@ -235,3 +235,21 @@ def test_ranges_of_a_sorted_table_do_not_overlap(spark: Any, tmp_path: Path, ord
     ]
     joined = [number for part in sorted(parts, key=lambda part: wanted.index(part[0])) for number in part]
     assert joined == wanted
+
+
+@pytest.mark.req("DL-OPT-09")
+@pytest.mark.parametrize(("properties", "road"), [({}, "native"), ({"delta.targetFileSize": "8mb"}, "arrow")])
+def test_optimized_writes_take_as_few_tasks_as_the_rows_need(
+    spark: Any, tmp_path: Path, properties: dict[str, str], road: str
+) -> None:
+    """Otherwise each task of the frame writes a file of its own, also where Python made the rows."""
+    frame = spark.range(0, 1000, 1, 12).selectExpr("id AS x")
+    for optimized, files in (("false", 12), ("true", 1)):
+        asked = {"delta.autoOptimize.optimizeWrite": optimized, **properties}
+        table = create_table(tmp_path / optimized, pa.schema([("x", pa.int64())]), properties=asked)
+        done = table.append(frame)
+        assert (done.road, done.added_files) == (road, files)
+        assert sorted(table.scan().to_arrow()["x"].to_pylist()) == list(range(1000))
+    fused = frame.mapInArrow(lambda batches: batches, frame.schema)
+    done = table.append(fused)
+    assert (done.road, done.added_files, table.scan().count()) == (road, 1, 2000)

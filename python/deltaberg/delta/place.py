@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from deltaberg.choices import Mode
 from deltaberg.delta.create.create import creation_parameters, define_table
 from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintain.auto_compact import compact_after
 from deltaberg.delta.operations import DeltaOperations
 from deltaberg.delta.table import DeltaTable, open_delta_table
 from deltaberg.delta.transaction.find import find_commit_of
@@ -58,7 +59,7 @@ class DeltaPlace(Place[DeltaTable, DeltaOperations]):
 
     def create(self, new: NewTable, options: CommitOptions) -> DeltaOperations:
         """Begin a transaction that creates the table."""
-        run = DeltaOperations(Transaction(self.log, None, options))
+        run = DeltaOperations(Transaction(self.log, None, options, follow=compact_after))
         define_table(run.transaction, new, None)
         return run
 

@@ -14,6 +14,7 @@ from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.create.create import define_table, newest_version
 from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintain.auto_compact import compact_after
 from deltaberg.delta.operations import DeltaOperations
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -121,4 +122,4 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
 
 
 def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest) -> Transaction:
-    return Transaction(log, base, request.commit, timezone=request.timezone)
+    return Transaction(log, base, request.commit, timezone=request.timezone, follow=compact_after)

@@ -370,12 +370,13 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         return self._scan(source, filter, columns, limit, options, execution)
 
     def _begin(self, options: CommitOptions) -> DeltaTransaction:
+        from deltaberg.delta.maintain.auto_compact import compact_after
         from deltaberg.delta.operations import DeltaOperations
         from deltaberg.delta.table_transaction import DeltaTransaction
         from deltaberg.delta.transaction.transaction import Transaction
 
         zone = self._options.timezone
-        made = Transaction(self._log, self._snapshot, options, timezone=zone, committed=self._set)
+        made = Transaction(self._log, self._snapshot, options, timezone=zone, committed=self._set, follow=compact_after)
         return DeltaTransaction(DeltaOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:

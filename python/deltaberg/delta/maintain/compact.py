@@ -39,9 +39,25 @@ __all__ = ["DeltaRewrite"]
 
 
 class DeltaRewrite(Rewrite[Transaction]):
-    """What a Delta table does for one commit of a compaction."""
+    """What a Delta table does for one commit of a compaction.
+
+    Parameters
+    ----------
+    chosen
+        The numbers of the live files that may be rewritten, where a commit is followed by the compaction; None for all.
+    """
 
     age = ("modified", "path")
+
+    def __init__(
+        self, transaction: Transaction, compaction: Compaction, *, chosen: pa.Int64Array | None = None
+    ) -> None:
+        super().__init__(transaction, compaction)
+        self._chosen = chosen
+
+    def considered(self, files: pa.Table) -> pa.BooleanArray | None:
+        """Return which files may be rewritten: those that a commit has chosen; None for all."""
+        return None if self._chosen is None else pc.is_in(file_numbers(files), value_set=self._chosen)
 
     @cached_property
     def source(self) -> SnapshotSource:
@@ -137,7 +153,7 @@ class DeltaRewrite(Rewrite[Transaction]):
             transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
-        made.parameters.update(_parameters(self.compaction, self._clustering))
+        made.parameters.update(_parameters(self.compaction, self._clustering, is_auto=self._chosen is not None))
         made.metrics.update(_metrics(old, new))
 
 
@@ -145,7 +161,7 @@ class DeltaRewrite(Rewrite[Transaction]):
 _ORDERED_BY: dict[OrderKind, str] = {"z-order": "zOrderBy", "hilbert": "hilbertBy", "sort": "sortBy"}
 
 
-def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mapping[str, str]:
+def _parameters(compaction: Compaction, clustering: Clustering | None, *, is_auto: bool) -> Mapping[str, str]:
     where, order = compaction.where, compaction.order
     found: dict[str, list[str]] = {"predicate": [] if where is None else [str(as_filter(where))], "zOrderBy": []}
     if order is not None:
@@ -153,7 +169,8 @@ def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mappin
     texts = {name: json.dumps(values, ensure_ascii=False, separators=(",", ":")) for name, values in found.items()}
     if compaction.purge:
         return {"predicate": texts["predicate"], "applyPurge": "true"}
-    return {**texts, "clusterBy": "[]", **({} if clustering is None else clustering.parameters), "auto": "false"}
+    clustered = {"clusterBy": "[]", **({} if clustering is None else clustering.parameters)}
+    return {**texts, **clustered, "auto": json.dumps(is_auto)}
 
 
 def _metrics(old: pa.Table, written: pa.Table) -> dict[str, int]:

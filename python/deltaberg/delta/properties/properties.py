@@ -8,6 +8,7 @@ from typing import Any
 
 from deltaberg.delta.after_commit.steps import COMPACTION_INTERVAL, compaction_interval
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
+from deltaberg.delta.properties.auto_optimize import AUTO_COMPACT, AUTO_COMPACT_VALUES, OPTIMIZE_WRITE
 from deltaberg.delta.properties.writer_properties import ROW_GROUP_SIZE, row_group_size
 from deltaberg.delta.schema.iceberg_compat import FORMATS
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
@@ -75,8 +76,7 @@ def _is_anything(_text: str) -> bool:
 
 
 _SWITCHES = (
-    "delta.autoOptimize.autoCompact",
-    "delta.autoOptimize.optimizeWrite",
+    OPTIMIZE_WRITE,
     "delta.checkpoint.writeStatsAsJson",
     "delta.checkpoint.writeStatsAsStruct",
     "delta.compatibility.symlinkFormatManifest.enabled",
@@ -96,6 +96,7 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     },
     MAPPING_MODE: (_is_one_of("none", "name", "id"), "none, name or id"),
     "delta.autoOptimize": (_is_switch, "true or false"),
+    AUTO_COMPACT: (_is_one_of(*AUTO_COMPACT_VALUES), "true, auto, legacy or false"),
     "delta.checkpointInterval": (_is_number(1), "a number of at least 1"),
     # delta-spark compares the letters as they are.
     "delta.checkpointPolicy": (("classic", "v2").__contains__, "classic or v2"),

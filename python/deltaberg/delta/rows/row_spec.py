@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
+from deltaberg.delta.properties.auto_optimize import optimizes_writes
 from deltaberg.delta.properties.properties import parse_size
 from deltaberg.delta.properties.writer_properties import parquet_options
 from deltaberg.delta.schema.iceberg_compat import is_compatible
@@ -45,6 +46,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         stores_partition_columns=is_compatible(table.active_features),
         partition_columns_last=True,
         random_prefix=_prefix_length(table),
+        balanced=optimizes_writes(configuration),
     )
     return spec if target is None else replace(spec, target_size=target, is_sized=True)
 

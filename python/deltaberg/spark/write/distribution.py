@@ -22,7 +22,7 @@ from deltaberg.spark.write.spark_transforms import spark_expression
 from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["distributed", "distribution_terms"]
+__all__ = ["balanced", "distributed", "distribution_terms"]
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
@@ -46,6 +46,11 @@ def distribution_terms(spec: WriteSpec, names: Iterable[str]) -> list[OrderTerm]
     filled = spec.rules.filled if spec.rules else ()
     known = {name.lower() for name in (*names, *filled)}
     return [term for term in terms if term.source[0].lower() in known]
+
+
+def balanced(frame: DataFrame, facts: SessionFacts) -> DataFrame:
+    """Return the rows of a frame in as few tasks as their size asks for, if Spark plans adaptively."""
+    return frame if facts.setting(_ADAPTIVE) == "false" else frame.hint("rebalance")
 
 
 def distributed(

@@ -21,7 +21,7 @@ from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
-from deltaberg.spark.write.distribution import distributed, distribution_terms
+from deltaberg.spark.write.distribution import balanced, distributed, distribution_terms
 from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
 from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, staged_rows
 from deltaberg.spark.write.write_tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
@@ -73,7 +73,7 @@ class FrameRows:
 
         By the other roads than the native one, rows are brought together first, as the table asks for it: by
         partition, or by ranges of partitions and of the order of rows. Otherwise, each task of the frame writes its own
-        files.
+        files, unless the table asks for few tasks.
 
         Raises
         ------
@@ -88,12 +88,14 @@ class FrameRows:
         # What does not fit at all is known before Spark starts.
         spec.conformer(self._schema)
         task = WriteTask(spec, store, root, tuple(self._schema.names))
+        terms = distribution_terms(spec, self._schema.names)
+        frame = self._plain()
+        if spec.balanced and not terms:
+            frame = balanced(frame, self._facts)
         if self.road(spec, root).name == "native":
-            return NativeWrite(self._plain(), self._schema, spec).write(store, root)
+            return NativeWrite(frame, self._schema, spec).write(store, root)
         fused = self._fused(spec)
         if fused is None:
-            frame = self._plain()
-            terms = distribution_terms(spec, self._schema.names)
             if terms:
                 frame = distributed(frame, self._schema.names, terms, spec, self._facts)
             replies = frame.mapInArrow(task, REPLY_SCHEMA)
@@ -136,7 +138,8 @@ class FrameRows:
 
     def _fused(self, spec: WriteSpec) -> FusedFrame | None:
         """Return how the frame was made, unless its rows must come to other tasks first."""
-        return None if distribution_terms(spec, self._schema.names) else fused_frame(self._frame)
+        stays = not spec.balanced and not distribution_terms(spec, self._schema.names)
+        return fused_frame(self._frame) if stays else None
 
     def _plain(self) -> DataFrame:
         """Rename the columns to names of our own, since `mapInArrow` fails at names with dots and backticks."""

@@ -5,6 +5,7 @@ Which files that are is up to `packing`. A format says how it looks at them (`Re
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack, closing
@@ -84,6 +85,8 @@ class Compaction:
         What is told how far the rows of all groups are written together; None if nobody asks.
     purge
         What files must hold to be rewritten, all of them whatever their size; None for small files.
+    seconds
+        No group but the first is begun after so many seconds; None for no limit.
     """
 
     where: Filter | None = None
@@ -96,6 +99,7 @@ class Compaction:
     cluster: bool | Literal["full"] | None = None
     progress: ProgressSum | None = None
     purge: Purge | None = None
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -211,6 +215,10 @@ class Rewrite(ABC, Generic[_Transaction]):
         """
         return self.compaction.order
 
+    def considered(self, files: pa.Table) -> pa.BooleanArray | None:
+        """Return which files of the file table are looked at; None for all."""
+        return None
+
     def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
         """Return those of the files of the file table that may be rewritten; the numbers of both are the same."""
         return packed
@@ -243,10 +251,13 @@ class Rewrite(ABC, Generic[_Transaction]):
         plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).plan
         files = plan.files
         order = pc.sort_indices(files, [(name, "ascending") for name in self.age])
-        columns = (pc.fill_null(files.column("size"), 0), _deleted_shares(plan))
-        sizes, shares = (column.to_pylist() for column in columns)
-        partitions = self.partitions(files)
-        packed = [PackedFile(row, partitions[row], sizes[row], shares[row]) for row in order.to_pylist()]
+        considered = self.considered(files)
+        if considered is not None:
+            order = order.filter(considered.take(order))
+        ordered = files.take(order)
+        columns = (order, pc.fill_null(ordered.column("size"), 0), _deleted_shares(plan).take(order))
+        rows, sizes, shares = (column.to_pylist() for column in columns)
+        packed = list(map(PackedFile, rows, self.partitions(ordered), sizes, shares))
         if self.compaction.purge:
             stale = purged_files(plan, self.stored, self.compaction.purge).to_pylist()
             packed = [file for file in packed if stale[file.row]]
@@ -322,8 +333,11 @@ def compact_table(
     packing.check_sizes()
     paths, packed = work.candidates()
     groups = group_bins(pack_files(packed, packing), packing.group_size)
-    outcomes = []
+    outcomes: list[CompactedGroup] = []
+    begun = time.monotonic()
     for number, group in enumerate(groups):
+        if number and compaction.seconds is not None and time.monotonic() - begun > compaction.seconds:
+            break
         outcome = _expected(group, packing)
         outcomes.append(outcome)
         if compaction.dry_run:

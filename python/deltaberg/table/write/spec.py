@@ -87,6 +87,9 @@ class WriteSpec:
         How the rows of a DataFrame come to the tasks of Spark: ``hash`` brings the rows of a partition together, and
         ``range`` those that are near to each other by partition and then by ``order``; ``none`` leaves rows in their
         tasks.
+    balanced
+        Whether the rows of a DataFrame go to as few tasks as their size asks for, where nothing else brings them
+        together.
     place
         Makes the path of a file, relative to the table, from its partition values and its number in the write. None for
         what the next three members say. It must be picklable for writes on Spark.
@@ -125,6 +128,7 @@ class WriteSpec:
     sort: Callable[[pa.Table], pa.Table] | None = None
     order: Sequence[OrderTerm] = ()
     distribution: str = "hash"
+    balanced: bool = False
     place: Callable[[Sequence[pa.Scalar], int], str] | None = None
     directory: str = ""
     prefix: str = "part"
