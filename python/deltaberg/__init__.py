@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, MaintenanceResult
     from deltaberg.table.maintain.repairs import LostFile, RepairResult
     from deltaberg.table.maintain.restored import RestoreResult
     from deltaberg.table.merge.clauses import MergeBuilder
@@ -65,6 +66,9 @@ __all__ = [
     "IcebergTable",
     "List",
     "LostFile",
+    "MaintainedStep",
+    "MaintenancePolicy",
+    "MaintenanceResult",
     "Map",
     "MergeBuilder",
     "ParquetOptions",
@@ -111,6 +115,9 @@ _HOMES = {
     "IcebergTable": "iceberg",
     "List": "schema.types",
     "LostFile": "table.maintain.repairs",
+    "MaintainedStep": "table.maintain.maintenance",
+    "MaintenancePolicy": "table.maintain.maintenance",
+    "MaintenanceResult": "table.maintain.maintenance",
     "Map": "schema.types",
     "MergeBuilder": "table.merge.clauses",
     "ParquetOptions": "files.write.write_parquet",

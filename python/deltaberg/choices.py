@@ -13,6 +13,7 @@ __all__ = [
     "Format",
     "IfExists",
     "Isolation",
+    "MaintenanceStep",
     "MetadataTable",
     "Mode",
     "PageVersion",
@@ -60,6 +61,8 @@ CheckpointNaming = Literal["classic", "multipart", "uuid"]
 CheckpointFormat = Literal["parquet", "json"]
 #: How closely `verify` looks at files: their names and sizes, deletion vectors too, the footers of data files as well.
 VerifyDepth = Literal["names", "vectors", "footers"]
+#: What `maintain` does, in its order.
+MaintenanceStep = Literal["compact", "vacuum", "checkpoint", "cleanup_metadata"]
 #: What `IcebergTable.inspect` returns.
 MetadataTable = Literal[
     "snapshots",

@@ -166,6 +166,8 @@ def _compact_beside_delete(at: Target) -> Any:
         return at.table.compact()
 
 
+#: What a maintenance does beside a vacuum, which has its own clock.
+_UPKEEP = deltaberg.MaintenancePolicy(min_files=2, max_commits=1, steps=["compact", "checkpoint"])
 _MERGED = {1: 11, 2: 20, 3: 30, 5: 50, 6: 60, 7: 70}
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
@@ -281,6 +283,7 @@ _ALL = [
     Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), _values(0, 1, 2, 3, 4)),
     Operation("clone again", _clone_again, _values(4, 5, 6, 7, 8), start="cloned"),
     Operation("cluster", lambda at: at.table.compact(), start="clustered"),
+    Operation("maintain", lambda at: at.table.maintain(_UPKEEP, dry_run=False)),
     Operation("vacuum", _vacuum, keeps_from=2, versions=2),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),

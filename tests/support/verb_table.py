@@ -17,7 +17,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltaberg import CommitPolicy, ParquetOptions, ScanOptions, create_table
+from deltaberg import CommitPolicy, MaintenancePolicy, ParquetOptions, ScanOptions, create_table
 from deltaberg.delta.table import DeltaTable
 from deltaberg.delta.table_transaction import DeltaTransaction
 from deltaberg.errors import ArgumentNameError, DeltabergError
@@ -58,6 +58,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "restore": {"target": 1},
     "clone": {"target": ""},
     "drop_feature": {"name": "appendOnly"},
+    "maintain": {"policy": MaintenancePolicy()},
 }
 #: These need tables with a history of their own.
 _OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}

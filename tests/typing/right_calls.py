@@ -31,6 +31,9 @@ from deltaberg import (
     Fixed,
     IcebergTable,
     List,
+    MaintainedStep,
+    MaintenancePolicy,
+    MaintenanceResult,
     Map,
     MergeBuilder,
     ParquetOptions,
@@ -218,6 +221,8 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     assert_type(table.compact("id > 1", target_size=1 << 20, max_concurrent=1), CompactResult)
     assert_type(table.compact(z_order_by=["id", ("s", "x")]), CompactResult)
     assert_type(table.reorg("id > 1", group_size=1 << 30, compression="zstd", user_metadata="purge"), CompactResult)
+    policy = MaintenancePolicy(steps=["compact", "vacuum"], min_files=10, retention_hours=200)
+    assert_type(table.maintain(policy, dry_run=False), MaintenanceResult)
 
 
 def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) -> None:
@@ -233,6 +238,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.add_files(["a.parquet"], check_duplicate_files=False), CommitResult)
     assert_type(table.compact(min_files=3, max_file_size=1 << 30, dry_run=True), CompactResult)
     assert_type(table.compact(sort_by="day(at) desc", hilbert_by=None), CompactResult)
+    assert_type(table.maintain()["compact"], MaintainedStep)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)
 

@@ -14,6 +14,7 @@ from deltaberg import (
     CommitPolicy,
     DeltaTable,
     IcebergTable,
+    MaintenancePolicy,
     ParquetOptions,
     ScanOptions,
     convert_to_delta,
@@ -88,6 +89,7 @@ def changing(delta: DeltaTable, iceberg: IcebergTable) -> None:
     delta.merge(_ROWS, "target.id = source.id", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.compact(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.reorg(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    MaintenancePolicy(steps=["compcat"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     delta.compact(z_order_by=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.explain_append(_ROWS, compresion="zstd")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     delta.transaction(isolation="serialisable")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

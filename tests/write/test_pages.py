@@ -55,6 +55,7 @@ def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("docs/maintenance.md", heading="## All at once")
     run_blocks("docs/maintenance.md", heading="## Vacuum")
     assert "CleanupResult(would delete 0 files" in capsys.readouterr().out
     assert ids_of(DeltaTable(folder / "visits")) == [2, 3]

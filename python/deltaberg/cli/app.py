@@ -41,6 +41,7 @@ COMMANDS = {
     "reorg": "maintain",
     "drop-feature": "maintain",
     "vacuum": "maintain",
+    "maintain": "maintain",
     "restore": "restore",
     "clone": "clone",
     "verify": "verify",

@@ -52,7 +52,7 @@ from deltaberg.table.verbs.verification import VerifiedTable
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.choices import VerifyDepth
+    from deltaberg.choices import MaintenanceStep, VerifyDepth
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.maintain.feature_drop import FeatureDrop
     from deltaberg.delta.schema.writer_rules import IdentityColumn
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
     from deltaberg.table.maintain.repairs import RepairResult
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
@@ -404,6 +405,11 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
             lambda: self.refresh().alter(**said),
             lambda purge: self._compact(begin, Compaction(packing=packing, timezone=zone, cluster=False, purge=purge)),
         )
+
+    def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
+        from deltaberg.delta.maintain.upkeep_steps import upkeep_steps
+
+        return {**super()._maintenance(policy), **upkeep_steps(self._newest, self.vacuum, policy)}
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.delta.maintain.restore import restore_table

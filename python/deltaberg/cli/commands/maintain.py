@@ -1,11 +1,12 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, vacuum."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, maintain, vacuum."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from deltaberg.choices import MaintenanceStep
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import ask, asking_options
 from deltaberg.cli.place import TablePlace
@@ -14,9 +15,9 @@ from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
 if TYPE_CHECKING:
-    from deltaberg import CleanupResult, CompactResult, DropFeatureResult
+    from deltaberg import CleanupResult, CompactResult, DropFeatureResult, MaintenanceResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "reorg", "vacuum"]
+__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg", "vacuum"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
@@ -217,6 +218,54 @@ def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
     _print_cleanup(opened.location, result, as_json)
     if result.failed:
         raise click.exceptions.Exit(_NOT_DELETED)
+
+
+@write_command()
+@click.option(
+    "--step",
+    "steps",
+    type=click.Choice(get_args(MaintenanceStep)),
+    multiple=True,
+    help="A step to take; may be repeated. By default all that the table has.",
+)
+@click.option("--min-files", type=_COUNT, metavar="COUNT", help="How many small files are put together at least.")
+@click.option("--max-deleted", type=_SHARE, metavar="SHARE", help="The share of deleted rows that may stay.")
+@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
+@click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
+@click.option("--max-commits", type=_COUNT, metavar="COUNT", help="After how many commits a checkpoint is due.")
+@asking_options
+def maintain(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+    """Do what a table needs: compact it, vacuum it, and keep its log in order.
+
+    What each step would do is shown first, and done after a question.
+    """
+    from deltaberg import MaintenancePolicy
+
+    opened = place.open()
+    policy = MaintenancePolicy(**{name: value for name, value in options.items() if value not in (None, ())})
+    if dry_run or not is_agreed:
+        with progress(f"looking at {opened.location}"):
+            planned = opened.maintain(policy)
+        if dry_run or not planned.is_due:
+            _print_maintenance(opened.location, planned, as_json)
+            return
+        ask(f"Do it to {opened.location}?", planned.lines, otherwise="nothing was done")
+    with progress(f"maintaining {opened.location}"):
+        result = opened.maintain(policy, dry_run=False)
+    _print_maintenance(opened.location, result, as_json)
+    if any(one.numbers.get("failed") for one in result.steps):
+        raise click.exceptions.Exit(_NOT_DELETED)
+
+
+def _print_maintenance(location: str, result: MaintenanceResult, as_json: bool) -> None:
+    if not as_json:
+        print_lines(*result.lines, f"{location}: {'nothing was changed' if result.dry_run else 'done'}")
+        return
+    steps = [
+        {"step": one.step, "is_due": one.is_due, **one.numbers, **({"why": one.why} if one.why else {})}
+        for one in result.steps
+    ]
+    print_done(location, {"dry_run": result.dry_run, "steps": steps}, as_json)
 
 
 def _file_lines(result: CleanupResult) -> list[str]:

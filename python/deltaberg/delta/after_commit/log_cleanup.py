@@ -59,7 +59,9 @@ class LogCleanup:
     files: tuple[str, ...] = ()
 
 
-def clean_up_log(snapshot: Snapshot, *, at: int | None = None, retention: int | None = None) -> LogCleanup:
+def clean_up_log(
+    snapshot: Snapshot, *, at: int | None = None, retention: int | None = None, dry_run: bool = False
+) -> LogCleanup:
     """Delete log entries, checkpoints, checksums and sidecars that are older than the retention of the log.
 
     The newest checkpoint that is older than the retention stays, with its own commit and everything after it. Without
@@ -75,6 +77,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None, retention: int | 
         machine's and the store's.
     retention
         How long entries are kept, in milliseconds, to the minute; by default as the property says, to the day.
+    dry_run
+        Return the files that would be deleted.
 
     Raises
     ------
@@ -96,6 +100,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None, retention: int | 
             # Files have the times of the store, whose clock is only asked where something is to go.
             earlier = earlier_clock(log.storage, log.path)
             kept, names = (kept, names) if now - earlier < _HOUR else _expired(snapshot, earlier, retention)
+        if dry_run:
+            return LogCleanup(kept if names else None, tuple(names))
         live = _live_in_log(snapshot) if names else frozenset()
         deleted = delete_files(
             log.storage,

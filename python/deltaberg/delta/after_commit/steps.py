@@ -13,6 +13,7 @@ __all__ = [
     "COMPACTION_INTERVAL",
     "checkpoint_if_due",
     "clean_up_if_due",
+    "cleans_up_by_itself",
     "compact_log_if_due",
     "compaction_interval",
     "is_checkpoint_due",
@@ -45,10 +46,14 @@ def checkpoint_if_due(snapshot: Snapshot) -> None:
         write_checkpoint(snapshot)
 
 
+def cleans_up_by_itself(snapshot: Snapshot) -> bool:
+    """Return whether entries of the log go by themselves: ``delta.enableExpiredLogCleanup`` is not false."""
+    return snapshot.metadata.configuration.get(_CLEANUP, "true").strip().lower() == "true"
+
+
 def clean_up_if_due(snapshot: Snapshot) -> None:
     """Clean up the log after a version that gets a checkpoint, unless ``delta.enableExpiredLogCleanup`` is false."""
-    enabled = snapshot.metadata.configuration.get(_CLEANUP, "true").strip().lower() == "true"
-    if enabled and is_checkpoint_due(snapshot):
+    if cleans_up_by_itself(snapshot) and is_checkpoint_due(snapshot):
         clean_up_log(snapshot)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from deltaberg.choices import MaintenanceStep
 from deltaberg.expressions.given.given import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public, takes
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
+    from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
     from deltaberg.table.transaction.transaction import Transaction
     from deltaberg.table.verbs.table_transaction import TableTransaction
 
@@ -34,6 +36,11 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
     @abstractmethod
     def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
         """Write files anew."""
+
+    def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
+        from deltaberg.table.maintain.maintenance import compaction_step
+
+        return {"compact": compaction_step(self.compact, policy)}
 
     @takes(CompactArguments)
     def compact(

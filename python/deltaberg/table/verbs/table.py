@@ -18,12 +18,12 @@ from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
-from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
+from deltaberg.table.verbs.maintained import MaintainedTable
 from deltaberg.table.verbs.shared_arguments import (
     RecordedArguments,
     RowArguments,
@@ -53,21 +53,15 @@ _Alteration = TypeVar("_Alteration")
 
 
 @public
-class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
+class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alteration]):
     """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
 
-    _options: OpenOptions
     #: What scans of the state read.
     _source: ScanSource
     #: What reads and writes files of the table to change rows; None for this machine.
     _row_tasks: RowTasks | None = None
     #: What lists directories, and deletes and copies files of the table; None for this machine.
     _file_tasks: FileTasks | None = None
-
-    @property
-    @abstractmethod
-    def location(self) -> str:
-        """Where the table is."""
 
     @property
     @abstractmethod

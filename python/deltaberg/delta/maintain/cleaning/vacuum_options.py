@@ -29,15 +29,15 @@ _INVENTORY = pa.schema(
 class VacuumOptions:
     """The request for a vacuum; see `DeltaTable.vacuum` for its arguments and their defaults."""
 
-    retention_hours: float | None
-    dry_run: bool
-    enforce_retention_duration: bool
-    full: bool | None
-    keep_versions: Sequence[int] | None
-    inventory: Any
-    untracked_hours: float
-    logging: bool | None
-    progress: OnProgress | None
+    retention_hours: float | None = None
+    dry_run: bool = True
+    enforce_retention_duration: bool = True
+    full: bool | None = None
+    keep_versions: Sequence[int] | None = None
+    inventory: Any = None
+    untracked_hours: float = 24
+    logging: bool | None = None
+    progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
         for name in ("dry_run", "enforce_retention_duration"):

@@ -1,0 +1,208 @@
+"""Maintenance: what a table needs to stay in order, step by step in the safe order, and one report of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+from deltaberg.choices import MaintenanceStep
+from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.signatures import public
+from deltaberg.table.arguments import checked_choice, checked_number
+from deltaberg.table.maintain.compact_result import CompactResult
+from deltaberg.table.maintain.packing import Packing
+
+__all__ = [
+    "MaintainedStep",
+    "MaintenancePolicy",
+    "MaintenanceResult",
+    "Step",
+    "compaction_step",
+    "maintain_table",
+]
+
+
+@public
+@dataclass(frozen=True, kw_only=True)
+class MaintenancePolicy:
+    """What a table needs, as `maintain` takes it. The bounds of each step are those of the verb of its name.
+
+    Parameters
+    ----------
+    steps
+        The steps that are taken, whatever their order here; None for all that tables of the format have.
+    min_files
+        How many small files of a partition are put together at least.
+    max_deleted
+        Files with a larger share of deleted rows are rewritten.
+    target_size
+        Bytes of a new file; None for what the table says.
+    retention_hours
+        How long files stay that the table has removed; None for what the table says.
+    max_commits
+        After how many commits since the newest checkpoint there is to be another one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such step, or a number is out of its range.
+    """
+
+    steps: Sequence[MaintenanceStep] | None = None
+    min_files: int = 5
+    max_deleted: float = 0.05
+    target_size: int | None = None
+    retention_hours: float | None = None
+    max_commits: int = 10
+
+    def __post_init__(self) -> None:
+        given: Any = self.steps
+        if given is not None:
+            if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+                raise InvalidArgumentError(
+                    f"steps must be names of steps, not {given!r:.100}", hint="leave it out for all"
+                )
+            for step in given:
+                checked_choice("a step", step, get_args(MaintenanceStep), "leave steps out for all")
+            object.__setattr__(self, "steps", tuple(given))
+        # What is wrong is told before anything is done.
+        Packing(1 if self.target_size is None else self.target_size, self.min_files, self.max_deleted)
+        number = checked_number("max_commits", self.max_commits, 1, "pass a number of commits")
+        object.__setattr__(self, "max_commits", number)
+
+
+@dataclass(frozen=True)
+class MaintainedStep:
+    """What became of one step of a maintenance.
+
+    Parameters
+    ----------
+    step
+        Its name.
+    is_due
+        Whether there was something to do.
+    numbers
+        What was done, or would be: counts and bytes by their names.
+    why
+        Why nothing was done where the table needs it, such as a conflict, or does not want it.
+    result
+        What the verb of the step returned; None if it was not called.
+    seconds
+        The time that it took.
+    """
+
+    step: MaintenanceStep
+    is_due: bool
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+    result: Any = field(default=None, repr=False)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class MaintenanceResult:
+    """What a maintenance did, or would do.
+
+    Parameters
+    ----------
+    steps
+        What became of each step, in their order.
+    dry_run
+        Whether nothing was changed. The steps are judged by the table as it is then, though an earlier one may give
+        a later one more to do.
+    """
+
+    steps: tuple[MaintainedStep, ...] = ()
+    dry_run: bool = True
+
+    def __getitem__(self, step: MaintenanceStep) -> MaintainedStep:
+        """Return what became of a step, by its name."""
+        for one in self.steps:
+            if one.step == step:
+                return one
+        raise KeyError(step)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there was anything to do."""
+        return any(one.is_due for one in self.steps)
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for each step, for people."""
+        found = []
+        for one in self.steps:
+            numbers = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one.numbers.items())
+            said = numbers if one.is_due else "nothing to do"
+            found.append(f"{one.step}: {said}" + (f" ({one.why})" if one.why else ""))
+        return found
+
+    def __repr__(self) -> str:
+        return f"MaintenanceResult({'would do: ' if self.dry_run else ''}{'; '.join(self.lines)})"
+
+
+#: What takes a step, or only looks what it would do if it is called with True.
+Step = Callable[[bool], MaintainedStep]
+
+
+def maintain_table(
+    steps: Mapping[MaintenanceStep, Step], policy: MaintenancePolicy, table: str, *, dry_run: bool
+) -> MaintenanceResult:
+    """Take the steps that a policy asks for, one after the other.
+
+    Parameters
+    ----------
+    steps
+        The steps that the format has, in the safe order.
+    table
+        Where the table is.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Tables of the format have no such step.
+    DeltabergError
+        A step failed. The fact ``maintained`` names the steps that were taken before; those after it are not.
+    """
+    asked = [*(policy.steps or ()), *(["vacuum"] if policy.retention_hours is not None else [])]
+    unknown = next((one for one in asked if one not in steps), None)
+    if unknown is not None:
+        raise UnsupportedFeatureError(
+            f"tables of this format have no {unknown}",
+            hint=f"leave it out of the policy; there are the steps {', '.join(steps)}",
+            table=table,
+            feature=unknown,
+        )
+    done: list[MaintainedStep] = []
+    for name, step in steps.items():
+        if policy.steps is not None and name not in policy.steps:
+            continue
+        begun = time.monotonic()
+        try:
+            made = step(dry_run)
+        except DeltabergError as error:
+            error.with_context(maintained=", ".join(one.step for one in done) or None, step=name)
+            raise
+        done.append(replace(made, seconds=time.monotonic() - begun))
+    return MaintenanceResult(tuple(done), dry_run)
+
+
+def compaction_step(compact: Callable[..., CompactResult], policy: MaintenancePolicy) -> Step:
+    """Return the step that compacts a table by its verb."""
+
+    def step(dry_run: bool) -> MaintainedStep:
+        done = compact(
+            target_size=policy.target_size,
+            min_files=policy.min_files,
+            max_deleted=policy.max_deleted,
+            dry_run=dry_run,
+        )
+        names = ("removed_files", "added_files", "removed_bytes", "added_bytes")
+        numbers = {name: getattr(done, name) for name in names}
+        commits = {"commits": len(done.groups if dry_run else done.commits)}
+        why = "; ".join(error.message for error in done.conflicts)
+        return MaintainedStep("compact", bool(done.groups), commits | numbers, why, done)
+
+    return step
