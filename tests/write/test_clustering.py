@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, ParquetOptions, create_table
 from deltaberg.delta.maintain import clustering
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder
@@ -205,3 +205,30 @@ def test_rows_that_are_deleted_meanwhile_stay_deleted(tmp_path: Path, monkeypatc
     assert DeltaTable(tmp_path).scan(filter="y = 3").count() == 0
     assert DeltaTable(tmp_path).scan().count() == 112
     assert None not in _cubes(DeltaTable(tmp_path))
+
+
+@pytest.mark.parametrize("columns", [["x", "s.y"], ["s.y"]])
+def test_new_rows_in_the_order_of_the_clustering(tmp_path: Path, columns: list[str]) -> None:
+    """Where the table asks for optimized writes. Files have no marks, and compaction clusters them."""
+    count = 4096
+    numbers = [(number * 2_654_435_761) % count for number in range(count)]
+    rows = pa.table({"x": [n % 64 for n in numbers], "s": [{"y": n // 64} for n in numbers]})
+    found = {}
+    for optimized in ("true", "false"):
+        asked = {"delta.autoOptimize.optimizeWrite": optimized, "delta.columnMapping.mode": "name"}
+        table = create_table(tmp_path / optimized, rows.schema, cluster_by=columns, properties=asked)
+        table.append(rows, writer_properties=ParquetOptions(row_group_rows=256))
+        (file,) = table.live_files.to_pylist()
+        assert (file["clusteringProvider"], file["tags"]) == (None, None)
+        found[optimized] = table.scan().to_arrow()
+        assert found[optimized].to_pylist() != rows.to_pylist() or optimized == "false"
+        by_number = sorted(row["s"]["y"] * 64 + row["x"] for row in found[optimized].to_pylist())
+        assert by_number == list(range(count))
+        assert table.compact().removed_files == 1
+
+    def cells(rows: pa.Table) -> int:
+        """Return in how many row groups the values of the last column are, together."""
+        ys = [row["y"] for row in rows["s"].to_pylist()]
+        return sum(len(set(ys[start : start + 256])) for start in range(0, count, 256))
+
+    assert cells(found["true"]) < cells(found["false"]) / 3

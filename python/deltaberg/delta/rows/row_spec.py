@@ -9,6 +9,7 @@ from deltaberg.delta.data.bound_prefixes import cut_bounds
 from deltaberg.delta.properties.auto_optimize import optimizes_writes
 from deltaberg.delta.properties.properties import parse_size
 from deltaberg.delta.properties.writer_properties import parquet_options
+from deltaberg.delta.rows.curve_sorter import CurveSorter
 from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -36,6 +37,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
     """
     configuration = table.metadata.configuration
     target = options.target_file_size or parse_size(configuration.get(_TARGET, ""))
+    is_optimized = optimizes_writes(configuration)
     spec = WriteSpec(
         table.schema,
         partition_columns(table.schema, [(field.name,) for field in table.partition_fields]),
@@ -46,7 +48,8 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         stores_partition_columns=is_compatible(table.active_features),
         partition_columns_last=True,
         random_prefix=_prefix_length(table),
-        balanced=optimizes_writes(configuration),
+        balanced=is_optimized,
+        sort=CurveSorter.of(table) if is_optimized else None,
     )
     return spec if target is None else replace(spec, target_size=target, is_sized=True)
 
