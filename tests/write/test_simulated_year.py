@@ -1,0 +1,48 @@
+"""A year of streaming commits with daily maintenance: neither log nor files, memory nor openings grow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+#: Commits of a day: 20,000 a year.
+_COMMITS = 55
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("days", "log_days", "file_days"),
+    [
+        pytest.param(7, 2, 1, id="week", marks=pytest.mark.slow),
+        pytest.param(365, 30, 7, id="year", marks=[pytest.mark.full, pytest.mark.timeout(5400)]),
+    ],
+)
+def test_nothing_grows(tmp_path: Path, days: int, log_days: int, file_days: int) -> None:
+    command = [sys.executable, "-m", "tests.support.simulated_days", str(tmp_path / "t")]
+    command += map(str, (days, _COMMITS, log_days, file_days))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["rows"] for one in found] == [(_COMMITS - 2) * day for day in range(1, days + 1)]
+    assert found[-1]["progress"] == days * _COMMITS - 2
+    # A maintenance makes up to three commits, and the clean-up keeps whole days before its newest old checkpoint.
+    most = (log_days + 3) * (_COMMITS + 3)
+    assert max(one["log_files"] for one in found) <= most
+    assert max(one["checkpoints"] for one in found) <= most // 10 + log_days + 5
+    assert max(one["data_files"] for one in found) <= (file_days + 3) * (_COMMITS + 2)
+    assert {one["live_files"] for one in found} == {1}
+    # Commits write checkpoints and clean up the log themselves.
+    assert {step for one in found for step in one["due"]} == {"compact", "vacuum"}
+    # From when on all retentions have been reached, a day is like the other.
+    steady = found[log_days + 2 :]
+    early, late = steady[: len(steady) // 4 + 1], steady[-(len(steady) // 4 + 1) :]
+    assert all(one["is_read"] for one in found)
+    if len(late) > 10:
+        assert median(one["open_seconds"] for one in late) <= 3 * median(one["open_seconds"] for one in early) + 0.1
+    assert late[-1]["checkpoint_bytes"] <= 2 * max(one["checkpoint_bytes"] for one in early) + 20_000
+    assert late[-1]["memory"] - early[0]["memory"] < 48 << 20
