@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions.given.given import Column, col
     from deltaberg.files.write.write_parquet import ParquetOptions
+    from deltaberg.iceberg.maintain.expire import ExpiryResult
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -59,6 +60,7 @@ __all__ = [
     "DeltaTable",
     "DeltabergError",
     "DropFeatureResult",
+    "ExpiryResult",
     "Explanation",
     "Field",
     "Finding",
@@ -108,6 +110,7 @@ _HOMES = {
     "DeltaTable": "delta",
     "DeltabergError": "errors",
     "DropFeatureResult": "table.maintain.dropped_feature",
+    "ExpiryResult": "iceberg.maintain.expire",
     "Explanation": "table.read.explain",
     "Field": "schema.types",
     "Finding": "table.maintain.findings",

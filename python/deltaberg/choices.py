@@ -19,6 +19,7 @@ __all__ = [
     "PageVersion",
     "PartitionStrategy",
     "Planning",
+    "PrefixMismatch",
     "Road",
     "SchemaMode",
     "Strategy",
@@ -77,3 +78,5 @@ MetadataTable = Literal[
     "entries",
     "partitions",
 ]
+#: What becomes of a file that is found, and whose path the table names in another store.
+PrefixMismatch = Literal["error", "ignore", "delete"]

@@ -1,4 +1,4 @@
-"""`deltaberg vacuum`: what it prints, how it ends, and that nothing goes unasked."""
+"""`deltaberg vacuum`, `expire` and `orphans`: what they print, how they end, and that nothing goes unasked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.cli import confirm
 from deltaberg.cli.app import cli
 from deltaberg.errors import AuthenticationError
@@ -105,3 +105,38 @@ def test_files_that_cannot_be_deleted_end_with_1(root: Path, monkeypatch: pytest
     ended = call("vacuum", root, "--yes")
     assert ended.exit_code == 1
     assert "1.parquet could not be deleted: the store denies it" in ended.stdout
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> IcebergTable:
+    """An Iceberg table of two snapshots, of which the first is a file alone, with a leftover."""
+    table = create_table(tmp_path / "trips", ID, format="iceberg")
+    table.append(ids(1))
+    table.overwrite(ids(2))
+    (Path(table.location) / "data" / "lost.parquet").write_bytes(b"x")
+    os.utime(Path(table.location) / "data" / "lost.parquet", (_OLD, _OLD))
+    return table
+
+
+def test_snapshots_expire(history: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = history.snapshots[0].snapshot_id
+    ended = _answer(monkeypatch, "n", "expire", history.location, "--older-than", "2100-01-01")
+    assert ended.exit_code == 1
+    assert "would expire 1 snapshots" in ended.stderr
+    (planned,) = json_lines("expire", history.location, "--snapshot-id", first, "--dry-run")
+    assert (planned["snapshot_ids"], planned["dry_run"]) == ([first], True)
+    (done,) = json_lines("expire", history.location, "--older-than", "2100-01-01", "--retain-last", "1", "--yes")
+    assert (done["snapshot_ids"], done["refs"]) == ([first], [])
+    assert [file["kind"] for file in done["files"]].count("data file") == 1
+    assert len(history.refresh().snapshots) == 1
+    assert "expired 0 snapshots" in printed("expire", history.location, "--clean-expired-metadata", "--yes")
+
+
+def test_orphans_go(history: IcebergTable) -> None:
+    (planned,) = json_lines("orphans", history.location, "--dry-run", "--location", f"{history.location}/data")
+    assert [file["path"] for file in planned["files"]] == ["data/lost.parquet"]
+    ended = call("orphans", history.location, "--older-than", "2100-01-01", "--yes")
+    assert "--no-retention-check" in ended.stderr
+    more = ("--no-retention-check", "--prefix-mismatch", "ignore", "--yes")
+    assert "deleted 1 files" in printed("orphans", history.location, "--older-than", "2100-01-01", *more)
+    assert ids_of(history.refresh()) == [2]

@@ -101,7 +101,7 @@ _ROOMS = {
         {"write"},
         {"maintain"},
         {"operations"},
-        {"verbs"},
+        {"upkeep", "verbs"},
         {"table_transaction"},
         {"staged_write", "table"},
         {"place"},

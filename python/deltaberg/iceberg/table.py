@@ -23,6 +23,7 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.upkeep import IcebergUpkeep
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.schema.columns import ColumnName
@@ -58,6 +59,7 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 @public
 class IcebergTable(
     IcebergVerbs[CommitResult],
+    IcebergUpkeep,
     CompactedTable["IcebergTransaction", "Alteration"],
     ClonedTable["IcebergTransaction", "Alteration"],
 ):

@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, maintain, vacuum."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, maintain."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from deltaberg.choices import MaintenanceStep
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import ask, asking_options
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
 
 if TYPE_CHECKING:
-    from deltaberg import CleanupResult, CompactResult, DropFeatureResult, MaintenanceResult
+    from deltaberg import CompactResult, DropFeatureResult, MaintenanceResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg", "vacuum"]
+__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
@@ -164,63 +163,6 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
 
 
 @write_command()
-@click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
-@click.option(
-    "--no-retention-check",
-    "enforce_retention_duration",
-    flag_value=False,
-    default=None,
-    help="Take a retention that is shorter than the table's.",
-)
-@click.option("--lite", "full", flag_value=False, default=None, help="Only files that the log names; list nothing.")
-@click.option(
-    "--keep-version",
-    "keep_versions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    metavar="VERSION",
-    help="A version that must stay readable; can be given several times.",
-)
-@click.option(
-    "--untracked-hours",
-    type=click.FloatRange(min=0),
-    metavar="HOURS",
-    help="How old files must be that no version names; 24 by default.",
-)
-@click.option(
-    "--inventory", metavar="FILE", help="Rows of path, length, isDir and modificationTime, in place of a listing."
-)
-@click.option(
-    "--logging/--no-logging",
-    default=None,
-    help="Record the beginning and the end as versions; by default they are, except on S3.",
-)
-@asking_options
-def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
-    """Delete the files of a Delta table that no version within the retention needs.
-
-    The files are shown first, and deleted after a question.
-    """
-    opened = place.open("delta")
-    arguments = {name: value for name, value in options.items() if value not in (None, ())}
-    if "inventory" in arguments:
-        arguments["inventory"] = open_row_files([arguments["inventory"]], None).reader.read_all()
-    if dry_run or not is_agreed:
-        with progress(f"looking for files of {opened.location}"):
-            planned = opened.vacuum(dry_run=True, **arguments)
-        if dry_run or not planned.deleted_files:
-            _print_cleanup(opened.location, planned, as_json)
-            return
-        question = f"Delete {planned.deleted_files} files of {opened.location}?"
-        ask(question, [*_file_lines(planned), str(planned)], otherwise="nothing was deleted")
-    with progress(f"vacuuming {opened.location}"):
-        result = opened.vacuum(dry_run=False, **arguments)
-    _print_cleanup(opened.location, result, as_json)
-    if result.failed:
-        raise click.exceptions.Exit(_NOT_DELETED)
-
-
-@write_command()
 @click.option(
     "--step",
     "steps",
@@ -266,23 +208,3 @@ def _print_maintenance(location: str, result: MaintenanceResult, as_json: bool) 
         for one in result.steps
     ]
     print_done(location, {"dry_run": result.dry_run, "steps": steps}, as_json)
-
-
-def _file_lines(result: CleanupResult) -> list[str]:
-    # A name may hold the end of a line.
-    return [
-        f"{' '.join(file['path'].splitlines())} ({file['kind']}): {file['reason']}" for file in result.files.to_pylist()
-    ]
-
-
-def _print_cleanup(location: str, result: CleanupResult, as_json: bool) -> None:
-    if not as_json:
-        failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
-        print_lines(*_file_lines(result), *failed, *result.warnings, f"{location}: {result}")
-        return
-    counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
-    files = [
-        {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
-        for file in result.files.to_pylist()
-    ]
-    print_done(location, {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}, as_json)

@@ -85,8 +85,13 @@ class CleanupResult:
         """Their size in bytes, as far as it is known."""
         return pc.sum(self.files.column("bytes")).as_py() or 0
 
-    def __repr__(self) -> str:
+    @property
+    def _counts(self) -> str:
+        """What was done to files, in numbers."""
         done = "would delete" if self.dry_run else "deleted"
         failed = f", {len(self.failed)} could not be deleted" if self.failed else ""
         kept = f", kept {sum(self.kept.values())}" if self.kept else ""
-        return f"CleanupResult({done} {self.deleted_files} files of {self.deleted_bytes} bytes{kept}{failed})"
+        return f"{done} {self.deleted_files} files of {self.deleted_bytes} bytes{kept}{failed}"
+
+    def __repr__(self) -> str:
+        return f"CleanupResult({self._counts})"

@@ -1,0 +1,235 @@
+"""Expiry of snapshots: metadata forgets them by a commit, and what only they reached is deleted afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from deltaberg.errors import DeltabergError, in_context
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.maintain.expiring import Expired, ExpiryRequest, check_collected, expired_of
+from deltaberg.iceberg.maintain.reached import REACHED, STATISTICS, Places, Reached, statistics_of
+from deltaberg.iceberg.maintain.sweep import SNAPSHOT_FILE, Sweep, check_alone
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.transaction.result import commit_result
+from deltaberg.iceberg.transaction.summary import Tally
+from deltaberg.iceberg.transaction.table_commit import TableChange
+from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.iceberg.updates.updates import (
+    RemovePartitionSpecs,
+    RemoveSchemas,
+    RemoveSnapshotRef,
+    RemoveSnapshots,
+    Update,
+)
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.file_tasks import FileTasks
+from deltaberg.table.maintain.listed_files import earlier_clock
+from deltaberg.table.write.sources import LOCAL_ROAD
+
+__all__ = ["ExpiryResult", "expire_table"]
+
+_REASON = "only snapshots that expired needed it"
+
+
+@dataclass(frozen=True, repr=False)
+class ExpiryResult(CleanupResult):
+    """What an expiry of snapshots did, or would do: a `CleanupResult` with what metadata has no more.
+
+    Parameters
+    ----------
+    snapshot_ids
+        The snapshots, the oldest first.
+    refs
+        The branches and tags.
+    schema_ids, spec_ids
+        Schemas and partition specs that nothing used any more.
+    commit
+        The commit; None for a dry run, and where nothing expired.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    schema_ids: tuple[int, ...] = ()
+    spec_ids: tuple[int, ...] = ()
+    commit: CommitResult | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        done = "would expire" if self.dry_run else "expired"
+        refs = f" and {len(self.refs)} branches or tags" if self.refs else ""
+        return f"ExpiryResult({done} {len(self.snapshot_ids)} snapshots{refs}, {self._counts})"
+
+
+def expire_table(
+    pointer: TablePointer,
+    asked: ExpiryRequest,
+    options: CommitOptions,
+    tasks: FileTasks | None,
+    committed: Callable[[LoadedTable], object],
+) -> ExpiryResult:
+    """Expire snapshots of a table, or find out which would expire, and which files would go.
+
+    Parameters
+    ----------
+    pointer
+        What finds the newest metadata.
+    asked
+        What is asked for.
+    options
+        How the commit is made.
+    tasks
+        What deletes many files in place of this process.
+    committed
+        What is told the table as it is after the commit.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property ``gc.enabled`` is false, the directory is also a Delta table, or a branch or a tag names a snapshot
+        that is to expire.
+    VersionNotFoundError
+        The table does not have a snapshot that is to expire.
+    DeltabergError
+        What the kept snapshots reach cannot be read. Nothing has expired.
+    CommitConflictError, CommitUnknownError
+        See `TableChange.commit`. No file was deleted.
+    """
+    loaded = pointer.load()
+    with in_context(table=str(loaded.root)):
+        return _Expiry(pointer, loaded, asked, options, tasks).run(committed)
+
+
+class _Expiry:
+    def __init__(
+        self,
+        pointer: TablePointer,
+        loaded: LoadedTable,
+        asked: ExpiryRequest,
+        options: CommitOptions,
+        tasks: FileTasks | None,
+    ) -> None:
+        self._begun = time.monotonic()
+        self._pointer = pointer
+        self._base = loaded
+        self._asked = asked
+        self._options = options
+        self._tasks = tasks
+        self._reached = Reached(Places(loaded))
+        self._expired = Expired()
+        self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
+
+    def run(self, committed: Callable[[LoadedTable], object]) -> ExpiryResult:
+        check_alone(self._base)
+        if self._asked.dry_run:
+            self._make(self._base.metadata)
+            return self._result(None)
+        committer = self._pointer.committer(unsafe_single_writer=self._options.unsafe_single_writer)
+        change = TableChange(committer, self._make, planned=self._base)
+        done = change.commit(self._options.clocked)
+        committed(done.loaded)
+        if not done.committed:
+            self._expired = Expired()
+            return self._result(None)
+        current = done.loaded.metadata.current_snapshot_id
+        made = commit_result(
+            done.loaded,
+            done,
+            Tally(),
+            operation="expire snapshots",
+            token=done.token,
+            snapshot_id=current,
+            road=LOCAL_ROAD,
+            metrics={"expiredSnapshots": len(self._expired.snapshot_ids)},
+        )
+        return self._result(made)
+
+    def _make(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
+        """Return what is to be forgotten of the newest metadata, once all that stays could be read."""
+        root = self._base.root
+        check_writable(metadata, root, PathResolver(root, None, encoded=False))
+        check_collected(metadata, str(root))
+        expired = expired_of(metadata, self._asked, self._now)
+        gone = set(expired.snapshot_ids)
+        kept = [one for one in metadata.snapshots.values() if one.snapshot_id not in gone]
+        self._base = replace(self._base, metadata=metadata)
+        if expired or self._asked.clean_expired_metadata:
+            self._reached.add(self._base, kept)
+        if self._asked.clean_expired_metadata:
+            expired = replace(expired, schema_ids=_schemas(metadata, kept), spec_ids=self._specs(metadata))
+        self._expired = expired
+        if not expired:
+            return None
+        updates: list[Update] = [RemoveSnapshotRef(name) for name in expired.refs]
+        if expired.snapshot_ids:
+            updates.append(RemoveSnapshots(expired.snapshot_ids))
+        if expired.schema_ids:
+            updates.append(RemoveSchemas(expired.schema_ids))
+        if expired.spec_ids:
+            updates.append(RemovePartitionSpecs(expired.spec_ids))
+        return updates, None
+
+    def _specs(self, metadata: TableMetadata) -> tuple[int, ...]:
+        used = self._reached.spec_ids | {metadata.default_spec_id}
+        return tuple(sorted(metadata.specs.keys() - used))
+
+    def _candidates(self, warnings: list[str]) -> pa.Table:
+        """Return the files that only expired snapshots reach, each once."""
+        metadata = self._base.metadata
+        gone = [metadata.snapshots[number] for number in self._expired.snapshot_ids]
+        found = [REACHED.empty_table(), *self._beyond(gone, warnings)]
+        removed = set(self._expired.snapshot_ids)
+        statistics = [path for path, number in statistics_of(metadata).items() if number in removed]
+        found.append(self._reached.others(self._base, statistics, STATISTICS))
+        files = pa.concat_tables(found)
+        first = files.append_column("number", pa.array(range(len(files)), pa.int64()))
+        chosen = first.group_by("location").aggregate([("number", "min")]).column("number_min")
+        files = files.take(chosen.combine_chunks().sort())
+        return files.append_column("reason", pa.repeat(_REASON, len(files)))
+
+    def _beyond(self, snapshots: list[Snapshot], warnings: list[str]) -> list[pa.Table]:
+        try:
+            return list(self._reached.beyond(self._base, snapshots))
+        except DeltabergError:
+            # What can be read goes; what a damaged file names stays, and can be removed as orphans.
+            found: list[pa.Table] = []
+            for one in snapshots:
+                try:
+                    found += self._reached.beyond(self._base, [one])
+                except DeltabergError as error:
+                    why = f"since what it reached cannot be read: {error.message}"
+                    warnings.append(f"files of the snapshot {one.snapshot_id} stay, {why}")
+            return found
+
+    def _result(self, commit: CommitResult | None) -> ExpiryResult:
+        warnings: list[str] = [] if commit is None else list(commit.warnings)
+        sweep = Sweep(self._pointer, self._base, self._reached, self._tasks, self._asked.progress)
+        files = sweep.in_own_folders(self._candidates(warnings))
+        if commit is not None:
+            files = sweep.carry_out(files, SNAPSHOT_FILE)
+        return ExpiryResult(
+            self._asked.dry_run,
+            sweep.as_cleaned(files),
+            sweep.failed,
+            {reason: count for reason, count in sorted(sweep.kept.items()) if count},
+            time.monotonic() - self._begun,
+            (*warnings, *sweep.warnings),
+            self._expired.snapshot_ids,
+            self._expired.refs,
+            self._expired.schema_ids,
+            self._expired.spec_ids,
+            commit,
+        )
+
+
+def _schemas(metadata: TableMetadata, kept: list[Snapshot]) -> tuple[int, ...]:
+    """Return the schemas that no kept snapshot was written with, if each says which it was."""
+    used = {one.schema_id for one in kept} | {metadata.current_schema_id}
+    return () if None in used else tuple(sorted(metadata.schemas.keys() - used))

@@ -1,0 +1,190 @@
+"""Which snapshots, branches and tags expire (Iceberg spec, "Snapshot Retention Policy").
+
+The properties ``history.expire.max-snapshot-age-ms``, ``history.expire.min-snapshots-to-keep`` and
+``history.expire.max-ref-age-ms`` are the defaults, and branches and tags may have their own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.property_values import number_of
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.table.arguments import checked_flag, checked_function, checked_number, parse_instant
+from deltaberg.table.maintain.cleanup import OnProgress
+
+__all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of"]
+
+_COLLECTED = "gc.enabled"
+_AGE, _DAYS = "history.expire.max-snapshot-age-ms", 5 * 24 * 3_600_000
+_LEAST = "history.expire.min-snapshots-to-keep"
+_REF_AGE, _ENDLESS = "history.expire.max-ref-age-ms", (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class ExpiryRequest:
+    """The request for an expiry; see `IcebergTable.expire_snapshots` for its arguments and their defaults.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
+    """
+
+    older_than: Any
+    retain_last: int | None
+    snapshot_ids: Any
+    clean_expired_metadata: bool
+    dry_run: bool
+    progress: OnProgress | None
+    zone: dt.tzinfo
+
+    def __post_init__(self) -> None:
+        for name in ("clean_expired_metadata", "dry_run"):
+            checked_flag(name, getattr(self, name))
+        if self.retain_last is not None:
+            checked_number("retain_last", self.retain_last, 1, "pass how many snapshots each branch keeps, such as 10")
+        if self.progress is not None:
+            checked_function("progress", self.progress, "CleanupProgress")
+        if self.older_than is not None:
+            object.__setattr__(self, "older_than", parse_instant(self.older_than, self.zone))
+        if self.snapshot_ids is not None:
+            object.__setattr__(self, "snapshot_ids", _numbers(self.snapshot_ids))
+
+    @property
+    def is_by_ids(self) -> bool:
+        """Whether only the snapshots that are named expire, and none by its age."""
+        return bool(self.snapshot_ids) and self.older_than is None and self.retain_last is None
+
+
+def _numbers(given: Any) -> tuple[int, ...]:
+    hint = "pass a list of numbers that ⟪snapshots⟫ shows"
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = [given]
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise InvalidArgumentError(f"snapshot_ids must be a list of numbers, not {given!r:.100}", hint=Hint(hint))
+    return tuple(checked_number("snapshot_ids", one, 0, hint) for one in given)
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What expires.
+
+    Parameters
+    ----------
+    snapshot_ids
+        Snapshots, the oldest first.
+    refs
+        Branches and tags.
+    schema_ids, spec_ids
+        Schemas and partition specs that nothing uses any more.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    schema_ids: tuple[int, ...] = ()
+    spec_ids: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.snapshot_ids, self.refs, self.schema_ids, self.spec_ids))
+
+
+def check_collected(metadata: TableMetadata, table: str) -> None:
+    """Refuse to delete files of a table that has them in common with another, as one made by a snapshot procedure.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property ``gc.enabled`` is false.
+    """
+    if metadata.properties.get(_COLLECTED, "true").strip().lower() == "false":
+        raise InvalidArgumentError(
+            f"the property {_COLLECTED} is false: files of the table may belong to another table",
+            hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),
+            table=table,
+            setting=_COLLECTED,
+        )
+
+
+def expired_of(metadata: TableMetadata, asked: ExpiryRequest, now: int) -> Expired:
+    """Return the snapshots, branches and tags that expire.
+
+    Parameters
+    ----------
+    now
+        The time in milliseconds since 1970.
+
+    Raises
+    ------
+    VersionNotFoundError
+        The table does not have a snapshot that is named.
+    InvalidArgumentError
+        A branch or a tag stays that names a snapshot which is to expire by its number, or a property is no number.
+    """
+    properties = metadata.properties
+    refs = metadata.all_refs
+    limit = now - number_of(properties, _AGE, _DAYS) if asked.older_than is None else asked.older_than
+    least = asked.retain_last or number_of(properties, _LEAST, 1)
+    if asked.is_by_ids:
+        kept_refs = dict(refs)
+        gone: set[int] = set()
+    else:
+        kept_refs = _kept_refs(metadata, now, number_of(properties, _REF_AGE, _ENDLESS))
+        gone = set(metadata.snapshots) - _kept(metadata, kept_refs, limit, least, now)
+    named = set(asked.snapshot_ids or ())
+    _check_named(metadata, kept_refs, named)
+    gone |= named
+    in_order = sorted(gone, key=lambda number: (metadata.snapshots[number].timestamp_ms, number))
+    return Expired(tuple(in_order), tuple(sorted(refs.keys() - kept_refs.keys())))
+
+
+def _kept_refs(metadata: TableMetadata, now: int, longest: int) -> dict[str, SnapshotRef]:
+    """Return the branches and tags that stay; of those whose snapshot is gone, none does."""
+    kept = {}
+    for name, ref in metadata.all_refs.items():
+        snapshot = metadata.snapshots.get(ref.snapshot_id)
+        age = longest if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+        if name == MAIN or (snapshot is not None and now - snapshot.timestamp_ms <= age):
+            kept[name] = ref
+    return kept
+
+
+def _kept(metadata: TableMetadata, refs: dict[str, SnapshotRef], limit: int, least: int, now: int) -> set[int]:
+    kept: set[int] = set()
+    reached: set[int] = set()
+    for ref in refs.values():
+        newest = metadata.snapshots.get(ref.snapshot_id)
+        if newest is None:
+            continue
+        kept.add(ref.snapshot_id)
+        if ref.type == "tag":
+            continue
+        oldest = limit if ref.max_snapshot_age_ms is None else now - ref.max_snapshot_age_ms
+        fewest = least if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+        stays = True
+        for number, ancestor in enumerate(metadata.ancestors(newest)):
+            reached.add(ancestor.snapshot_id)
+            stays = stays and (number < fewest or ancestor.timestamp_ms >= oldest)
+            if stays:
+                kept.add(ancestor.snapshot_id)
+    reached |= kept
+    # Staged snapshots, and those of branches that were dropped, are reached by no name.
+    kept |= {one.snapshot_id for one in metadata.snapshots.values() if one.timestamp_ms >= limit} - reached
+    return kept
+
+
+def _check_named(metadata: TableMetadata, refs: dict[str, SnapshotRef], named: set[int]) -> None:
+    for number in sorted(named):
+        metadata.snapshot_by_id(number)
+        names: Sequence[str] = sorted(name for name, ref in refs.items() if ref.snapshot_id == number)
+        if names:
+            raise InvalidArgumentError(
+                f"the snapshot {number} cannot expire: {', '.join(names)} {'names' if len(names) == 1 else 'name'} it",
+                hint="drop the branch or the tag first, or move it to another snapshot",
+            )

@@ -1,0 +1,299 @@
+"""Orphans: files in the directory of a table that no snapshot reaches, such as leftovers of interrupted writes.
+
+What the newest metadata reaches is read before the directory is listed, and so is what newer metadata adds, after the
+listing and before each batch of deletions. A file of a commit that comes meanwhile therefore stays.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.choices import PrefixMismatch
+from deltaberg.errors import DataFileNotFoundError, DeltabergError, InvalidArgumentError, in_context
+from deltaberg.hints import Hint
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.maintain.expiring import check_collected
+from deltaberg.iceberg.maintain.reached import Places, Reached
+from deltaberg.iceberg.maintain.sweep import TABLE_FILE, Sweep, check_alone, own_folders
+from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import Location, PathResolver, parse_location
+from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
+from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress
+from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
+from deltaberg.table.maintain.findings import first_paths
+from deltaberg.table.maintain.listed_files import earlier_clock
+from deltaberg.table.maintain.presence import look_up
+
+__all__ = ["OrphanRequest", "remove_orphans"]
+
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+#: Files are orphans at this age, unless the caller says otherwise, and at no lesser one without being told.
+_AGE, _LEAST_AGE = 3 * _DAY, _DAY
+#: A listing may lack the newest files of some stores.
+_SETTLED = _HOUR
+_HIDDEN = r"(?:^|/)[_.]"
+#: A file of the metadata of another table in a directory below.
+_INNER = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json|version-hint\.text)$)"
+_HINT = r"(?:^|/)version-hint\.text$"
+_METADATA = r"(?s)(?:^|/)metadata/[^/]*$"
+
+_REASON = "no snapshot, and no metadata of the table, names it"
+_LIVE = "the table needs it"
+_YOUNG = "too young to be a leftover"
+_IS_HIDDEN = "hidden: its path has a part that begins with _ or ."
+_NESTED = "of another table below the directory"
+_ELSEWHERE = "the table names a file of this path in another store"
+_FOUND = pa.schema(
+    [
+        ("location", pa.string()),
+        ("kind", pa.string()),
+        ("bytes", pa.int64()),
+        ("modified", pa.timestamp("ms", "UTC")),
+        ("reason", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class OrphanRequest:
+    """The request to remove orphans; see `IcebergTable.remove_orphan_files` for its arguments and their defaults.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type.
+    """
+
+    older_than: Any
+    location: Any
+    prefix_mismatch: str
+    enforce_retention_duration: bool
+    dry_run: bool
+    progress: OnProgress | None
+    zone: dt.tzinfo
+
+    def __post_init__(self) -> None:
+        for name in ("enforce_retention_duration", "dry_run"):
+            checked_flag(name, getattr(self, name))
+        hint = "leave it out to have an error for such files"
+        checked_choice("prefix_mismatch", self.prefix_mismatch, get_args(PrefixMismatch), hint)
+        if self.progress is not None:
+            checked_function("progress", self.progress, "CleanupProgress")
+        if self.older_than is not None:
+            object.__setattr__(self, "older_than", parse_instant(self.older_than, self.zone))
+        if self.location is not None:
+            object.__setattr__(self, "location", parse_location(self.location))
+
+    def limit(self, now: int, table: str) -> int:
+        """Return the time in milliseconds since 1970 before which a file must have been written.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is less than a day ago, and nobody has switched the check off.
+        """
+        if self.older_than is None:
+            return now - _AGE
+        limit: int = self.older_than
+        if limit > now - _LEAST_AGE and self.enforce_retention_duration:
+            raise InvalidArgumentError(
+                "files that are less than a day old may belong to writers that have yet to commit",
+                hint=Hint(
+                    "choose an earlier time for ⟪older_than⟫, or pass ⟪enforce_retention_duration=False⟫ if you "
+                    "know that nobody writes to the table"
+                ),
+                table=table,
+            )
+        return limit
+
+
+def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks | None) -> CleanupResult:
+    """Delete the files below a table that nothing reaches, or find them.
+
+    Parameters
+    ----------
+    pointer
+        What finds the newest metadata.
+    asked
+        What is asked for.
+    tasks
+        What lists a large table, and deletes many files, in place of this process.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property ``gc.enabled`` is false, the directory is also a Delta table, files may belong to running writers,
+        or a file that is found has the path of one that the table names in another store.
+    DataFileNotFoundError
+        The table names files that are not there, which shows that the listing or the table is not whole.
+    DeltabergError
+        What the table reaches cannot be read, or the store failed. Nothing was deleted.
+    """
+    loaded = pointer.load()
+    with in_context(table=str(loaded.root)):
+        return _Orphans(pointer, loaded, asked, tasks).run()
+
+
+class _Orphans:
+    def __init__(
+        self, pointer: TablePointer, loaded: LoadedTable, asked: OrphanRequest, tasks: FileTasks | None
+    ) -> None:
+        self._begun = time.monotonic()
+        self._loaded = loaded
+        self._asked = asked
+        self._tasks = tasks
+        table = str(loaded.root)
+        check_alone(loaded)
+        check_writable(loaded.metadata, loaded.root, PathResolver(loaded.root, None, encoded=False))
+        check_collected(loaded.metadata, table)
+        self._folder = self._chosen_folder()
+        self._above = f"{str(self._folder).rstrip('/')}/"
+        self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
+        self._limit = asked.limit(self._now, table)
+        self._places = Places(loaded)
+        self._reached = Reached(self._places)
+        self._sweep = Sweep(pointer, loaded, self._reached, tasks, asked.progress)
+        self._kept: Counter[str] = Counter()
+        self._nested: set[str] = set()
+        self._passed_over: list[str] = []
+        names = {field.name for spec in loaded.metadata.specs.values() for field in spec.fields}
+        hidden = sorted(name for name in names if name.startswith(("_", ".")))
+        # Directories of partition values are not hidden, whatever the name of the field.
+        self._shown = rf"(^|/)(?:{'|'.join(map(re.escape, hidden))})=[^/]*" if hidden else None
+
+    def _chosen_folder(self) -> Location:
+        """Return the directory that is listed."""
+        folders = own_folders(self._loaded, self._loaded.metadata)
+        asked: Location | None = self._asked.location
+        if asked is None:
+            return folders[0]
+        if asked.scheme == "file":
+            asked = asked._replace(path=os.path.realpath(asked.path))
+        if not any(asked == one or str(asked).startswith(f"{str(one).rstrip('/')}/") for one in folders):
+            raise InvalidArgumentError(
+                f"{asked} is not a directory of the table: files of others would be deleted",
+                hint=f"the directories of the table are {', '.join(map(str, folders))}",
+            )
+        return asked
+
+    def run(self) -> CleanupResult:
+        settled = self._now - _SETTLED
+        snapshots = self._loaded.metadata.snapshots.values()
+        self._reached.add(self._loaded, [one for one in snapshots if one.timestamp_ms < settled])
+        old = self._reached.parts[0]
+        self._reached.add(self._loaded, [one for one in snapshots if one.timestamp_ms >= settled])
+        found = pa.Table.from_batches(list(self._listed()), _FOUND)
+        self._require_whole(as_array(old.unasked().cast(pa.string())))
+        found = self._without_others(found)
+        if found.num_rows:
+            self._sweep.look_at_newer()
+            found = self._sweep.without_reached(found)
+        if not self._asked.dry_run:
+            found = self._sweep.carry_out(found, TABLE_FILE)
+        kept = self._kept + self._sweep.kept
+        odd = self._passed_over
+        warnings = list(self._sweep.warnings)
+        if odd:
+            warnings.append(
+                f"the store has objects that cannot be named ({len(odd)}), such as {first_paths(odd)}: they stay"
+            )
+        return CleanupResult(
+            self._asked.dry_run,
+            self._sweep.as_cleaned(found),
+            self._sweep.failed,
+            {reason: count for reason, count in sorted(kept.items()) if count},
+            time.monotonic() - self._begun,
+            tuple(warnings),
+        )
+
+    def _listed(self) -> Iterator[pa.RecordBatch]:
+        """List the directory, and yield what is old enough and not reached."""
+
+        def is_wanted(paths: pa.StringArray) -> pa.BooleanArray:
+            is_hint = pc.match_substring_regex(paths, _HINT)
+            reached = pc.or_(self._reached.contains(self._located(paths)), is_hint)
+            self._kept[_LIVE] += reached.true_count
+            inner = pc.struct_field(pc.extract_regex(paths, _INNER), "table").drop_null()
+            self._nested.update(inner.unique().to_pylist())
+            self._sweep.listed += len(paths)
+            return pc.invert(reached)
+
+        listing = list_by_tasks(self._tasks, self._loaded.store, self._folder, is_wanted, self._passed_over.append)
+        chosen = 0
+        for batch in listing:
+            paths, sizes, modified = batch.columns
+            hidden = self._is_hidden(paths)
+            old = pc.less(modified, self._limit)
+            self._kept[_IS_HIDDEN] += hidden.true_count
+            self._kept[_YOUNG] += pc.and_(pc.invert(hidden), pc.invert(old)).true_count
+            mask = pc.and_(pc.invert(hidden), old)
+            some = paths.filter(mask)
+            kinds = pc.if_else(pc.match_substring_regex(some, _METADATA), "metadata", "data file")
+            times = modified.filter(mask).cast(pa.timestamp("ms", "UTC"))
+            chosen += len(some)
+            columns = [self._located(some), kinds, sizes.filter(mask), times, pa.repeat(_REASON, len(some))]
+            yield pa.RecordBatch.from_arrays(columns, schema=_FOUND)
+            if self._asked.progress is not None:
+                self._asked.progress(CleanupProgress(self._sweep.listed, chosen, 0))
+
+    def _located(self, paths: pa.StringArray) -> pa.StringArray:
+        return pc.binary_join_element_wise(self._above, paths, "")
+
+    def _is_hidden(self, paths: pa.StringArray) -> pa.BooleanArray:
+        shown = paths if self._shown is None else pc.replace_substring_regex(paths, self._shown, r"\1shown")
+        return pc.match_substring_regex(shown, _HIDDEN)
+
+    def _require_whole(self, unlisted: pa.StringArray) -> None:
+        """Refuse to go on where the listing lacks what the table names, and the store does too."""
+        missing = unlisted.filter(pc.starts_with(unlisted, self._above)).to_pylist()
+        gone = []
+        for text, answer in zip(missing, look_up(self._loaded.store, self._folder, missing), strict=True):
+            if isinstance(answer, DeltabergError):
+                raise answer
+            if answer is None:
+                gone.append(text)
+        if gone:
+            raise DataFileNotFoundError(
+                f"{len(gone)} files are missing that the table names, such as {first_paths(gone)}; nothing was deleted",
+                hint="find out why they are missing: the listing may not be whole, or the table may be damaged",
+                file=gone[0],
+            )
+
+    def _without_others(self, found: pa.Table) -> pa.Table:
+        """Return files without those of tables below, and those that the table may name by another store."""
+        own = self._loaded.file.path.rpartition("/")[0]
+        inner = [f"{self._above}{one}/" for one in sorted(self._nested) if not own.startswith(f"{self._above}{one}/")]
+        for one in inner:
+            found = self._apart(found, pc.starts_with(as_array(found.column("location")), one), _NESTED)
+        elsewhere = {one.path: one.recorded for one in self._places.elsewhere}
+        if not elsewhere or self._asked.prefix_mismatch == "delete":
+            return found
+        paths = [parse_location(text).path.strip("/") for text in found.column("location").to_pylist()]
+        same = pa.array([path in elsewhere for path in paths], pa.bool_())
+        if same.true_count and self._asked.prefix_mismatch == "error":
+            path = next(path for path in paths if path in elsewhere)
+            raise InvalidArgumentError(
+                f"{same.true_count} files have paths that the table names in another store, such as {elsewhere[path]}",
+                hint=Hint(
+                    "pass ⟪prefix_mismatch='ignore'⟫ if they are the same files, which then stay, or "
+                    "⟪prefix_mismatch='delete'⟫ if they are others"
+                ),
+            )
+        return self._apart(found, same, _ELSEWHERE)
+
+    def _apart(self, found: pa.Table, stays: pa.BooleanArray, reason: str) -> pa.Table:
+        self._kept[reason] += stays.true_count
+        return found.filter(pc.invert(stays))

@@ -1,0 +1,272 @@
+"""The files that snapshots reach: their manifest lists, the manifests of these, and the files that those name.
+
+Expiry and the removal of orphans ask for nothing else. A file that is removed and added again in one commit, or that a
+tag still names, is reached like any other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.errors import UnsafePathError
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import PathResolver
+from deltaberg.workers import in_chunks, map_in_order
+
+__all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "statistics_of"]
+
+#: A file that a snapshot reaches: where it is, what it is, and its size as far as that is recorded.
+REACHED = pa.schema([("location", pa.string()), ("kind", pa.string()), ("bytes", pa.int64())])
+#: How many manifest lists are read at a time, and how many manifests, so that memory does not follow the table.
+_LISTS_AT_ONCE, _MANIFESTS_AT_ONCE, _READERS = 256, 64, 16
+_PART = ManifestPart(deleted=True)
+#: What is needed of a row of a manifest list to read the manifest.
+_WANTED = [
+    "manifest_path",
+    "manifest_length",
+    "partition_spec_id",
+    "content",
+    "sequence_number",
+    "added_snapshot_id",
+    "key_metadata",
+    "first_row_id",
+]
+STATISTICS = "statistics"
+_NAME = "[^/]*$"
+
+
+class Elsewhere(NamedTuple):
+    """A file that is recorded in another store than that of the table: its recorded path, and the path alone."""
+
+    recorded: str
+    path: str
+
+
+class Places:
+    """Finds the places of recorded files, each by one spelling.
+
+    On a disk a file has as many paths as there are links to its directories. Here it has the one without links.
+
+    Parameters
+    ----------
+    loaded
+        The table.
+    """
+
+    def __init__(self, loaded: LoadedTable) -> None:
+        self._resolver = PathResolver(loaded.root, None, encoded=False)
+        self._is_local = loaded.root.scheme == "file"
+        self._known: dict[str, tuple[str, frozenset[str]]] = {}
+        #: Files in other stores.
+        self.elsewhere: set[Elsewhere] = set()
+
+    def of(self, recorded: pa.Array | pa.ChunkedArray, prefix: str = "") -> pa.StringArray:
+        """Return the locations of recorded paths; null for those in other stores, which are noted.
+
+        Parameters
+        ----------
+        prefix
+            The location of the table as its metadata spells it, with a slash at the end.
+
+        Raises
+        ------
+        UnsafePathError
+            A path contains ``..``, so that nobody knows which file it names.
+        """
+        paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.chunked_array([recorded])
+        try:
+            located = as_array(self._resolver.locate(paths, prefix))
+        except UnsafePathError:
+            located = pa.array([self._one(path) for path in paths.to_pylist()], pa.string())
+        return self._without_links(located) if self._is_local else located
+
+    def targets(self, located: pa.StringArray) -> pa.StringArray:
+        """Return where links lead to, among located files that are links themselves."""
+        if not self._is_local:
+            return located.slice(0, 0)
+        folders = _folders(located)
+        linked = [folder for folder in folders.dictionary.to_pylist() if self._folder(folder)[1]]
+        some = located.filter(pc.is_in(folders.cast(pa.string()), value_set=pa.array(linked, pa.string())))
+        split = (text.rpartition("/") for text in some.to_pylist())
+        found = [
+            os.path.realpath(f"{above}/{name}") for above, _, name in split if name in self._folder(f"{above}/")[1]
+        ]
+        return pa.array(found, pa.string())
+
+    def _one(self, recorded: str) -> str | None:
+        try:
+            return str(self._resolver.resolve(recorded))
+        except UnsafePathError:
+            absolute = self._resolver.absolute(recorded)
+            if absolute is None or absolute.same_store(self._resolver.root):
+                raise
+            self.elsewhere.add(Elsewhere(recorded, absolute.path.strip("/")))
+            return None
+
+    def _without_links(self, located: pa.StringArray) -> pa.StringArray:
+        folders = _folders(located)
+        names = folders.dictionary.to_pylist()
+        real = [self._folder(name)[0] for name in names]
+        if real == names:
+            return located
+        above = pa.array(real, pa.string()).take(folders.indices)
+        return pc.binary_join_element_wise(above, pc.replace_substring_regex(located, "^.*/", ""), "")
+
+    def _folder(self, folder: str) -> tuple[str, frozenset[str]]:
+        """Return a directory without links, and the names of the links in it."""
+        if folder not in self._known:
+            real = os.path.join(os.path.realpath(folder), "")
+            try:
+                with os.scandir(real) as entries:
+                    links = frozenset(entry.name for entry in entries if entry.is_symlink())
+            except OSError:
+                # What is not there has no links; a file that cannot be reached is told apart when it is deleted.
+                links = frozenset()
+            self._known[folder] = (real, links)
+        return self._known[folder]
+
+
+def _folders(located: pa.StringArray) -> pa.DictionaryArray:
+    return pc.replace_substring_regex(located, _NAME, "").dictionary_encode()
+
+
+class Reached:
+    """The files that snapshots reach. It grows by what newer metadata adds, and reads no list and no manifest twice.
+
+    Parameters
+    ----------
+    places
+        What finds the places of files.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._snapshots: set[int] = set()
+        self._manifests: set[str] = set()
+        #: The partition specs of the files that were added.
+        self.spec_ids: set[int] = set()
+        #: The locations of lists, manifests and what these name, a set for each time that some were added.
+        self.parts: list[kernels.PathSet] = []
+        #: Those of files that metadata names itself, of which some may be gone: statistics, and older metadata.
+        self._named: list[kernels.PathSet] = []
+
+    def add(self, loaded: LoadedTable, snapshots: Iterable[Snapshot]) -> None:
+        """Read what snapshots reach, and note what metadata names itself: its own file, older ones, and statistics.
+
+        Raises
+        ------
+        DeltabergError
+            A list or a manifest cannot be read, or names a file that nobody could find.
+        """
+        chosen = list(snapshots)
+        parts = [self._located(files.filter(is_live)) for files, is_live in self._walk(loaded, chosen, self.spec_ids)]
+        self.parts.append(kernels.PathSet(parts))
+        # Statistics of a snapshot that nobody knows any more stay as well.
+        left_out = loaded.metadata.snapshots.keys() - self._snapshots
+        named = [path for path, number in statistics_of(loaded.metadata).items() if number not in left_out]
+        named += [str(loaded.file), *(entry.metadata_file for entry in loaded.metadata.metadata_log)]
+        self._named.append(kernels.PathSet([self._located(self.others(loaded, named, STATISTICS))]))
+
+    def others(self, loaded: LoadedTable, recorded: list[str], kind: str) -> pa.Table:
+        """Return files that metadata names itself, as `REACHED` describes them."""
+        return self._table(recorded, kind, prefix=_prefix(loaded))
+
+    def contains(self, locations: pa.StringArray) -> pa.BooleanArray:
+        """Return which locations are those of files that were added."""
+        found = (part.contains(locations) for part in (*self.parts, *self._named))
+        return reduce(pc.or_, found, pa.repeat(pa.scalar(False), len(locations)))
+
+    def beyond(self, loaded: LoadedTable, snapshots: Iterable[Snapshot]) -> Iterator[pa.Table]:
+        """Yield the files that some snapshots reach or removed, and that are not reached by what was added.
+
+        What only those snapshots reach counts as read afterwards, and is not added.
+        """
+        for files, _ in self._walk(loaded, snapshots, set()):
+            located = files.filter(files.column("location").is_valid())
+            yield located.filter(pc.invert(self.contains(as_array(located.column("location")))))
+
+    def _located(self, files: pa.Table) -> pa.StringArray:
+        known = as_array(files.column("location")).drop_null()
+        targets = self._places.targets(known)
+        return pa.concat_arrays([known, targets]) if len(targets) else known
+
+    def _walk(
+        self, loaded: LoadedTable, snapshots: Iterable[Snapshot], spec_ids: set[int]
+    ) -> Iterator[tuple[pa.Table, pa.BooleanArray]]:
+        """Yield files that snapshots reach, as `REACHED` describes them, and which of them are live in one."""
+        new = [one for one in snapshots if one.snapshot_id not in self._snapshots]
+        prefix = _prefix(loaded)
+        for some in in_chunks(new, _LISTS_AT_ONCE):
+            lists = [one.manifest_list for one in some if one.manifest_list is not None]
+            yield _all_live(self._table(lists, "manifest list", prefix=prefix))
+            rows: dict[str, dict[str, Any]] = {}
+            for manifests in map_in_order(_READERS, lambda one: _source(loaded, one).manifests, some):
+                # The same manifest is in the lists of many snapshots.
+                for row in manifests.select(_WANTED).to_pylist():
+                    if row["manifest_path"] not in self._manifests:
+                        rows.setdefault(row["manifest_path"], row)
+            spec_ids.update(row["partition_spec_id"] for row in rows.values())
+            for few in in_chunks(rows.values(), _MANIFESTS_AT_ONCE):
+                yield from self._of_manifests(loaded, few, prefix)
+            self._manifests.update(rows)
+        self._snapshots.update(one.snapshot_id for one in new)
+
+    def _of_manifests(
+        self, loaded: LoadedTable, rows: list[dict[str, Any]], prefix: str
+    ) -> Iterator[tuple[pa.Table, pa.BooleanArray]]:
+        paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
+        yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
+        numbered = [row | {"number": number} for number, row in enumerate(rows)]
+        for found in _source(loaded, None).reader.read(numbered, _PART):
+            content = found.table.column("content")
+            kinds = pc.if_else(
+                pc.equal(content, DATA),
+                "data file",
+                pc.if_else(pc.equal(content, POSITION_DELETES), "position deletes", "equality deletes"),
+            )
+            columns = [found.table.column(name) for name in ("file_path", "file_size_in_bytes")]
+            live = as_array(pc.not_equal(found.table.column("status"), DELETED))
+            yield self._table(columns[0], kinds, columns[1], prefix=prefix), live
+
+    def _table(self, recorded: Any, kind: Any, sizes: Any = None, prefix: str = "") -> pa.Table:
+        paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.array(recorded, pa.string())
+        located = self._places.of(paths, prefix)
+        kinds = pa.repeat(kind, len(located)) if isinstance(kind, str) else as_array(kind)
+        given = pa.nulls(len(located), pa.int64()) if sizes is None else sizes
+        lengths = as_array(given) if isinstance(given, pa.ChunkedArray) else pa.array(given, pa.int64())
+        return pa.Table.from_arrays([located, kinds, lengths], schema=REACHED)
+
+
+def statistics_of(metadata: TableMetadata) -> dict[str, int]:
+    """Return the files of statistics that metadata names, each with the snapshot that it is of."""
+    named = (*metadata.statistics, *metadata.partition_statistics)
+    return {
+        one["statistics-path"]: one.get("snapshot-id", -1)
+        for one in named
+        if isinstance(one.get("statistics-path"), str)
+    }
+
+
+def _prefix(loaded: LoadedTable) -> str:
+    return f"{loaded.metadata.location.rstrip('/')}/"
+
+
+def _source(loaded: LoadedTable, snapshot: Snapshot | None) -> IcebergSource:
+    place = (loaded.store, PathResolver(loaded.root, None, encoded=False), str(loaded.root), str(loaded.file))
+    return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)
+
+
+def _all_live(files: pa.Table) -> tuple[pa.Table, pa.BooleanArray]:
+    return files, pa.repeat(pa.scalar(True), len(files))

@@ -1,0 +1,214 @@
+"""Deleting files of an Iceberg table that no snapshot reaches, in batches, each after a look at newer metadata."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import DeltabergError, InvalidArgumentError, StorageError, UnsafePathError
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.maintain.reached import Reached
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import Location, PathResolver
+from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress, OnProgress
+from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
+from deltaberg.table.removal import FileKind
+
+__all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "own_folders"]
+
+#: Properties that name locations of files, beside the table's own location.
+_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+_NO_HINT = r"(?!(?:.*/)?version-hint\.text$)(?!(?:.*/)?_delta_log(?:/|$))"
+#: What snapshots name, and what may be in the directory of a table.
+SNAPSHOT_FILE = FileKind(
+    "a file of a snapshot", re.compile(rf"(?!.*\.metadata\.json(?:\.gz)?$){_NO_HINT}.+", re.DOTALL)
+)
+TABLE_FILE = FileKind("a file of an Iceberg table", re.compile(f"{_NO_HINT}.+", re.DOTALL))
+_OUTSIDE = "not in a directory of the table, so that it may be a file of others"
+_REACHED = "newer metadata of the table needs it"
+#: How many files are deleted before newer metadata is asked for again, here and by the tasks of an engine.
+_AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
+
+
+def check_alone(loaded: LoadedTable) -> None:
+    """Refuse to delete files in a directory that is a Delta table as well, whose log names the same files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is a log of Delta.
+    """
+    store, log = loaded.store.open(loaded.root), loaded.root.join("_delta_log")
+    if store.has_objects(log.path):
+        raise InvalidArgumentError(
+            "the directory is also that of a Delta table, whose versions need files that no Iceberg snapshot reaches",
+            hint="vacuum the Delta table instead",
+            table=str(loaded.root),
+        )
+
+
+def own_folders(loaded: LoadedTable, metadata: TableMetadata) -> list[Location]:
+    """Return the directories in which a table has its files, as metadata of it says."""
+    resolver = PathResolver(loaded.root, None, encoded=False)
+    named = [loaded.root]
+    for text in (metadata.location, *(metadata.properties.get(name) for name in _PATHS)):
+        with suppress(UnsafePathError):
+            if text:
+                named.append(resolver.resolve(text))
+    found = []
+    for one in named:
+        place = one._replace(path=os.path.realpath(one.path)) if one.scheme == "file" else one
+        # Nothing is below the root of a disk or a bucket but the files of everybody.
+        if place.path.strip("/") and place not in found:
+            found.append(place)
+    return found
+
+
+class Sweep:
+    """Deletes files, unless newer metadata needs them.
+
+    Parameters
+    ----------
+    pointer, loaded
+        What finds newer metadata, and the newest that is known.
+    reached
+        What that metadata reaches.
+    tasks
+        What deletes many files in place of this process.
+    progress
+        What is told how far it has come.
+    """
+
+    def __init__(
+        self,
+        pointer: TablePointer,
+        loaded: LoadedTable,
+        reached: Reached,
+        tasks: FileTasks | None,
+        progress: OnProgress | None,
+    ) -> None:
+        self._pointer = pointer
+        self._loaded = loaded
+        self._reached = reached
+        self._tasks = tasks
+        self._progress = progress
+        self._folders = own_folders(loaded, loaded.metadata)
+        self._deleted = 0
+        self.listed = 0
+        #: How many files stay, by the reason, and what could not be deleted.
+        self.kept: Counter[str] = Counter()
+        self.failed: dict[str, str] = {}
+        self.warnings: list[str] = []
+
+    def in_own_folders(self, files: pa.Table) -> pa.Table:
+        """Return those of some files that are in directories of the table; others stay, and are counted."""
+        inside = self._inside(files)
+        if inside.true_count < len(files) and self._know_older_folders():
+            inside = self._inside(files)
+        self.kept[_OUTSIDE] += len(files) - inside.true_count
+        return files.filter(inside)
+
+    def _inside(self, files: pa.Table) -> pa.BooleanArray:
+        locations = as_array(files.column("location"))
+        inside = pa.repeat(pa.scalar(False), len(files))
+        for folder in self._folders:
+            inside = pc.or_(inside, pc.starts_with(locations, f"{str(folder).rstrip('/')}/"))
+        return inside
+
+    def _know_older_folders(self) -> bool:
+        """Add the directories that older metadata of the table names; return whether there are some."""
+        resolver = PathResolver(self._loaded.root, None, encoded=False)
+        known = len(self._folders)
+        for entry in self._loaded.metadata.metadata_log:
+            with suppress(DeltabergError):
+                older = load_file(resolver.resolve(entry.metadata_file), self._loaded.store)
+                if older.table_uuid == self._loaded.metadata.table_uuid:
+                    self._folders += [one for one in own_folders(self._loaded, older) if one not in self._folders]
+        return len(self._folders) > known
+
+    def as_cleaned(self, files: pa.Table) -> pa.Table:
+        """Return files as `CLEANED_FILES` describes them: paths in the table are relative to it."""
+        above = f"{str(self._folders[0]).rstrip('/')}/"
+        locations = as_array(files.column("location"))
+        own = pc.starts_with(locations, above)
+        paths = pc.if_else(own, pc.binary_replace_slice(locations, 0, len(above.encode()), b""), locations)
+        columns = {"path": paths, **{name: files.column(name) for name in files.column_names if name != "location"}}
+        missing = {name: pa.nulls(len(files), CLEANED_FILES.field(name).type) for name in ("bytes", "modified")}
+        return pa.table({name: (missing | columns)[name] for name in CLEANED_FILES.names}).cast(CLEANED_FILES)
+
+    def carry_out(self, files: pa.Table, kind: FileKind) -> pa.Table:
+        """Delete files, and return those that are gone.
+
+        Parameters
+        ----------
+        files
+            Files with the columns ``location``, ``kind``, ``bytes`` and ``reason``.
+        kind
+            What may be deleted.
+        """
+        tasks = self._tasks if len(files) >= LEAST_DELETED else None
+        step = _AT_ONCE if tasks is None else _AT_ONCE_BY_TASKS
+        gone = [files.slice(0, 0)]
+        for start in range(0, len(files), step):
+            some = files.slice(start, step)
+            try:
+                self.look_at_newer()
+            except DeltabergError as error:
+                left = len(files) - start
+                self.warnings.append(
+                    f"{left} files stay, since what newer metadata reaches could not be found out: {error.message}"
+                )
+                break
+            gone.append(self._delete_some(self.without_reached(some), kind, tasks))
+            if self._progress is not None:
+                self._progress(CleanupProgress(self.listed, len(files), self._deleted))
+        return pa.concat_tables(gone)
+
+    def without_reached(self, files: pa.Table) -> pa.Table:
+        """Return those of some files that the newest metadata that was looked at does not reach."""
+        still = pc.invert(self._reached.contains(as_array(files.column("location"))))
+        self.kept[_REACHED] += len(files) - still.true_count
+        return files.filter(still)
+
+    def look_at_newer(self) -> None:
+        """Read what newer metadata reaches, if there is some.
+
+        Raises
+        ------
+        DeltabergError
+            It cannot be read, or it is that of another table.
+        """
+        loaded = self._pointer.load(self._loaded)
+        if loaded is self._loaded:
+            return
+        if loaded.metadata.table_uuid != self._loaded.metadata.table_uuid:
+            raise StorageError("another table has come in its place", table=str(loaded.root))
+        self._reached.add(loaded, loaded.metadata.snapshots.values())
+        self._loaded = loaded
+
+    def _delete_some(self, files: pa.Table, kind: FileKind, tasks: FileTasks | None) -> pa.Table:
+        gone: list[str] = []
+        left = files
+        for folder in self._folders:
+            above = f"{str(folder).rstrip('/')}/"
+            inside = pc.starts_with(as_array(left.column("location")), above)
+            own, left = left.filter(inside), left.filter(pc.invert(inside))
+            base = f"{folder.path.rstrip('/')}/"
+            locations, reasons = (own.column(name).to_pylist() for name in ("location", "reason"))
+            places = {f"{base}{text[len(above) :]}": text for text in locations}
+            why = dict(zip(places, reasons, strict=True))
+            removal = delete_by_tasks(tasks, self._loaded.store, folder, why, kind, deleted=self._count)
+            self.kept[STRAY] += len(removal.kept)
+            self.failed.update((places[path], error.message) for path, error in removal.failed.items())
+            gone += [places[path] for path in removal.deleted]
+        return files.filter(pc.is_in(files.column("location"), value_set=pa.array(gone, pa.string())))
+
+    def _count(self, _: str) -> None:
+        self._deleted += 1

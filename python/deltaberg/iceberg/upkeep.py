@@ -1,0 +1,185 @@
+"""What keeps an Iceberg table in order over the years: the expiry of snapshots, and the removal of orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deltaberg.choices import PrefixMismatch
+from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
+from deltaberg.signatures import public
+from deltaberg.table.arguments import Instant
+from deltaberg.table.commit.commit import CommitPolicy
+from deltaberg.table.open.opening import OpenOptions
+
+if TYPE_CHECKING:
+    import os
+
+    from deltaberg.iceberg.maintain.expire import ExpiryResult
+    from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
+    from deltaberg.table.maintain.file_tasks import FileTasks
+
+__all__ = ["IcebergUpkeep"]
+
+
+@public
+class IcebergUpkeep:
+    """The upkeep of an Iceberg table. No verb of it changes a row of the newest snapshot."""
+
+    _options: OpenOptions
+    _pointer: TablePointer
+    _file_tasks: FileTasks | None
+
+    def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
+        """Move to a snapshot of some metadata."""
+        raise NotImplementedError
+
+    def expire_snapshots(
+        self,
+        older_than: Instant | None = None,
+        retain_last: int | None = None,
+        snapshot_ids: Sequence[int] | None = None,
+        *,
+        clean_expired_metadata: bool = False,
+        dry_run: bool = False,
+        progress: OnProgress | None = None,
+        policy: CommitPolicy | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> ExpiryResult:
+        """Forget old snapshots, and delete the files that only they need.
+
+        Each branch keeps its snapshots that are young enough, and a least number of them, which the branch or the table
+        may say; ``main`` and the newest snapshot of each branch always stay. A branch or a tag that is too old itself
+        goes, and so do snapshots that no branch leads to, such as staged ones. (Iceberg spec, "Snapshot Retention
+        Policy".) Files go if no snapshot that stays reaches them, whatever removed or added them, and if they are in a
+        directory of the table. Nothing is deleted before the commit is known to have landed.
+
+        Parameters
+        ----------
+        older_than
+            The time before which snapshots expire. By default they do after the property
+            ``history.expire.max-snapshot-age-ms``, which is five days where it is not set. A time without a zone is in
+            the zone that the table was opened with.
+        retain_last
+            How many snapshots each branch keeps at least; by default the property
+            ``history.expire.min-snapshots-to-keep`` says so, which is 1 where it is not set.
+        snapshot_ids
+            Snapshots that expire whatever their age. If nothing else is passed, no others do.
+        clean_expired_metadata
+            Also forget schemas and partition specs that nothing uses any more. Columns that were dropped cannot be put
+            back then.
+        dry_run
+            Only find out what would be done.
+        progress
+            What is told how far the deletion has come.
+        policy, unsafe_single_writer
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        ExpiryResult
+            The snapshots, branches and tags, and the files with the reason for each.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The property ``gc.enabled`` is false, the directory is also a Delta table, a branch or a tag names a
+            snapshot of ``snapshot_ids``, or an argument is not valid.
+        VersionNotFoundError
+            The table does not have one of ``snapshot_ids``.
+        DataFileNotFoundError, CorruptTableError
+            A manifest that a kept snapshot needs cannot be read. Nothing has expired.
+        CommitConflictError
+            Other commits came first every time. Nothing has expired.
+        CommitUnknownError
+            It is not known whether the snapshots have expired. No file was deleted.
+        StorageError
+            The store failed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/expiring", {"id": pa.int64()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1]}))
+        >>> _ = table.overwrite(pa.table({"id": [2]}))
+        >>> result = table.expire_snapshots(older_than="9999-12-31", retain_last=1)
+        >>> len(result.snapshot_ids), result.files["kind"].to_pylist().count("data file"), len(table.snapshots)
+        (1, 1, 1)
+        """
+        from deltaberg.iceberg.maintain.expire import expire_table
+        from deltaberg.iceberg.maintain.expiring import ExpiryRequest
+        from deltaberg.table.commit.commit_options import CommitOptions
+
+        asked = ExpiryRequest(
+            older_than, retain_last, snapshot_ids, clean_expired_metadata, dry_run, progress, self._options.zone
+        )
+        options = CommitOptions(policy=policy, unsafe_single_writer=unsafe_single_writer)
+
+        def committed(loaded: LoadedTable) -> None:
+            self._set(loaded, None, None)
+
+        return expire_table(self._pointer, asked, options, self._file_tasks, committed)
+
+    def remove_orphan_files(
+        self,
+        older_than: Instant | None = None,
+        location: str | os.PathLike[str] | None = None,
+        dry_run: bool = True,
+        *,
+        prefix_mismatch: PrefixMismatch = "error",
+        enforce_retention_duration: bool = True,
+        progress: OnProgress | None = None,
+    ) -> CleanupResult:
+        """Delete the files in the directory of the table that nothing names, or find out which those are.
+
+        Such files are left by writers that were interrupted. Everything stays that a snapshot reaches, the metadata
+        file and those of its log, statistics, what is hidden (a part of its path begins with ``_`` or ``.``), other
+        tables below the directory, and what was written lately.
+
+        Parameters
+        ----------
+        older_than
+            The time before which a file must have been written; by default three days ago. A time without a zone is in
+            the zone that the table was opened with.
+        location
+            The directory that is looked through: the location of the table by default, one below it, or one that the
+            table has its data or its metadata in by its properties.
+        dry_run
+            Only find the files. Pass False to delete them.
+        prefix_mismatch
+            What becomes of a file whose path the table names in another store: ``error``; ``ignore``, where that is
+            another name of the same store, so that the file stays; or ``delete``, where it is another file.
+        enforce_retention_duration
+            Refuse to take files that are less than a day old.
+        progress
+            What is told how far it has come.
+
+        Returns
+        -------
+        CleanupResult
+            The files, and how many stay, by the reason.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The property ``gc.enabled`` is false, the directory is also a Delta table, files may belong to running
+            writers, a file has the path of one in another store, or an argument is not valid.
+        DataFileNotFoundError
+            The table names files that are not there. Nothing was deleted.
+        StorageError
+            The store failed.
+
+        Examples
+        --------
+        >>> from deltaberg import IcebergTable
+        >>> result = IcebergTable(iceberg_path).remove_orphan_files()
+        >>> result.deleted_files, result.dry_run
+        (0, True)
+        """
+        from deltaberg.iceberg.maintain.orphans import OrphanRequest, remove_orphans
+
+        asked = OrphanRequest(
+            older_than, location, prefix_mismatch, enforce_retention_duration, dry_run, progress, self._options.zone
+        )
+        return remove_orphans(self._pointer, asked, self._file_tasks)

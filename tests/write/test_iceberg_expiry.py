@@ -1,0 +1,412 @@
+"""Expiry of Iceberg snapshots: which go, which files go with them, and what happens where a store or a commit fails."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, IcebergTable, write_table
+from deltaberg.errors import (
+    AuthenticationError,
+    CommitUnknownError,
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    VersionNotFoundError,
+)
+from deltaberg.iceberg.maintain.expiring import ExpiryRequest, expired_of
+from deltaberg.iceberg.maintain.sweep import Sweep
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.transaction.table_commit import TableChange
+from deltaberg.storage.local import LocalStorage
+from tests.write.small_iceberg import as_pyiceberg_reads, ids_of, new_table, rows_of
+
+pytestmark = pytest.mark.one_backend
+
+_END = "9999-12-31"
+_DAY = 86_400_000
+#: The time of expiry in the grid of ages, and its snapshots: by number the parent, and the age in days.
+_NOW = 1_000 * _DAY
+_TREE: dict[int, tuple[int | None, int]] = {
+    1: (None, 50),
+    2: (1, 40),
+    3: (2, 30),
+    4: (3, 4),
+    5: (4, 1),
+    # A branch that was made from 2, and one from that.
+    6: (2, 35),
+    7: (6, 20),
+    8: (6, 3),
+    # Staged ones, which no branch leads to.
+    9: (3, 25),
+    10: (4, 2),
+}
+
+
+def _tree(base: TableMetadata, refs: dict[str, dict[str, Any]], properties: dict[str, str]) -> TableMetadata:
+    snapshots = [
+        {
+            "snapshot-id": number,
+            "timestamp-ms": _NOW - age * _DAY,
+            "sequence-number": number,
+            "manifest-list": f"{base.location}/metadata/{number}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+            **({} if parent is None else {"parent-snapshot-id": parent}),
+        }
+        for number, (parent, age) in _TREE.items()
+    ]
+    main = {"snapshot-id": 5, "type": "branch", **refs.pop("main", {})}
+    return metadata_of_json(
+        {
+            **base.raw,
+            "snapshots": snapshots,
+            "current-snapshot-id": 5,
+            "refs": {"main": main, **refs},
+            "properties": properties,
+            "last-sequence-number": 10,
+        }
+    )
+
+
+def _asked(**more: Any) -> ExpiryRequest:
+    given = {"older_than": None, "retain_last": None, "snapshot_ids": None, "clean_expired_metadata": False}
+    return ExpiryRequest(**{**given, "dry_run": True, "progress": None, "zone": dt.timezone.utc, **more})
+
+
+def _branch(number: int, **kept: int) -> dict[str, Any]:
+    return {"snapshot-id": number, "type": "branch", **{name.replace("_", "-"): age for name, age in kept.items()}}
+
+
+_TAG = {"snapshot-id": 3, "type": "tag"}
+_AT = dt.datetime.fromtimestamp((_NOW - 10 * _DAY) / 1000, dt.timezone.utc)
+#: References, properties, arguments; and the snapshots and references that stay.
+_GRID: list[tuple[dict[str, Any], dict[str, str], dict[str, Any], set[int], set[str]]] = [
+    # Five days are the default. No branch leads to 8 and 10, which are young.
+    ({}, {}, {}, {5, 4, 8, 10}, {"main"}),
+    ({}, {}, {"retain_last": 3}, {5, 4, 3, 8, 10}, {"main"}),
+    ({}, {"history.expire.min-snapshots-to-keep": "4"}, {}, {5, 4, 3, 2, 8, 10}, {"main"}),
+    ({}, {"history.expire.max-snapshot-age-ms": str(32 * _DAY)}, {}, {5, 4, 3, 7, 8, 9, 10}, {"main"}),
+    ({}, {}, {"older_than": _AT}, {5, 4, 8, 10}, {"main"}),
+    # Nothing is younger than the end of time: the newest of each branch stays, and staged ones go.
+    ({}, {}, {"older_than": _END}, {5}, {"main"}),
+    ({"main": {"min-snapshots-to-keep": 2}}, {}, {"older_than": _END}, {5, 4}, {"main"}),
+    # What a branch says goes before what is asked for.
+    ({"main": {"max-snapshot-age-ms": 45 * _DAY}}, {}, {"older_than": _END}, {5, 4, 3, 2}, {"main"}),
+    ({"main": {"min-snapshots-to-keep": 1}}, {}, {"older_than": _END, "retain_last": 5}, {5}, {"main"}),
+    # A tag keeps its snapshot alone, and until it is too old itself.
+    ({"t": _TAG}, {}, {"older_than": _END}, {5, 3}, {"main", "t"}),
+    ({"t": {**_TAG, "max-ref-age-ms": 31 * _DAY}}, {}, {"older_than": _END}, {5, 3}, {"main", "t"}),
+    ({"t": {**_TAG, "max-ref-age-ms": 29 * _DAY}}, {}, {"older_than": _END}, {5}, {"main"}),
+    ({"t": _TAG}, {"history.expire.max-ref-age-ms": str(29 * _DAY)}, {"older_than": _END}, {5}, {"main"}),
+    # `main` has no age of its own.
+    ({"main": {"max-ref-age-ms": 1}}, {"history.expire.max-ref-age-ms": "1"}, {"older_than": _END}, {5}, {"main"}),
+    # Branches of branches, each with what it keeps.
+    ({"b": _branch(7)}, {}, {"older_than": _END}, {5, 7}, {"main", "b"}),
+    ({"b": _branch(7, min_snapshots_to_keep=3)}, {}, {"older_than": _END}, {5, 7, 6, 2}, {"main", "b"}),
+    (
+        {"b": _branch(8), "c": _branch(7, max_snapshot_age_ms=36 * _DAY)},
+        {},
+        {},
+        {5, 4, 8, 7, 6, 10},
+        {"main", "b", "c"},
+    ),
+    ({"b": _branch(7, max_ref_age_ms=19 * _DAY)}, {}, {}, {5, 4, 10, 8}, {"main"}),
+    # The snapshot of a reference is gone.
+    ({"gone": {"snapshot-id": 77, "type": "tag"}}, {}, {}, {5, 4, 8, 10}, {"main"}),
+    # Numbers alone leave all others; with an age beside them, these go as well.
+    ({}, {}, {"snapshot_ids": [2, 9]}, {1, 3, 4, 5, 6, 7, 8, 10}, {"main"}),
+    ({}, {}, {"snapshot_ids": [4], "older_than": _AT}, {5, 8, 10}, {"main"}),
+]
+
+
+@pytest.mark.req("ICE-MNT-01", "BEY-27")
+@pytest.mark.parametrize("case", range(len(_GRID)))
+def test_what_expires(tmp_path: Path, case: int) -> None:
+    refs, properties, asked, stays, named = _GRID[case]
+    metadata = _tree(new_table(tmp_path, "2").metadata, {name: dict(ref) for name, ref in refs.items()}, properties)
+    found = expired_of(metadata, _asked(**asked), _NOW)
+    assert set(_TREE) - set(found.snapshot_ids) == stays
+    assert metadata.all_refs.keys() - set(found.refs) == named
+    ages = [_TREE[number][1] for number in found.snapshot_ids]
+    assert ages == sorted(ages, reverse=True)
+
+
+def test_a_snapshot_with_a_name_cannot_be_chosen(tmp_path: Path) -> None:
+    metadata = _tree(new_table(tmp_path, "2").metadata, {"t": dict(_TAG), "u": dict(_TAG)}, {})
+    with pytest.raises(InvalidArgumentError, match="the snapshot 3 cannot expire: t, u name it") as caught:
+        expired_of(metadata, _asked(snapshot_ids=[3]), _NOW)
+    assert "drop the branch or the tag first" in str(caught.value)
+    with pytest.raises(InvalidArgumentError, match="main names it"):
+        expired_of(metadata, _asked(snapshot_ids=5), _NOW)
+    with pytest.raises(VersionNotFoundError, match="there is no snapshot 99"):
+        expired_of(metadata, _asked(snapshot_ids=[99]), _NOW)
+
+
+def _history(root: Path, version: str = "2") -> IcebergTable:
+    """Return a table with three snapshots, of which each has replaced the file of the one before."""
+    table = new_table(root, version)
+    for number in (1, 2, 3):
+        table.overwrite(rows_of(number))
+    return table
+
+
+def _files(table: IcebergTable) -> set[str]:
+    root = Path(table.location)
+    found = {
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")
+    }
+    return {path for path in found if not path.endswith((".metadata.json", "version-hint.text"))}
+
+
+def _kinds(result: Any) -> list[str]:
+    return sorted(result.files["kind"].to_pylist())
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_files_go_with_their_snapshots(tmp_path: Path, version: str) -> None:
+    table = _history(tmp_path, version)
+    before = _files(table)
+    planned = table.expire_snapshots(older_than=_END, dry_run=True)
+    assert _files(table) == before
+    assert len(table.refresh().snapshots) == 3
+    told: list[Any] = []
+    done = table.expire_snapshots(older_than=_END, progress=told.append)
+    assert done.snapshot_ids == planned.snapshot_ids
+    assert sorted(done.files["path"].to_pylist()) == sorted(planned.files["path"].to_pylist())
+    assert before - _files(table) == set(done.files["path"].to_pylist())
+    assert _kinds(done).count("data file") == 2
+    assert done.commit is not None
+    assert done.commit.committed
+    assert told[-1].deleted == done.deleted_files
+    assert (ids_of(table), len(table.snapshots)) == ([3], 1)
+    assert [row["id"] for row in as_pyiceberg_reads(IcebergTable(table.location))] == [3]
+    again = table.expire_snapshots(older_than=_END)
+    assert (again.snapshot_ids, again.commit, again.deleted_files) == ((), None, 0)
+    assert (
+        table.remove_orphan_files(older_than=_END, enforce_retention_duration=False).deleted_files
+        == len(list(Path(table.location).glob("metadata/*.metadata.json"))) - len(table.metadata.metadata_log) - 1
+    )
+
+
+@pytest.mark.req("ICE-MNT-02")
+def test_what_is_reached_stays(tmp_path: Path) -> None:
+    """A file that was removed and added again, or that a tag still has, is needed like any other."""
+    table = new_table(tmp_path)
+    table.append(rows_of(1))
+    table.alter().create_tag("first").commit()
+    table.append(rows_of(2))
+    kept = table.scan().files()["file_path"].to_pylist()
+    table.delete("id > 0")
+    # The same files come back, in one later commit.
+    table.add_files(kept, check_duplicate_files=False)
+    table.delete("id = 1", strategy="merge-on-read")
+    done = table.expire_snapshots(older_than=_END)
+    assert "data file" not in _kinds(done)
+    assert ids_of(table) == [2]
+    assert ids_of(IcebergTable(table.location, ref="first")) == [1]
+
+
+@pytest.mark.req("ICE-MNT-03")
+def test_what_stays_must_be_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _history(tmp_path)
+    before = _files(table)
+    manifest = Path(table.inspect("manifests")["path"][0].as_py().removeprefix("file:"))
+    data = manifest.read_bytes()
+    manifest.unlink()
+    with pytest.raises(DataFileNotFoundError, match="a metadata file of the snapshot is missing"):
+        table.expire_snapshots(older_than=_END)
+    assert len(table.refresh().snapshots) == 3
+    manifest.write_bytes(data)
+    assert _files(table) == before
+    # After the commit, newer metadata cannot be read.
+    with mock.patch.object(Sweep, "look_at_newer", side_effect=DataFileNotFoundError("the list is gone")):
+        done = table.expire_snapshots(older_than=_END)
+    assert len(table.refresh().snapshots) == 1
+    assert (done.deleted_files, _files(table)) == (0, before)
+    assert "files stay, since what newer metadata reaches could not be found out: the list is gone" in done.warnings[0]
+
+
+def test_a_damaged_manifest_of_an_expired_snapshot(tmp_path: Path) -> None:
+    """What can be read goes, and what only the damaged file names stays, which is said."""
+    table = _history(tmp_path)
+    first = table.snapshots[0]
+    assert first.manifest_list is not None
+    Path(first.manifest_list.removeprefix("file:")).write_bytes(b"nothing")
+    done = table.expire_snapshots(older_than=_END)
+    assert len(done.snapshot_ids) == 2
+    assert f"files of the snapshot {first.snapshot_id} stay" in done.warnings[0]
+    assert _kinds(done).count("data file") == 2
+    assert ids_of(table) == [3]
+
+
+@pytest.mark.req("ICE-MNT-04")
+def test_an_unknown_commit_deletes_nothing(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    before = _files(table)
+    unknown = mock.patch.object(TableChange, "commit", side_effect=CommitUnknownError("no answer"))
+    with unknown, pytest.raises(CommitUnknownError):
+        table.expire_snapshots(older_than=_END)
+    assert _files(table) == before
+
+
+@pytest.mark.req("ICE-MNT-04")
+def test_newer_metadata_is_looked_through_first(tmp_path: Path) -> None:
+    """Between the commit and the deletion, somebody adds the file of an expired snapshot again."""
+    table = _history(tmp_path)
+    old = IcebergTable(table.location, snapshot_id=table.snapshots[0].snapshot_id)
+    path = old.scan().files()["file_path"][0].as_py()
+    real = Sweep.look_at_newer
+
+    def meanwhile(self: Sweep) -> None:
+        IcebergTable(table.location).add_files([path])
+        real(self)
+
+    with mock.patch.object(Sweep, "look_at_newer", meanwhile):
+        done = table.expire_snapshots(older_than=_END)
+    assert ids_of(IcebergTable(table.location)) == [1, 3]
+    assert done.kept == {"newer metadata of the table needs it": 1}
+
+
+@pytest.mark.req("ICE-MNT-04")
+def test_a_tag_that_comes_first_keeps_its_snapshot(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    oldest = table.snapshots[0].snapshot_id
+    real = TableChange.send
+
+    def meanwhile(self: TableChange) -> Any:
+        if "saved" not in IcebergTable(table.location).refs:
+            with mock.patch.object(TableChange, "send", real):
+                IcebergTable(table.location).alter().create_tag("saved", oldest).commit()
+        return real(self)
+
+    with mock.patch.object(TableChange, "send", meanwhile):
+        done = table.expire_snapshots(older_than=_END)
+    assert oldest not in done.snapshot_ids
+    assert ids_of(IcebergTable(table.location, ref="saved")) == [1]
+
+
+@pytest.mark.req("ICE-MNT-05")
+def test_statistics_go_with_their_snapshots(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    old, new = table.snapshots[0].snapshot_id, table.snapshots[-1].snapshot_id
+    _add_statistics(table, {"old": old, "new": new})
+    done = table.refresh().expire_snapshots(older_than=_END)
+    gone = [file["path"] for file in done.files.to_pylist() if file["kind"] == "statistics"]
+    assert sorted(gone) == ["metadata/old.puffin", "metadata/old.stats.parquet"]
+    assert {path for path in _files(table) if "new" in path} == {"metadata/new.puffin", "metadata/new.stats.parquet"}
+    assert [one["snapshot-id"] for one in table.metadata.statistics] == [new]
+
+
+def _add_statistics(table: IcebergTable, snapshots: dict[str, int]) -> None:
+    """Add files of statistics of some snapshots by a newer metadata file, as another engine does."""
+    folder = Path(table.location, "metadata")
+    raw = dict(table.metadata.raw)
+    for kind, suffix in (("statistics", "puffin"), ("partition-statistics", "stats.parquet")):
+        raw[kind] = []
+        for name, number in snapshots.items():
+            (folder / f"{name}.{suffix}").write_bytes(b"x")
+            path = f"{raw['location']}/metadata/{name}.{suffix}"
+            raw[kind].append({"snapshot-id": number, "statistics-path": path, "file-size-in-bytes": 1})
+            if kind == "statistics":
+                raw[kind][-1] |= {"file-footer-size-in-bytes": 1, "blob-metadata": []}
+    newest = max(int(path.name[1:].partition(".")[0]) for path in folder.glob("v*.metadata.json"))
+    (folder / f"v{newest + 1}.metadata.json").write_text(json.dumps(raw))
+
+
+@pytest.mark.req("ICE-MNT-06")
+def test_tables_whose_files_are_not_their_own(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    table.alter().set({"gc.enabled": "false"}).commit()
+    for call in (table.expire_snapshots, table.remove_orphan_files):
+        with pytest.raises(InvalidArgumentError, match=r"the property gc\.enabled is false"):
+            call()
+    assert len(table.refresh().snapshots) == 3
+
+
+def test_a_directory_that_is_a_delta_table_as_well(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    write_table(f"{table.location}/other", pa.table({"id": [1]}))
+    Path(table.location, "other", "_delta_log").rename(Path(table.location, "_delta_log"))
+    for call in (table.expire_snapshots, table.remove_orphan_files):
+        with pytest.raises(InvalidArgumentError, match="also that of a Delta table"):
+            call()
+    assert DeltaTable(table.location).version == 0
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    """Files that were added from elsewhere are not the table's to delete, wherever it had its own files once."""
+    outside = new_table(tmp_path / "outside")
+    outside.append(rows_of(7))
+    table = new_table(tmp_path)
+    table.add_files(outside.scan().files()["file_path"].to_pylist())
+    table.alter().set({"write.data.path": str(tmp_path / "once")}).commit()
+    table.append(rows_of(1))
+    table.alter().unset("write.data.path").commit()
+    table.overwrite(rows_of(2))
+    done = table.expire_snapshots(older_than=_END)
+    assert list(done.kept.values()) == [1]
+    assert "not in a directory of the table" in next(iter(done.kept))
+    assert ids_of(outside) == [7]
+    assert not list((tmp_path / "once").rglob("*.parquet"))
+    assert str(tmp_path / "once") in " ".join(done.files["path"].to_pylist())
+
+
+def test_schemas_and_specs_that_nothing_uses(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.append(rows_of(1))
+    table.alter().partition_by("name").commit()
+    table.append(rows_of(2))
+    table.alter().add("more", pa.int64()).partition_by("id").commit()
+    table.overwrite(pa.table({"id": pa.array([3], pa.int32()), "name": ["x"], "more": [1]}))
+    assert (len(table.metadata.schemas), len(table.metadata.specs)) == (2, 3)
+    # The manifests of the snapshot that removed the older files are of the older specs.
+    assert table.expire_snapshots(older_than=_END, clean_expired_metadata=True, dry_run=True).spec_ids == ()
+    table.append(pa.table({"id": pa.array([4], pa.int32()), "name": ["x"], "more": [1]}))
+    done = table.expire_snapshots(older_than=_END, clean_expired_metadata=True)
+    assert (done.schema_ids, done.spec_ids) == ((0,), (0, 1))
+    assert (len(table.metadata.schemas), len(table.metadata.specs)) == (1, 1)
+    assert ids_of(IcebergTable(table.location)) == [3, 4]
+
+
+def test_what_cannot_be_deleted_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = _history(tmp_path)
+    real = LocalStorage.delete
+
+    def delete(self: LocalStorage, path: str) -> bool:
+        if path.endswith(".parquet"):
+            raise AuthenticationError("the store denies it", path=path)
+        return real(self, path)
+
+    monkeypatch.setattr(LocalStorage, "delete", delete)
+    with caplog.at_level(logging.INFO, "deltaberg.removal"):
+        done = table.expire_snapshots(older_than=_END)
+    assert sorted(set(done.failed.values())) == ["the store denies it"]
+    assert len(done.failed) == 2
+    assert "data file" not in _kinds(done)
+    assert caplog.text.count("only snapshots that expired needed it") == done.deleted_files + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"older_than": "yesterday"}, "yesterday"),
+        ({"retain_last": 0}, "retain_last"),
+        ({"snapshot_ids": "17"}, "snapshot_ids must be a list of numbers"),
+        ({"snapshot_ids": [1.5]}, "snapshot_ids"),
+        ({"dry_run": 1}, "dry_run"),
+        ({"progress": 1}, "progress"),
+    ],
+)
+def test_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        new_table(tmp_path).expire_snapshots(**arguments)
