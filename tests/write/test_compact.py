@@ -15,12 +15,14 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
+    CorruptDataFileError,
     MetadataChangedError,
     StorageError,
     UnsupportedFeatureError,
 )
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.write.write import write_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -395,3 +397,48 @@ def test_the_files_of_all_bins_are_looked_up_at_once(
     assert looked.count(8) == 1
     assert 2 not in looked
     assert ids_of(table) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.req("ICE-MNT-14")
+@pytest.mark.parametrize(
+    ("version", "lost_by"),
+    [
+        *((version, lost_by) for version in (1, 2, 3) for lost_by in ("the reading", "the writing")),
+        # The counts of a Delta table may be wrong, so that reading is trusted.
+        (None, "the writing"),
+    ],
+)
+def test_rows_that_are_lost_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int | None, lost_by: str
+) -> None:
+    """They are missed before the commit, of which nothing is left."""
+    properties = {} if version is None else {"format-version": str(version)}
+    table: Any = create_table(tmp_path, ID, format="delta" if version is None else "iceberg", properties=properties)
+    for number in range(3):
+        table.append(ids(number, number + 10))
+    if version == 3:
+        table.delete("id = 2", strategy="merge-on-read")
+    before, known = ids_of(table), set(tmp_path.rglob("*.parquet"))
+    batches_of = BoundScan.batches
+
+    def read(scan: BoundScan) -> Any:
+        first, *others = batches_of(scan)
+        yield first.slice(1)
+        yield from others
+
+    def written(rows: pa.RecordBatchReader, *arguments: Any, **named: Any) -> pa.Table:
+        left = rows.read_all().slice(1)
+        return write_files(left.to_reader(), *arguments, **named)
+
+    if lost_by == "the reading":
+        monkeypatch.setattr(BoundScan, "batches", read)
+    else:
+        monkeypatch.setattr(changed_rows, "write_files", written)
+    count = len(before)
+    with pytest.raises(CorruptDataFileError, match=f"have {count - 1} rows, and those .* replace {count}"):
+        table.compact()
+    monkeypatch.undo()
+    assert ids_of(table.refresh()) == before
+    assert set(tmp_path.rglob("*.parquet")) == known
+    assert table.compact().removed_files == 3
+    assert ids_of(table) == before

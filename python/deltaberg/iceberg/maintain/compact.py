@@ -40,6 +40,7 @@ class IcebergRewrite(Rewrite[Transaction]):
     """What an Iceberg table does for one commit of a compaction."""
 
     age = ("row_commit_version", "path")
+    counts_rows = True
 
     @cached_property
     def source(self) -> IcebergSource:

@@ -32,7 +32,7 @@ from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
-from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter
+from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
 from deltaberg.table.maintain.purge import Purge, has_deletes, purged_files
@@ -141,6 +141,8 @@ class Rewrite(ABC, Generic[_Transaction]):
 
     #: The columns of the file table that tell which files are older.
     age: Sequence[str]
+    #: Whether the counts of rows that the format records of files are to be relied on.
+    counts_rows = False
 
     def __init__(self, transaction: _Transaction, compaction: Compaction) -> None:
         self.transaction = transaction
@@ -396,7 +398,11 @@ def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits:
             old = [found.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
             trail = resources.enter_context(closing(work.trail())) if work.follows_deletes else None
             moved = _write(work, old, limits, trail)
-            made.rows.copied = sum(pc.sum(one.new.column("record_count")).as_py() or 0 for one in moved)
+            made.rows.copied = sum(rows_in(one.new) for one in moved)
+            if work.counts_rows:
+                counts = scan_of_whole_files(work.source, found, work.identity.columns, ScanOptions()).plan.row_counts()
+                # Without counts of the rows that are deleted, it is up to the reading to count.
+                check_rows(made.rows.copied, None if counts.null_count else pc.sum(counts).as_py() or 0)
             work.record(made, moved, trail)
         return transaction.commit()
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.errors import CorruptDataFileError
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
@@ -24,7 +25,7 @@ from deltaberg.table.rows.progress import Progress, ProgressSum
 from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["SLACK", "Bin", "BinShape", "BinWriter"]
+__all__ = ["SLACK", "Bin", "BinShape", "BinWriter", "check_rows", "rows_in"]
 
 #: The sizes of old files tell little of the new one's where another codec is used: it may become so much larger. Where
 #: rows are in order, files that are a little larger than others are no reason for another one.
@@ -189,7 +190,17 @@ class BinWriter:
             spec = replace(spec, sort=None, target_size=SLACK * shape.limit, most_rows=shape.most_rows)
         flat = self.identity.flat if self.address is None else partial(_with_address, self.identity, self.address)
         files = NewFiles(spec, self.store, self.place, note, progress)
-        return files.write(map(flat, batches), threads=threads, trail=trail)
+        read = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal read
+            for batch in batches:
+                read += batch.num_rows
+                yield flat(batch)
+
+        new = files.write(counted(), threads=threads, trail=trail)
+        check_rows(rows_in(new), read)
+        return new
 
 
 def _with_address(identity: RowIdentity, address: RowAddress, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -198,3 +209,23 @@ def _with_address(identity: RowIdentity, address: RowAddress, batch: pa.RecordBa
     own: Sequence[pa.Array] = batch.columns[-len(address) :]
     schema = pa.schema([*flat.schema, *(batch.schema.field(child.name) for child in address)])
     return pa.RecordBatch.from_arrays([*flat.columns, *own], schema=schema)
+
+
+def rows_in(new: pa.Table) -> int:
+    """Return how many rows new files have."""
+    return pc.sum(new.column("record_count")).as_py() or 0
+
+
+def check_rows(written: int, expected: int | None) -> None:
+    """Refuse to commit other rows than there were.
+
+    Raises
+    ------
+    CorruptDataFileError
+        New files have another number of rows than those that they were to replace.
+    """
+    if expected is not None and written != expected:
+        raise CorruptDataFileError(
+            f"the new files of a compaction have {written} rows, and those that they were to replace {expected}",
+            hint="nothing of the group was committed; look for damaged files, and compact again",
+        )
