@@ -7,6 +7,7 @@ counter. It returns what it found, and all sides of a case must agree on that be
 from __future__ import annotations
 
 from benches.change_cases import CHANGE_CASES, CHANGED_CASES
+from benches.compact_cases import COMPACT_CASES, SKIPPED_CASES
 from benches.curve_cases import CURVE_CASES
 from benches.delta_cases import LOG_CASES, SCAN_CASES
 from benches.iceberg_cases import MANIFEST_CASES, ROW_CASES
@@ -32,6 +33,8 @@ SUBJECTS: dict[str, Subject] = {
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
     "vacuum": Subject("Vacuum on one machine", VACUUM_CASES),
+    "compaction": Subject("Compaction on one machine", COMPACT_CASES),
+    "skipping": Subject("Files that filters do not skip", SKIPPED_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
     "spark-writing": Subject("Writing and changing tables on Spark", {**SPARK_CHANGE_CASES, **SPARK_KEY_CASES}),

@@ -21,6 +21,7 @@ from tests.support.memory import peak_memory
 
 __all__ = [
     "BYTES",
+    "FILES",
     "REQUESTS",
     "SECONDS",
     "TURN",
@@ -73,6 +74,7 @@ class Unit(NamedTuple):
 
 SECONDS = Unit(lambda seconds: f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.2f} s", "peak")
 BYTES = Unit(lambda count: f"{count / (1 << 20):.1f} MiB", "peak")
+FILES = Unit(lambda percent: f"{percent:.1f} % of the files", "peak")
 REQUESTS = Unit(lambda count: f"{count:.0f} requests", "received")
 
 

@@ -86,7 +86,7 @@ CLAIMS = Claims(
             *(f"DL-REC-{number:02}" for number in (1, 2, 3, 4, 5, 10)),
             # Compaction.
             *("DL-ACT-12", "DL-CON-02"),
-            *(f"DL-OPT-{number:02}" for number in range(1, 12)),
+            "DL-OPT",
             *(f"ICE-MNT-{number:02}" for number in range(1, 16)),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),

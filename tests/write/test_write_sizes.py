@@ -205,39 +205,6 @@ def test_partitions_have_their_rows(data: st.DataObject, tmp_path_factory: pytes
     assert [path.name for path in root.iterdir()] == ["t"]
 
 
-_COMPACTED = """
-import sys
-import pyarrow as pa
-from deltaberg import create_table
-from deltaberg.table import compact
-from tests.support.memory import peak_memory
-
-compact._WRITING, compact._READING = 64 << 20, 32 << 20
-count, root = int(sys.argv[1]), sys.argv[2]
-table = create_table(root, pa.schema({"n": pa.int64(), "text": pa.string()}))
-rows = pa.table({"n": range(100_000), "text": [f"{number * 7919 % 99_991:040}" for number in range(100_000)]})
-for _ in range(count):
-    table.append(rows)
-before = peak_memory()
-done = table.compact(target_size=1 << 30, max_concurrent=2)
-print(done.removed_files, peak_memory() - before)
-"""
-
-
-@pytest.mark.full
-def test_memory_of_a_compaction_does_not_grow_with_its_files(tmp_path: Path) -> None:
-    """Row groups of one new file are written while the next rows are read."""
-    peaks = []
-    for count in (40, 120):
-        command = [sys.executable, "-c", _COMPACTED, str(count), str(tmp_path / str(count))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        files, peak = map(int, done.stdout.split())
-        assert files == count
-        peaks.append(peak)
-    # The rows are 160 and 480 MB, of which 96 MB may wait.
-    assert peaks[1] - peaks[0] < 80 << 20
-
-
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_the_statistics_of_a_wide_table_are_taken_apart_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Any

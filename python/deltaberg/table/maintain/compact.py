@@ -52,8 +52,8 @@ from deltaberg.workers import map_in_order
 __all__ = ["Compaction", "MovedFiles", "Rewrite", "compact_table"]
 
 #: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
-_WRITING = 512 << 20
-_READING = 256 << 20
+_WRITING = 256 << 20
+_READING = 128 << 20
 
 _Transaction = TypeVar("_Transaction", bound=Transaction)
 
