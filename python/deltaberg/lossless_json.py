@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from deltaberg.whole_numbers import whole_number
@@ -147,7 +148,7 @@ def _write_slowly(value: Any) -> str:
 
 def _text(text: str) -> str:
     # Half of a surrogate pair can only be written as an escape.
-    return json.dumps(text, ensure_ascii=has_lone_surrogate(text))
+    return encode_basestring_ascii(text) if has_lone_surrogate(text) else encode_basestring(text)
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
         replace
             Make a table that is there the clone, whatever it was. Its history stays (Delta).
         properties
-            Properties of the clone, in addition to those of the source.
+            Properties of the clone, in addition to those of the source. They have to be given again where a deep clone
+            is repeated.
         catalog
             The catalog that gets the clone (Iceberg).
         storage_options

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.atomic import is_temporary
@@ -92,7 +94,17 @@ class SourceFiles:
             found.append(ClonedFile(self._absolute(location), named))
         return found
 
+    @cached_property
+    def _below_source(self) -> tuple[str, str]:
+        """What locations below the source begin with, and what stands in its place."""
+        source = self.source.root
+        return f"{str(source).rstrip('/')}/", f"{PathResolver(self.root).record(source).rstrip('/')}/"
+
     def _absolute(self, location: str) -> str:
+        below, recorded = self._below_source
+        if location.startswith(below):
+            # Nearly all files are there, and the clone is not.
+            return recorded + encode_path(location[len(below) :])
         place = parse_location(location)
         if f"{place.path}/".startswith(f"{self.root.path}/"):
             raise InvalidArgumentError(
