@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +11,7 @@ import pytest
 
 from deltaberg import DeltaTable, convert_to_delta, create_table, write_table
 from deltaberg.errors import CommitConflictError, TableExistsError
+from deltaberg.storage.remote import RemoteStorage
 from tests.storage.conftest import Bucket
 from tests.support.rows import ids_of
 
@@ -74,3 +77,25 @@ def test_a_directory_of_a_bucket_becomes_a_table(s3: Bucket) -> None:
 
 def test_memory() -> None:
     _change_rows(_use("memory:///written/t", None))
+
+
+@pytest.mark.req("DL-OPS-07")
+def test_a_bucket_copies_by_itself_and_a_clone_comes_back(
+    s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, clone = _use(f"{s3.url}/a table", s3.options), f"{s3.url}/a clone"
+    rows = table.scan().to_arrow().sort_by("id")
+    with monkeypatch.context() as patched:
+        # Within the bucket no byte of a file is read.
+        patched.setattr(RemoteStorage, "open", None)
+        assert table.clone(clone).copied_files == 4
+    opened = DeltaTable(clone, storage_options=s3.options)
+    assert opened.scan().to_arrow().sort_by("id") == rows
+    assert opened.verify().is_clean
+    assert table.clone(f"{s3.url}/shallow", shallow=True).copied_files == 0
+    assert ids_of(DeltaTable(f"{s3.url}/shallow", storage_options=s3.options)) == [1, 3, 4, 5]
+    opened.clone(tmp_path / "here", storage_options={})
+    here = DeltaTable(tmp_path / "here")
+    assert here.scan().to_arrow().sort_by("id") == rows
+    here.clone(f"{s3.url}/back", storage_options=s3.options)
+    assert ids_of(DeltaTable(f"{s3.url}/back", storage_options=s3.options)) == [1, 3, 4, 5]
