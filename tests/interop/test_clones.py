@@ -69,15 +69,12 @@ def test_a_clone_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: str)
     assert said.pop("isShallow") == "true"
     assert said == wanted["operationParameters"]
     expected = table.scan().to_arrow()
+    # Of shallow clones, also those of delta-spark, deltalake and polars look for the files below the clone.
+    if kind == "plain":
+        same(pa.table(deltalake.DeltaTable(deep).to_pyarrow_table()).select(expected.schema.names), expected)
     if kind != "mapped":
-        for place in (ours, deep):
-            found = pa.table(deltalake.DeltaTable(place).to_pyarrow_table()) if kind == "plain" else None
-            if found is not None:
-                same(found.select(expected.schema.names), expected)
-            # polars takes no notice of the deletion vectors of files whose paths are not ASCII.
-            if kind == "plain" or place == deep:
-                read = pl.read_delta(str(place)).to_arrow()
-                same(read.select(expected.schema.names).cast(expected.schema), expected)
+        read = pl.read_delta(str(deep)).to_arrow()
+        same(read.select(expected.schema.names).cast(expected.schema), expected)
     # They go on, and the source does not notice.
     before = judge.sql(rows(path))
     for place in (ours, deep):
@@ -86,9 +83,10 @@ def test_a_clone_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: str)
         assert judge.sql(f"SELECT count(*) AS n FROM delta.`{place}` WHERE v = -1 AND g = 0 AND id > 5000")[
             "n"
         ].to_pylist() == [1]
-        same(DeltaTable(place).scan().to_arrow(), judge.sql(rows(place)))
-        judge.run("spark.conf.set('spark.databricks.delta.retentionDurationCheck.enabled', 'false')")
-        judge.sql(f"VACUUM delta.`{place}` RETAIN 0 HOURS")
+        done = DeltaTable(place).vacuum(0, dry_run=False, enforce_retention_duration=False, untracked_hours=0)
+        assert done.failed == {}
+    # What stays is all that they need, and all of the source's.
+    for place in (ours, deep):
         same(DeltaTable(place).scan().to_arrow(), judge.sql(rows(place)))
     same(judge.sql(rows(path)), before)
     same(DeltaTable(path).scan().to_arrow(), before)
