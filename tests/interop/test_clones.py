@@ -72,7 +72,7 @@ def test_a_clone_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: str)
     # Of shallow clones, also those of delta-spark, deltalake and polars look for the files below the clone.
     if kind == "plain":
         same(pa.table(deltalake.DeltaTable(deep).to_pyarrow_table()).select(expected.schema.names), expected)
-    if kind != "mapped":
+        # polars takes no notice of the deletion vectors of files whose paths have codes in them.
         read = pl.read_delta(str(deep)).to_arrow()
         same(read.select(expected.schema.names).cast(expected.schema), expected)
     # They go on, and the source does not notice.

@@ -6,8 +6,8 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.atomic import is_temporary
@@ -32,6 +31,9 @@ _VECTOR_COPY = re.compile(r"copied[0-9a-f]+/deletion_vector_[0-9a-f-]{36}\.bin",
 #: What may stand behind the first dot of a name.
 _SUFFIX = re.compile(r"(?:\.[A-Za-z0-9_-]+)+", re.ASCII)
 _ENCODED_ID = 20
+#: What absolute paths have codes for. Other letters stay as they are, as Hadoop spells them: where delta-spark deletes
+#: rows by vectors, it compares these texts with its own.
+_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=/@\x80-\U0010ffff]")
 
 
 class ClonedFile(NamedTuple):
@@ -94,17 +96,7 @@ class SourceFiles:
             found.append(ClonedFile(self._absolute(location), named))
         return found
 
-    @cached_property
-    def _below_source(self) -> tuple[str, str]:
-        """What locations below the source begin with, and what stands in its place."""
-        source = self.source.root
-        return f"{str(source).rstrip('/')}/", f"{PathResolver(self.root).record(source).rstrip('/')}/"
-
     def _absolute(self, location: str) -> str:
-        below, recorded = self._below_source
-        if location.startswith(below):
-            # Nearly all files are there, and the clone is not.
-            return recorded + encode_path(location[len(below) :])
         place = parse_location(location)
         if f"{place.path}/".startswith(f"{self.root.path}/"):
             raise InvalidArgumentError(
@@ -112,7 +104,8 @@ class SourceFiles:
                 hint="choose another directory, or make a deep clone",
                 path=location,
             )
-        return PathResolver(self.root).record(place)
+        scheme = "file:" if place.scheme == "file" else f"{place.scheme}://{place.authority}/"
+        return scheme + _ESCAPED.sub(lambda found: quote(found[0]), place.path)
 
 
 @dataclass
