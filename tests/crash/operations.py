@@ -276,6 +276,12 @@ _ALL = [
     Operation("compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge a dropped column", _purge_a_column, start="mapped", versions=4),
+    Operation("partition anew", lambda at: at.table.alter().partition_by("value").commit(), start="mapped"),
+    Operation(
+        "end column mapping",
+        lambda at: at.table.alter().set({"delta.columnMapping.mode": "none"}).commit(),
+        start="mapped",
+    ),
     Operation("drop a feature", lambda at: at.table.drop_feature("deletionVectors"), start="vectors", versions=5),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),

@@ -338,6 +338,20 @@ def test_a_table_is_cloned(spark: Any, tmp_path: Path) -> None:
     assert _ids(table.clone(old, replace=True).toDF()) == [1, 2, 3]
 
 
+def test_a_feature_is_dropped(spark: Any, tmp_path: Path) -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = _opened(spark, tmp_path / "t", {"id": list(range(100))}, properties=properties)
+    deltaberg.DeltaTable(tmp_path / "t").delete("id < 10", strategy="merge-on-read")
+    with pytest.raises(UnsupportedFeatureError, match="or leave out truncateHistory to drop it now"):
+        table.dropFeatureSupport("deletionVectors", truncateHistory=True)
+    table.dropFeatureSupport("deletionVectors")
+    (detail,) = table.detail().collect()
+    assert (detail["minReaderVersion"], "deletionVectors" in detail["tableFeatures"]) == (1, False)
+    assert _ids(table.toDF()) == list(range(10, 100))
+    with pytest.raises(InvalidArgumentError, match="pass truncateHistory=True"):
+        table.dropFeatureSupport("checkpointProtection")
+
+
 def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     directory = tmp_path / "parquet" / "p=1"
     directory.mkdir(parents=True)
@@ -379,7 +393,6 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     assert table.history(1).collect()[0]["operationParameters"]["zOrderBy"] == '["id"]'
     refused: dict[str, Callable[[], object]] = {
         "generate": lambda: table.generate("symlink_format_manifest"),
-        "dropFeatureSupport": lambda: table.dropFeatureSupport("deletionVectors"),
         "executeZOrderBy": lambda: table.optimize().executeZOrderBy("id", "p"),
         "catalog": lambda: DeltaTable.forName(spark, "orders"),
     }

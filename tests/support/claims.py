@@ -68,7 +68,7 @@ CLAIMS = Claims(
             # Clean-up of files.
             "DL-VAC",
             *("DL-GEN-08", "BEY-05", "DL-OPS-11", "DL-OPS-12", "DL-OPS-14"),
-            *(f"DL-OPS-{number:02}" for number in (*range(1, 11), 15)),
+            *(f"DL-OPS-{number:02}" for number in (*range(1, 11), 13, 15)),
             "BEY-08",
             "BEY-17",
             "BEY-24",

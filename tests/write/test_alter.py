@@ -179,15 +179,17 @@ def test_clustering_columns(tmp_path: Path) -> None:
             "kept by the library",
         ),
         (lambda alter: alter.set({"delta.columnMapping.mode": "id"}), UnsupportedFeatureError, "from name to id"),
-        (lambda alter: alter.set({"delta.columnMapping.mode": "none"}), UnsupportedFeatureError, "from name to none"),
         (
             lambda alter: alter.drop_feature("columnMapping"),
-            UnsupportedFeatureError,
-            "nothing takes it from the columns or files",
+            InvalidArgumentError,
+            "cannot be dropped by one commit",
         ),
+        (lambda alter: alter.partition_by("id", "id"), SchemaError, "twice"),
+        (lambda alter: alter.partition_by("s"), SchemaError, "cannot be a partition column"),
+        (lambda alter: alter.partition_by("nope"), SchemaError, "no column 'nope'"),
         (lambda alter: alter.unset("nope"), InvalidArgumentError, "no property nope"),
         (lambda alter: alter.unset("delta.columnMapping.maxColumnId"), InvalidArgumentError, "kept by the library"),
-        (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "cannot be taken back"),
+        (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "only with the names"),
     ],
 )
 def test_changes_that_are_refused(tmp_path: Path, change: Any, error: type[Exception], message: str) -> None:

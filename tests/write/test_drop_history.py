@@ -54,7 +54,16 @@ def _with_v2_checkpoints(root: Path) -> DeltaTable:
     return table
 
 
+def _mapped(root: Path) -> DeltaTable:
+    table = new_table(root, **{"delta.columnMapping.mode": "name"})
+    table.append(ids(1))
+    table.alter().add("x", pa.string()).commit()
+    table.alter().drop("x").commit()
+    return table
+
+
 _KINDS: dict[str, Callable[[Path], DeltaTable]] = {
+    "columnMapping": _mapped,
     "deletionVectors": _with_vectors,
     "typeWidening": _widened,
     "v2Checkpoint": _with_v2_checkpoints,
@@ -123,7 +132,9 @@ def test_the_history_is_cut_off_after_a_day(tmp_path: Path, name: str) -> None:
     assert result.commit is not None
     assert result.commit.version == table.version == version + 1
     assert (name in table.features, _DROPPED in table.features) == (False, False)
-    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 2)
+    # Column mapping came with all that its version of writers knows.
+    writers = 4 if name == "columnMapping" else 2
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, writers)
     for older in range(last + 1):
         with pytest.raises(VersionNotFoundError):
             DeltaTable(tmp_path, version=older)

@@ -60,6 +60,8 @@ _OF_DELTA_SPARK = {
     'pass mode="ignore"': "open it by DeltaTable.forPath(spark, path)",
     'pass schema_mode="merge"': "call withSchemaEvolution()",
     "source_alias": 'alias: updates.alias("u")',
+    "truncate_history": "truncateHistory",
+    "truncate_history=": "truncateHistory={}",
     "timestamp=": "deltaberg.open_table(path, timestamp={}).scan().to_spark(spark)",
     "pass timezone=": 'cast them in the DataFrame, as by col("at").cast("timestamp"),',
     "version=": "deltaberg.open_table(path, version={}).scan().to_spark(spark)",

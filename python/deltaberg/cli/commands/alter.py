@@ -122,12 +122,15 @@ def alter(
     dry_run: bool,
     **options: Any,
 ) -> Any:
-    """Change columns and properties of a table, as far as no rows are written anew.
+    """Change columns and properties of a table.
+
+    Rows are written anew only where a Delta table is partitioned otherwise, or loses its column mapping.
 
     \b
     add NAME TYPE         rename NAME NEW_NAME   drop NAME
     move NAME             comment NAME TEXT      drop-not-null NAME
     widen NAME TYPE       set KEY=VALUE...       unset KEY...
+    partition-by NAME...
 
     \b
     Delta:
@@ -136,8 +139,7 @@ def alter(
 
     \b
     Iceberg:
-    partition-by NAME...  sort-by NAME...        identify-by NAME...
-    undrop NAME
+    sort-by NAME...       identify-by NAME...    undrop NAME
     create-branch NAME    create-tag NAME        set-retention NAME
     drop-branch NAME      drop-tag NAME          fast-forward NAME TO
     rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF

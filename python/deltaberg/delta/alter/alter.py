@@ -1,4 +1,4 @@
-"""Changing the columns of a table, as far as no rows have to be rewritten."""
+"""Changing the columns of a table."""
 
 from __future__ import annotations
 

@@ -19,16 +19,17 @@ from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES, checked_p
 from deltaberg.delta.properties.protocols import features_of_properties, lowered_protocol
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.columns import ColumnName, join_name, listed_names
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_note, checked_text
 from deltaberg.table.verbs.alteration import one_step
+from deltaberg.table.write.spec import partition_columns
 
 __all__ = ["PropertyAlteration"]
 
@@ -66,7 +67,8 @@ class PropertyAlteration(RuleAlteration):
         """Set table properties; ``delta.feature.NAME`` set to ``supported`` adds a table feature.
 
         Setting ``delta.columnMapping.mode`` to ``name`` enables column mapping: columns keep their names in files that
-        are there, and can then be renamed and dropped. Setting ``delta.enableRowTracking`` to true gives ids to the
+        are there, and can then be renamed and dropped. Setting it to ``none`` writes all files anew, with the names of
+        the table for their columns. Setting ``delta.enableRowTracking`` to true gives ids to the
         rows that are there (Delta protocol, "Row Tracking"); the files stay as they are, but another commit that adds
         or removes files meanwhile is a conflict.
 
@@ -89,19 +91,21 @@ class PropertyAlteration(RuleAlteration):
             del recorded[f"delta.constraints.{name}"]
         table = self._snapshot
         before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode)
-        if (before, after) not in {(before, before), ("none", "name")}:
+        if (before, after) not in {(before, before), ("none", "name"), (before, "none")}:
             raise UnsupportedFeatureError(
                 f"column mapping cannot change from {before} to {after}",
-                hint="only name can be enabled on a table that is there",
+                hint="on a table that is there, name can be enabled, and none turns it off",
                 feature="columnMapping",
             )
+        if before != after == "none":
+            self._disable_mapping()
         self._raise_protocol(features)
         if recorded.get(ROW_TRACKING, "").strip().lower() == "true" and "rowTracking" not in table.active_features:
             give_row_ids(self._transaction)
             recorded |= hidden_names(table.metadata.configuration)
         check_indexed_names(table.schema, recorded)
         document = self._document()
-        if before != after:
+        if before != after != "none":
             numbers = ColumnNumbers()
             map_fields(document.fields(), numbers)
             recorded[MAX_COLUMN_ID] = str(numbers.highest)
@@ -130,7 +134,11 @@ class PropertyAlteration(RuleAlteration):
         if internal:
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
         if MAPPING_MODE in names and self._snapshot.mapping_mode != "none":
-            raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
+            raise UnsupportedFeatureError(
+                "column mapping goes only with the names that files have for columns",
+                hint=f'⟪alter().set({{"{MAPPING_MODE}": "none"}})⟫ writes all files anew',
+                feature="columnMapping",
+            )
         self._parameters |= {"properties": json.dumps(names, ensure_ascii=False), "ifExists": "false"}
         removed = dict.fromkeys(names)
         self._transaction.set_metadata(self._snapshot.metadata.with_properties(removed))
@@ -177,6 +185,45 @@ class PropertyAlteration(RuleAlteration):
         if left:
             self._transaction.set_metadata(self._snapshot.metadata.with_properties(dict.fromkeys(left)))
         self._transaction.set_protocol(lowered_protocol(name, self._snapshot.protocol), dropped=name)
+
+    @one_step("ALTER TABLE PARTITION BY")
+    def partition_by(  # noqa: PYI019 - the decorator binds it
+        self: _Alteration, *names: ColumnName | Sequence[ColumnName]
+    ) -> None:
+        """Partition the table by other columns; without names, by none. All files are written anew.
+
+        No row changes, and rows keep their ids. Older versions stay as they are. Another commit that changes rows
+        meanwhile is a conflict.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table is clustered.
+        ColumnNotFoundError, SchemaError
+            There is no such column, it is given twice, its type has no partition values, or no column would be left.
+        """
+        from deltaberg.delta.alter.rebuild import rebuild_files
+
+        table = self._snapshot
+        if names and clustering_names(table.schema, table.domains):
+            raise InvalidArgumentError("a clustered table cannot be partitioned", hint="call ⟪cluster_by()⟫ first")
+        parts = [part.source[0] for part in partition_columns(table.schema, listed_names(names))]
+        if len(parts) == len(table.schema):
+            raise SchemaError("at least one column of a table must be none of its partition columns")
+        self._parameters["partitionBy"] = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        rebuild_files(self._transaction, table.metadata.with_members({"partitionColumns": parts}))
+
+    def _disable_mapping(self) -> None:
+        """Write all files anew, with the names that columns have in the table."""
+        from deltaberg.delta.alter.rebuild import rebuild_files, without_mapping
+
+        table = self._snapshot
+        check_columns(table.schema, mapped=False)
+        clustered = clustering_names(table.schema, table.domains)
+        rebuild_files(self._transaction, without_mapping(table.metadata))
+        if clustered:
+            text = clustering_text([[name] for name in clustered])
+            self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
 
     @one_step("CLUSTER BY")
     def cluster_by(  # noqa: PYI019 - the decorator binds it

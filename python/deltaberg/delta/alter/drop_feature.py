@@ -28,7 +28,9 @@ __all__ = ["OF_HISTORY", "PROTECTION", "check_droppable", "check_supported"]
 _UNCHECKED = frozenset({"clustering", "domainMetadata"})
 PROTECTION = "checkpointProtection"
 #: Features that can be dropped, and that older versions need.
-OF_HISTORY = frozenset({"deletionVectors", "typeWidening", "typeWidening-preview", "v2Checkpoint", PROTECTION})
+OF_HISTORY = frozenset(
+    {"columnMapping", "deletionVectors", "typeWidening", "typeWidening-preview", "v2Checkpoint", PROTECTION}
+)
 
 
 def _constraints(table: Snapshot) -> Mapping[str, object]:

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.change.row_ids import PendingSource, RowIds
 from deltaberg.delta.data.change_files import CHANGE_DATA, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.statistics_text import loosened_statistics
 from deltaberg.delta.data.written_vectors import VectorWriter
+from deltaberg.delta.rows.row_ids import PendingSource, RowIds
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot

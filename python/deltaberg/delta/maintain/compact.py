@@ -12,11 +12,11 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.change.row_ids import RowIds
 from deltaberg.delta.data.partition_values import partition_value_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.maintain.clustering import Clustering
 from deltaberg.delta.maintain.rebase import VectorRebase, metrics_of_new
+from deltaberg.delta.rows.row_ids import RowIds
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.features import FEATURES
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
-from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.schema_json import SchemaDocument, all_fields
 from deltaberg.delta.schema.type_changes import CHANGES
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.table.maintain.purge import Purge
@@ -47,7 +47,8 @@ def steps_of(name: str, table: Snapshot) -> list[Step]:
     activated_by = FEATURES[name].activated_by
     if activated_by is not None and _is_on(name, properties):
         # What is off is not made again meanwhile.
-        steps.append(Step(f"set {activated_by[0]} to false", {activated_by[0]: "false"}))
+        value = "none" if name == "columnMapping" else "false"
+        steps.append(Step(f"set {activated_by[0]} to {value}", {activated_by[0]: value}))
     if name == "deletionVectors":
         vectors = table.live.table.column("deletionVector")
         hidden = len(vectors) - vectors.null_count
@@ -84,21 +85,10 @@ def last_trace(name: str, table: Snapshot) -> int | None:
 def without_type_changes(text: str) -> str:
     """Return the text of a schema without the changes of types that it records."""
     document = SchemaDocument(text)
-    for field in _all_fields(document.fields()):
+    for field in all_fields(document.fields()):
         if CHANGES in (field.get("metadata") or {}):
             field["metadata"] = {name: value for name, value in field["metadata"].items() if name != CHANGES}
     return document.to_json()
-
-
-def _all_fields(within: Any) -> Iterator[dict[str, Any]]:
-    """Return the fields of structs in a part of a schema."""
-    if isinstance(within, list):
-        for field in within:
-            yield field
-            yield from _all_fields(field.get("type"))
-    elif isinstance(within, dict):
-        for member in ("fields", "elementType", "keyType", "valueType"):
-            yield from _all_fields(within.get(member))
 
 
 def _is_on(name: str, properties: Mapping[str, str]) -> bool:
@@ -123,6 +113,12 @@ def _widens(data: bytes) -> bool:
     )
 
 
+def _maps(data: bytes) -> bool:
+    return any(
+        _is_on("columnMapping", action.members.get("configuration") or {}) for action in read_actions(data, "metaData")
+    )
+
+
 def _asks_for_v2(data: bytes) -> bool:
     return any(
         str((action.members.get("configuration") or {}).get(_POLICY)).strip().lower() == "v2"
@@ -132,6 +128,7 @@ def _asks_for_v2(data: bytes) -> bool:
 
 #: Whether the actions of a commit are a trace of a feature.
 _USES: dict[str, Callable[[bytes], bool]] = {
+    "columnMapping": _maps,
     "deletionVectors": _hides_rows,
     "typeWidening": _widens,
     "typeWidening-preview": _widens,

@@ -5,7 +5,7 @@ Delta protocol, "Schema Serialization Format".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
@@ -97,6 +97,17 @@ class SchemaDocument:
     def to_json(self) -> str:
         """Return the schema as text: the very text that was read, unless something changed."""
         return self._text if self._tree == read_json(self._text) else write_json(self._tree)
+
+
+def all_fields(within: Any) -> Iterator[dict[str, Any]]:
+    """Return the fields of structs at every depth of a part of a schema."""
+    if isinstance(within, list):
+        for field in within:
+            yield field
+            yield from all_fields(field.get("type"))
+    elif isinstance(within, dict):
+        for member in ("fields", "elementType", "keyType", "valueType", "sqlType"):
+            yield from all_fields(within.get(member))
 
 
 def _place(tree: Any, path: tuple[str, ...]) -> tuple[dict[str, Any], str]:

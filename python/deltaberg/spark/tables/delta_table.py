@@ -293,9 +293,18 @@ class DeltaTable:
         """Begin to put small files together."""
         return DeltaOptimizeBuilder(self._facts, self._newest)
 
-    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse("dropFeatureSupport", "drop the feature with another client")
+    @in_delta_words
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Take a feature from the protocol, and what the table holds of it; see `deltaberg.DeltaTable.drop_feature`.
+
+        Parameters
+        ----------
+        featureName
+            The name of the feature.
+        truncateHistory
+            Delete the versions that need it, a day after the table makes no use of it any more.
+        """
+        self._newest().drop_feature(featureName, truncate_history=False if truncateHistory is None else truncateHistory)
 
     def generate(self, mode: str) -> NoReturn:
         """Refuse: see `UnsupportedFeatureError`."""

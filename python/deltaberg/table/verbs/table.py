@@ -178,7 +178,8 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
     def alter(self, **commit: Unpack[RecordedArguments]) -> _Alteration:
         """Begin changes of columns, properties and whatever else the format has, which ``commit()`` makes one commit.
 
-        Rows are not rewritten. See the ``Alteration`` of the format for the changes.
+        Rows are rewritten only where a Delta table is partitioned otherwise, or loses its column mapping. See the
+        ``Alteration`` of the format for the changes.
 
         Parameters
         ----------

@@ -1,0 +1,65 @@
+"""Changes of a table for which all of its files are written anew, in the version that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.table_actions import Metadata
+from deltaberg.delta.features import MAPPING_MODE, supports
+from deltaberg.delta.rows.row_ids import PendingSource, RowIds
+from deltaberg.delta.rows.row_spec import RowOptions, row_spec
+from deltaberg.delta.schema.column_mapping import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
+from deltaberg.delta.schema.schema_json import SchemaDocument, all_fields
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.table.change.changed_rows import NewFiles
+from deltaberg.table.change.rows import scan_of_whole_files
+from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.write.sources import WriteRoad
+
+__all__ = ["rebuild_files", "without_mapping"]
+
+_OF_MAPPING = (COLUMN_ID, NESTED_IDS, PHYSICAL_NAME)
+
+
+def without_mapping(metadata: Metadata) -> Metadata:
+    """Return metadata whose columns have the same names in files as in the table."""
+    document = SchemaDocument(metadata.schema_string or "")
+    for field in all_fields(document.fields()):
+        found: dict[str, Any] = field.get("metadata") or {}
+        field["metadata"] = {name: value for name, value in found.items() if name not in _OF_MAPPING}
+    changed = metadata.with_members({"schemaString": document.to_json()})
+    return changed.with_properties({MAPPING_MODE: "none", MAX_COLUMN_ID: None})
+
+
+def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
+    """Change the metadata of a table, and write all of its rows to files that fit it. No row changes.
+
+    Another commit that changes rows meanwhile is a conflict.
+    """
+    transaction.read()
+    before = transaction.snapshot
+    source = PendingSource(before, transaction.timezone, transaction.paths_without_row_ids)
+    known = RowIds(before)
+    transaction.set_metadata(metadata)
+    after, log = transaction.snapshot, before.log
+    kept = RowIds(after)
+
+    def note(files: pa.Table, road: WriteRoad) -> None:
+        transaction.note_written(files.column("path").to_pylist(), road)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        files = source.select_files(TRUE).files
+        bound = scan_of_whole_files(source, files, known.columns, ScanOptions(timezone=transaction.timezone))
+        yield from map(kept.flat, bound.batches())
+
+    spec = row_spec(after, RowOptions()).for_kept_rows(kept.stored)
+    written = NewFiles(spec, log.store, log.root, note).write(rows())
+    transaction.remove_files(before.live.table, data_change=False)
+    transaction.add_files(written, data_change=False)
+    if supports(after.protocol, "rowTracking") and not kept.are_kept:
+        transaction.lose_row_ids()
