@@ -212,6 +212,8 @@ def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
         given["target"] = to.snapshot_id
     if verb == "clone" and given["target"] == "":
         given["target"] = folder / uuid.uuid4().hex
+    if verb == "drop_feature" and "appendOnly" not in to.features:
+        to.alter().set({"delta.feature.appendOnly": "supported"}).commit()
     if verb == "add_files" and given["file_paths"] == []:
         given["file_paths"] = [_new_file(folder)]
     found = getattr(to, verb)(**given)
