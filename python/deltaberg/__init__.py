@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cloning.cloned import CloneResult
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
-    from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, MaintenanceResult
-    from deltaberg.table.maintain.repairs import LostFile, RepairResult
+    from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult
     from deltaberg.table.maintain.restored import RestoreResult
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
@@ -113,11 +113,11 @@ _HOMES = {
     "ExpiryResult": "iceberg.maintain.expire",
     "Explanation": "table.read.explain",
     "Field": "schema.types",
-    "Finding": "table.maintain.findings",
+    "Finding": "table.maintain.verifying.findings",
     "Fixed": "schema.types",
     "IcebergTable": "iceberg",
     "List": "schema.types",
-    "LostFile": "table.maintain.repairs",
+    "LostFile": "table.maintain.verifying.repairs",
     "MaintainedStep": "table.maintain.maintenance",
     "MaintenancePolicy": "table.maintain.maintenance",
     "MaintenanceResult": "table.maintain.maintenance",
@@ -126,13 +126,13 @@ _HOMES = {
     "ParquetOptions": "files.write.write_parquet",
     "Primitive": "schema.types",
     "PruneStep": "table.read.source",
-    "RepairResult": "table.maintain.repairs",
+    "RepairResult": "table.maintain.verifying.repairs",
     "RestoreResult": "table.maintain.restored",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",
     "Struct": "schema.types",
-    "VerifyResult": "table.maintain.findings",
+    "VerifyResult": "table.maintain.verifying.findings",
     "WriteProgress": "table.rows.progress",
     "WriteRoad": "table.write.sources",
     "col": "expressions.given.given",

@@ -24,7 +24,7 @@ from deltaberg.errors import (
     VersionNotFoundError,
 )
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.maintain.presence import Presence
+from deltaberg.table.maintain.verifying.presence import Presence
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 from tests.support.vacuums import DAY, FEED, MANY, VECTORS, files, new_table

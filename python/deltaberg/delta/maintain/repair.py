@@ -22,9 +22,9 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.findings import MISSING, Finding
-from deltaberg.table.maintain.presence import Presence, find_files, look_up
-from deltaberg.table.maintain.repairs import LostFile, RepairResult, rows_of
+from deltaberg.table.maintain.verifying.findings import MISSING, Finding
+from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
+from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of
 
 __all__ = ["repair_table"]
 

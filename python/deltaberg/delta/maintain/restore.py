@@ -33,7 +33,7 @@ from deltaberg.expressions.time.instants import format_instant
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.findings import first_paths
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
 __all__ = ["restore_table"]

@@ -24,8 +24,8 @@ from deltaberg.files.read.bitmaps import load_bitmap
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
-from deltaberg.table.maintain.presence import CONCURRENT, Presence, Presences, find_files
+from deltaberg.table.maintain.verifying.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
+from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presence, Presences, find_files
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["DATA_FILE", "VECTOR", "verify_table"]

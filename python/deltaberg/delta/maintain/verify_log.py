@@ -25,7 +25,7 @@ from deltaberg.errors import (
     in_context,
 )
 from deltaberg.storage.location import PathResolver
-from deltaberg.table.maintain.findings import CHECKSUM, DAMAGED, MISSING, UNCHECKED, Finding
+from deltaberg.table.maintain.verifying.findings import CHECKSUM, DAMAGED, MISSING, UNCHECKED, Finding
 
 __all__ = ["LogNames", "NamedFile", "change_files", "checksum_findings"]
 

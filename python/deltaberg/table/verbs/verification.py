@@ -18,8 +18,8 @@ from deltaberg.table.verbs.table import operations_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.table.maintain.findings import Finding, VerifyResult
-    from deltaberg.table.maintain.repairs import RepairResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.repairs import RepairResult
     from deltaberg.table.verbs.table_transaction import TableTransaction
 
 __all__ = ["VerifiedTable"]
@@ -138,7 +138,7 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
 
 
 def _listed(findings: Any) -> list[Finding] | None:
-    from deltaberg.table.maintain.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
 
     if findings is None:
         return None

@@ -25,7 +25,7 @@ from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import DeltabergError
 from deltaberg.table.maintain.cleanup import STRAY, CleanupResult
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
-from deltaberg.table.maintain.findings import first_paths
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.removal import FileKind
 
 __all__ = ["RecordVacuum", "vacuum_table"]

@@ -41,7 +41,7 @@ from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
 from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.findings import first_paths
+from deltaberg.table.maintain.verifying.findings import first_paths
 
 __all__ = ["clone_table"]
 

@@ -19,7 +19,7 @@ from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.cloning.file_copy import FileCopy, copy_file
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import later_clock
-from deltaberg.table.maintain.presence import CONCURRENT
+from deltaberg.table.maintain.verifying.presence import CONCURRENT
 from deltaberg.workers import map_in_order
 
 __all__ = ["copy_files", "leftovers", "name_of_copy"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deltaberg.signatures import public
 from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.maintain.findings import first_lines
+from deltaberg.table.maintain.verifying.findings import first_lines
 from deltaberg.whole_numbers import known_sum
 
 __all__ = ["LostFile", "RepairResult", "rows_of"]

@@ -1,0 +1,1 @@
+"""What metadata names and the store lacks, and how it is mended."""
