@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cloning.cloned import CloneResult
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
-    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, MaintenanceResult
-    from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult
     from deltaberg.table.maintain.restored import RestoreResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
     from deltaberg.table.read.scan import Scan, ScanMetrics

@@ -63,7 +63,9 @@ CheckpointFormat = Literal["parquet", "json"]
 #: How closely `verify` looks at files: their names and sizes, deletion vectors too, the footers of data files as well.
 VerifyDepth = Literal["names", "vectors", "footers"]
 #: What `maintain` does, in its order.
-MaintenanceStep = Literal["compact", "vacuum", "checkpoint", "cleanup_metadata"]
+MaintenanceStep = Literal[
+    "compact", "expire_snapshots", "remove_orphan_files", "vacuum", "checkpoint", "cleanup_metadata"
+]
 #: What `IcebergTable.inspect` returns.
 MetadataTable = Literal[
     "snapshots",

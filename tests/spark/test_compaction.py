@@ -48,7 +48,8 @@ def test_a_curve_in_three_jobs(
     assert (done.removed_files, done.commits[0].road) == (3, "fused")
     assert done.added_files >= 9
     assert table.scan().to_arrow().sort_by("x").equals(rows)
-    assert all(table.scan(f"x = {x}").files().num_rows <= 4 for x in range(0, _COUNT, 100))
+    read = [table.scan(f"x = {x}").files().num_rows for x in range(0, _COUNT, 100)]
+    assert sum(read) / len(read) < done.added_files / 2
     assert not list(tmp_path.rglob("*.arrow"))
 
 

@@ -82,13 +82,21 @@ def test_the_log_is_cleaned_up(tmp_path: Path) -> None:
     assert len(list((tmp_path / "kept/_delta_log").glob("*.json"))) == 12
 
 
-def test_an_iceberg_table_is_compacted(tmp_path: Path) -> None:
-    table = _table(tmp_path, 6, format="iceberg")
+def test_an_iceberg_table_is_compacted_and_cleaned_up(tmp_path: Path) -> None:
+    properties = {"history.expire.max-snapshot-age-ms": "1"}
+    table = _table(tmp_path, 6, format="iceberg", properties=properties)
+    (tmp_path / "data" / "lost.parquet").write_bytes(b"x")
+    os.utime(tmp_path / "data" / "lost.parquet", (0, 0))
     assert repr(table.maintain()).startswith("MaintenanceResult(would do: compact: commits 1, removed files 6,")
     done = table.maintain(dry_run=False)
-    assert [one.step for one in done.steps] == ["compact"]
+    assert [one.step for one in done.steps] == ["compact", "expire_snapshots", "remove_orphan_files"]
+    assert done["expire_snapshots"].numbers["snapshots"] == 6
+    assert done["remove_orphan_files"].numbers["deleted_files"] == 1
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
     assert (done["compact"].result.removed_files, table.scan().files().num_rows, ids_of(table)) == (6, 1, [*range(6)])
-    assert repr(table.maintain()) == "MaintenanceResult(would do: compact: nothing to do)"
+    assert not table.maintain().is_due
+    table.alter().set({"gc.enabled": "false"}).commit()
+    assert "expire_snapshots: nothing to do (gc.enabled is false" in repr(table.maintain())
     for policy in (MaintenancePolicy(steps=["compact", "vacuum"]), MaintenancePolicy(retention_hours=200)):
         with pytest.raises(UnsupportedFeatureError, match="no vacuum"):
             table.maintain(policy, dry_run=False)

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
-    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
-    from deltaberg.table.maintain.verifying.repairs import RepairResult
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.repairs import RepairResult
 
 __all__ = ["DeltaTable", "open_delta_table"]
 

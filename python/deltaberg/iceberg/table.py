@@ -46,11 +46,13 @@ from deltaberg.table.verbs.table import operations_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from deltaberg.choices import MaintenanceStep
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
+    from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
@@ -436,6 +438,12 @@ class IcebergTable(
         from deltaberg.table.maintain.compact import compact_table
 
         return compact_table(begin, self.refresh, compaction, IcebergRewrite)
+
+    def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
+        from deltaberg.iceberg.maintain.iceberg_steps import iceberg_steps
+
+        own = iceberg_steps(lambda: self.refresh().metadata, self.expire_snapshots, self.remove_orphan_files)
+        return {**super()._maintenance(policy), **own}
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.iceberg.maintain.rollback import roll_back

@@ -25,8 +25,8 @@ from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.listed_files import later_clock
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import find_files, look_up
 from deltaberg.whole_numbers import whole_number
 

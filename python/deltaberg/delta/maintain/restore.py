@@ -33,8 +33,8 @@ from deltaberg.expressions.time.instants import format_instant
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+from deltaberg.table.maintain.verifying.findings import first_paths
 
 __all__ = ["restore_table"]
 

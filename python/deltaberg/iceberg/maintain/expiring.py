@@ -19,7 +19,7 @@ from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.table.arguments import checked_flag, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
 
-__all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of"]
+__all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of", "is_collected"]
 
 _COLLECTED = "gc.enabled"
 _AGE, _DAYS = "history.expire.max-snapshot-age-ms", 5 * 24 * 3_600_000
@@ -95,6 +95,11 @@ class Expired:
         return any((self.snapshot_ids, self.refs, self.schema_ids, self.spec_ids))
 
 
+def is_collected(metadata: TableMetadata) -> bool:
+    """Return whether the files of a table are its own, so that clean-up may delete them (``gc.enabled``)."""
+    return metadata.properties.get(_COLLECTED, "true").strip().lower() != "false"
+
+
 def check_collected(metadata: TableMetadata, table: str) -> None:
     """Refuse to delete files of a table that has them in common with another, as one made by a snapshot procedure.
 
@@ -103,7 +108,7 @@ def check_collected(metadata: TableMetadata, table: str) -> None:
     InvalidArgumentError
         The property ``gc.enabled`` is false.
     """
-    if metadata.properties.get(_COLLECTED, "true").strip().lower() == "false":
+    if not is_collected(metadata):
         raise InvalidArgumentError(
             f"the property {_COLLECTED} is false: files of the table may belong to another table",
             hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),

@@ -32,8 +32,8 @@ from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.listed_files import earlier_clock
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import look_up
 
 __all__ = ["OrphanRequest", "remove_orphans"]

@@ -36,10 +36,13 @@ class MaintainedTable:
         """Do what the table needs to stay in order, or find out what that is: step by step, in the safe order.
 
         ``compact`` puts small files together and drops deleted rows, as `compact` does; a clustered table is clustered.
-        A Delta table has three more steps: ``vacuum`` deletes files that no version within the retention needs,
-        ``checkpoint`` writes one after enough commits, and ``cleanup_metadata`` deletes entries of the log that are
-        older than their retention, unless ``delta.enableExpiredLogCleanup`` is false. What is in order already is left
-        alone, so that a second run makes no commit. A run that was interrupted can be repeated.
+        An Iceberg table has two more steps: ``expire_snapshots`` as its properties say, and ``remove_orphan_files``
+        that are more than three days old. A Delta table has three more: ``vacuum`` deletes files that no version within
+        the retention needs, ``checkpoint`` writes one after enough commits, and ``cleanup_metadata`` deletes entries of
+        the log that are older than their retention, unless ``delta.enableExpiredLogCleanup`` is false.
+
+        What is in order already is left alone, so that a second run makes no commit. A run that was interrupted can be
+        repeated.
 
         Parameters
         ----------

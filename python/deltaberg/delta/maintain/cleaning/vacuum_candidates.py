@@ -31,8 +31,8 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
 
