@@ -96,6 +96,7 @@ _OUR_TEXTS = {
         "self.other",
         "self.own",
         "ADD_COLUMNS",
+        "MAPPING_MODE",
         "', '.join((f'⟪{name}=⟫' for name in commit))",
     ),
     *("states[0]", "states[1]", "asked", "mode", "wanted", "len(directories)", "len(partition)"),
