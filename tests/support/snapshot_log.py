@@ -170,8 +170,10 @@ def _check_snapshot(
 ) -> None:
     number = snapshot["snapshot-id"]
     parent = snapshot.get("parent-snapshot-id") or -1
-    found = _Held(replay, number, replay.live.get(parent, {}), metadata["format-version"])
-    deletes = _Held(replay, number, replay.deletes.get(parent, {}), metadata["format-version"])
+    # What a parent held that has expired is not known.
+    none: dict[str, Any] | None = {} if parent == -1 else None
+    found = _Held(replay, number, replay.live.get(parent, none), metadata["format-version"])
+    deletes = _Held(replay, number, replay.deletes.get(parent, none), metadata["format-version"])
     for manifest in reader.records(snapshot["manifest-list"]):
         held = deletes if manifest.get("content") else found
         held.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
@@ -223,7 +225,9 @@ def _name(file: Mapping[str, Any]) -> str:
 class _Held:
     """What the manifests of a snapshot hold, add and remove."""
 
-    def __init__(self, replay: Replay, number: int, before: Mapping[str, Mapping[str, Any]], version: int) -> None:
+    def __init__(
+        self, replay: Replay, number: int, before: Mapping[str, Mapping[str, Any]] | None, version: int
+    ) -> None:
         self._replay, self._number, self._before, self._version = replay, number, before, version
         self.live: dict[str, Mapping[str, Any]] = {}
         #: The same files, each with its sequence number.
@@ -267,12 +271,13 @@ class _Held:
 
     def check(self, added_by: dict[str, int], source: int | None) -> None:
         """Compare with the parent, and with all that was added before, but for the files of the source."""
-        for path in sorted(self._removed - self._before.keys()):
+        before = (self.live.keys() - self._added) | self._removed if self._before is None else self._before.keys()
+        for path in sorted(self._removed - before):
             self._say(f"removes {path}, which its parent does not hold")
         for path in sorted(self._added):
             if added_by.setdefault(path, self._number) not in (self._number, source):
                 self._say(f"adds {path} twice")
-        made = (self._before.keys() | self._added) - self._removed
+        made = (before | self._added) - self._removed
         if made != self.live.keys():
             self._say(f"holds {len(self.live)} files; its parent and its changes make {len(made)}")
         ordered = sorted(self._row_ids)
