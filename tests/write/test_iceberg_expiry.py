@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -276,6 +277,28 @@ def test_newer_metadata_is_looked_through_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("ICE-MNT-04")
+def test_a_branch_that_went_on_from_an_expired_snapshot(tmp_path: Path) -> None:
+    """A REST catalog compares only the branches that the expiry knew. What a newer one reaches stays all the same."""
+    table = _history(tmp_path)
+    first = dict(table.snapshots[0].raw)
+    number = first["snapshot-id"] = 77
+    real = Sweep.look_at_newer
+
+    def meanwhile(self: Sweep) -> None:
+        newest = IcebergTable(table.location).metadata.raw
+        refs = {**newest["refs"], "side": {"snapshot-id": number, "type": "branch"}}
+        if number not in [one["snapshot-id"] for one in newest["snapshots"]]:
+            _commit(table, {**newest, "snapshots": [first, *newest["snapshots"]], "refs": refs})
+        real(self)
+
+    with mock.patch.object(Sweep, "look_at_newer", meanwhile):
+        done = table.expire_snapshots(older_than=_END)
+    assert len(done.snapshot_ids) == 2
+    assert _kinds(done).count("data file") == 1
+    assert ids_of(IcebergTable(table.location, ref="side")) == [1]
+
+
+@pytest.mark.req("ICE-MNT-04")
 def test_a_tag_that_comes_first_keeps_its_snapshot(tmp_path: Path) -> None:
     table = _history(tmp_path)
     oldest = table.snapshots[0].snapshot_id
@@ -317,6 +340,12 @@ def _add_statistics(table: IcebergTable, snapshots: dict[str, int]) -> None:
             raw[kind].append({"snapshot-id": number, "statistics-path": path, "file-size-in-bytes": 1})
             if kind == "statistics":
                 raw[kind][-1] |= {"file-footer-size-in-bytes": 1, "blob-metadata": []}
+    _commit(table, raw)
+
+
+def _commit(table: IcebergTable, raw: Mapping[str, Any]) -> None:
+    """Write newer metadata as another engine does."""
+    folder = Path(table.location, "metadata")
     newest = max(int(path.name[1:].partition(".")[0]) for path in folder.glob("v*.metadata.json"))
     (folder / f"v{newest + 1}.metadata.json").write_text(json.dumps(raw))
 

@@ -172,6 +172,7 @@ class Reached:
         """
         chosen = list(snapshots)
         parts = [self._located(files.filter(is_live)) for files, is_live in self._walk(loaded, chosen, self.spec_ids)]
+        self._snapshots.update(one.snapshot_id for one in chosen)
         self.parts.append(kernels.PathSet(parts))
         # Statistics of a snapshot that nobody knows any more stay as well.
         left_out = loaded.metadata.snapshots.keys() - self._snapshots
@@ -191,9 +192,9 @@ class Reached:
     def beyond(self, loaded: LoadedTable, snapshots: Iterable[Snapshot]) -> Iterator[pa.Table]:
         """Yield the files that some snapshots reach or removed, and that are not reached by what was added.
 
-        What only those snapshots reach counts as read afterwards, and is not added.
+        A manifest that was looked through for this is read again if newer metadata turns out to need it.
         """
-        for files, _ in self._walk(loaded, snapshots, set()):
+        for files, _ in self._walk(loaded, snapshots, None):
             located = files.filter(files.column("location").is_valid())
             yield located.filter(pc.invert(self.contains(as_array(located.column("location")))))
 
@@ -203,25 +204,25 @@ class Reached:
         return pa.concat_arrays([known, targets]) if len(targets) else known
 
     def _walk(
-        self, loaded: LoadedTable, snapshots: Iterable[Snapshot], spec_ids: set[int]
+        self, loaded: LoadedTable, snapshots: Iterable[Snapshot], spec_ids: set[int] | None
     ) -> Iterator[tuple[pa.Table, pa.BooleanArray]]:
-        """Yield files that snapshots reach, as `REACHED` describes them, and which of them are live in one."""
+        """Yield files that snapshots reach, as `REACHED` describes them, and which of them are live in one.
+
+        With a set for the partition specs, what is yielded is to be added, and is not read again.
+        """
+        seen = set(self._manifests) if spec_ids is None else self._manifests
         new = [one for one in snapshots if one.snapshot_id not in self._snapshots]
         prefix = _prefix(loaded)
         for some in in_chunks(new, _LISTS_AT_ONCE):
-            lists = [one.manifest_list for one in some if one.manifest_list is not None]
-            yield _all_live(self._table(lists, "manifest list", prefix=prefix))
-            rows: dict[str, dict[str, Any]] = {}
-            for manifests in map_in_order(_READERS, lambda one: _source(loaded, one).manifests, some):
-                # The same manifest is in the lists of many snapshots.
-                for row in manifests.select(_WANTED).to_pylist():
-                    if row["manifest_path"] not in self._manifests:
-                        rows.setdefault(row["manifest_path"], row)
-            spec_ids.update(row["partition_spec_id"] for row in rows.values())
-            for few in in_chunks(rows.values(), _MANIFESTS_AT_ONCE):
+            named = [one.manifest_list for one in some if one.manifest_list is not None]
+            yield _all_live(self._table(named, "manifest list", prefix=prefix))
+            lists = map_in_order(_READERS, lambda one: _source(loaded, one).manifests.select(_WANTED), some)
+            rows = [row for row in _distinct(lists) if row["manifest_path"] not in seen]
+            if spec_ids is not None:
+                spec_ids.update(row["partition_spec_id"] for row in rows)
+            for few in in_chunks(rows, _MANIFESTS_AT_ONCE):
                 yield from self._of_manifests(loaded, few, prefix)
-            self._manifests.update(rows)
-        self._snapshots.update(one.snapshot_id for one in new)
+            seen.update(row["manifest_path"] for row in rows)
 
     def _of_manifests(
         self, loaded: LoadedTable, rows: list[dict[str, Any]], prefix: str
@@ -266,6 +267,15 @@ def _prefix(loaded: LoadedTable) -> str:
 def _source(loaded: LoadedTable, snapshot: Snapshot | None) -> IcebergSource:
     place = (loaded.store, PathResolver(loaded.root, None, encoded=False), str(loaded.root), str(loaded.file))
     return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)
+
+
+def _distinct(lists: list[pa.Table]) -> list[dict[str, Any]]:
+    """Return the rows of manifest lists, each manifest once: most are in the lists of many snapshots."""
+    rows = pa.concat_tables(lists).combine_chunks()
+    numbered = rows.select(["manifest_path"]).append_column("row", pa.array(range(len(rows)), pa.int64()))
+    first = numbered.group_by("manifest_path").aggregate([("row", "min")]).column("row_min")
+    found: list[dict[str, Any]] = rows.take(first).to_pylist()
+    return found
 
 
 def _all_live(files: pa.Table) -> tuple[pa.Table, pa.BooleanArray]:
