@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltaberg.choices import PrefixMismatch
@@ -30,9 +32,14 @@ class IcebergUpkeep:
     _pointer: TablePointer
     _file_tasks: FileTasks | None
 
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where the table is."""
+
+    @abstractmethod
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         """Move to a snapshot of some metadata."""
-        raise NotImplementedError
 
     def expire_snapshots(
         self,
@@ -111,12 +118,16 @@ class IcebergUpkeep:
         from deltaberg.iceberg.maintain.expiring import ExpiryRequest
         from deltaberg.table.commit.commit_options import CommitOptions
 
+        self._options.require_newest(self.location)
         asked = ExpiryRequest(
             older_than, retain_last, snapshot_ids, clean_expired_metadata, dry_run, progress, self._options.zone
         )
         options = CommitOptions(policy=policy, unsafe_single_writer=unsafe_single_writer)
 
         def committed(loaded: LoadedTable) -> None:
+            if self._options.ref is not None and self._options.ref not in loaded.metadata.all_refs:
+                # The branch or tag that the table was opened with has expired.
+                self._options = replace(self._options, ref=None)
             self._set(loaded, None, None)
 
         return expire_table(self._pointer, asked, options, self._file_tasks, committed)
@@ -179,6 +190,7 @@ class IcebergUpkeep:
         """
         from deltaberg.iceberg.maintain.orphans import OrphanRequest, remove_orphans
 
+        self._options.require_newest(self.location)
         asked = OrphanRequest(
             older_than, location, prefix_mismatch, enforce_retention_duration, dry_run, progress, self._options.zone
         )

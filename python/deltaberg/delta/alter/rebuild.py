@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.delta.actions.table_actions import Metadata
 from deltaberg.delta.features import MAPPING_MODE, supports
@@ -15,6 +17,7 @@ from deltaberg.delta.schema.column_mapping import COLUMN_ID, NESTED_IDS, PHYSICA
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.schema_json import SchemaDocument, all_fields
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import SchemaError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.change.rows import scan_of_whole_files
@@ -40,6 +43,11 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
     """Change the metadata of a table, and write all of its rows to files that fit it. No row changes.
 
     Another commit that changes rows meanwhile is a conflict.
+
+    Raises
+    ------
+    SchemaError
+        A new partition column has an empty text, which no directory can stand for: it would become null.
     """
     transaction.read()
     before = transaction.snapshot
@@ -48,6 +56,8 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
     transaction.set_metadata(metadata)
     after, log = transaction.snapshot, before.log
     kept = RowIds(after)
+    old = {field.name for field in before.partition_fields}
+    new = [field.name for field in after.partition_fields if field.name not in old]
 
     def note(files: pa.Table, road: WriteRoad) -> None:
         transaction.note_written(files.column("path").to_pylist(), road)
@@ -55,7 +65,9 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
     def rows() -> Iterator[pa.RecordBatch]:
         files = source.select_files(TRUE).files
         bound = scan_of_whole_files(source, files, known.columns, ScanOptions(timezone=transaction.timezone))
-        yield from map(kept.flat, bound.batches())
+        for batch in bound.batches():
+            _check_empty(batch, new)
+            yield kept.flat(batch)
 
     spec = row_spec(after, RowOptions()).for_kept_rows(kept.stored)
     written = NewFiles(spec, log.store, log.root, note).write(rows())
@@ -63,3 +75,16 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
     transaction.add_files(written, data_change=False)
     if supports(after.protocol, "rowTracking") and not kept.are_kept:
         transaction.lose_row_ids()
+
+
+def _check_empty(batch: pa.RecordBatch, names: Sequence[str]) -> None:
+    for name in names:
+        values = batch.column(name)
+        is_text = any(of(values.type) for of in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary))
+        empty = pc.equal(pc.binary_length(values), 0).true_count if is_text else 0
+        if empty:
+            raise SchemaError(
+                f"a table cannot be partitioned by empty texts, which would become null; {empty} rows or more have one",
+                hint="set them to null or to another text first, or choose other columns",
+                column=name,
+            )

@@ -18,6 +18,7 @@ from deltaberg.delta.properties.auto_optimize import compacts_itself
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import CommitUnknownError, DeltabergError
 
 __all__ = ["compact_after"]
 
@@ -52,9 +53,16 @@ def compact_after(made: Transaction, added: Collection[str]) -> list[str]:
     try:
         target = row_spec(made.snapshot, RowOptions()).target_size
         chosen = _small_files(made.snapshot, added, target // 2, made.timezone)
-        return [f"{failed}: {error}" for error in _compact(made, chosen, target)] if len(chosen) else []
+        return [f"{failed}: {_said(error)}" for error in _compact(made, chosen, target)] if len(chosen) else []
+    except CommitUnknownError as error:
+        return [f"it is not known whether small files were put together: {error.message}"]
     except Exception as error:  # noqa: BLE001 - the commit is done, and must not look as if it had failed
-        return [f"{failed}: {error}"]
+        return [f"{failed}: {_said(error)}"]
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says, without its hint."""
+    return error.message if isinstance(error, DeltabergError) else str(error) or type(error).__name__
 
 
 def _small_files(snapshot: Snapshot, added: Collection[str], size: int, timezone: str) -> pa.Int64Array:

@@ -28,7 +28,7 @@ from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, truncation_rete
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import CommitConflictError, DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver, parse_location
@@ -98,7 +98,9 @@ class FeatureDrop:
                     self._do(step)
                 (self._cut_off if self.truncate_history else self._stand_in_front)()
                 done = self._commit()
-                write_checkpoint(self.newest(), CheckpointLayout())
+                with suppress(DeltabergError):
+                    # The feature is dropped, and readers do not need the checkpoint.
+                    write_checkpoint(self.newest(), CheckpointLayout())
                 return DropFeatureResult(self.name, done, False, says)
         raise AssertionError("the last attempt returns or raises")
 
@@ -173,8 +175,12 @@ class FeatureDrop:
         """
         table = self.newest()
         retention = truncation_retention(table.metadata.configuration)
-        clean_up_log(table, retention=retention)
         last = self._last_needed(table)
+        cut = clean_up_log(table, retention=retention, dry_run=True).first_version
+        if last is None or (cut is not None and cut > last):
+            # No version of the history goes unless the feature can be dropped then.
+            clean_up_log(table, retention=retention)
+            last = self._last_needed(table)
         if last is None:
             return
         if not any(version > last for version in complete_checkpoints(table.log.entries())):

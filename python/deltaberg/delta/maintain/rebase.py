@@ -146,9 +146,7 @@ class VectorRebase:
             known, found = self._positions(before[at]), self._positions(after[at])
             added = found.filter(pc.invert(pc.is_in(found, value_set=known)))
             if not are_allowed or len(added) + len(known) != len(found):
-                raise self._conflict(
-                    "got back rows that were deleted", pa.array([at == row for row in range(len(now))])
-                )
+                raise self._conflict("got back rows that were deleted", now.column("path")[at].as_py())
             gone.add(pa.repeat(pa.scalar(number, pa.int64()), len(added)), added.cast(pa.int64()))
         return gone
 

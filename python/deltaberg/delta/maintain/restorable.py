@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.actions.table_actions import Metadata
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
@@ -182,6 +183,11 @@ def is_rearranged(base: Snapshot) -> bool:
     actions = (
         action
         for _, data in base.newer_commits().commits
-        for action in read_actions(data, "add", "remove", "metaData", "protocol")
+        for action in read_actions(data, "add", "remove", "metaData", "protocol", "domainMetadata")
     )
-    return all(action.name in ("add", "remove") and action.members.get("dataChange") is False for action in actions)
+    return all(
+        action.members.get("domain") == ROW_TRACKING_DOMAIN
+        if action.name == "domainMetadata"
+        else action.name in ("add", "remove") and action.members.get("dataChange") is False
+        for action in actions
+    )

@@ -117,7 +117,9 @@ class _Expiry:
         tasks: FileTasks | None,
     ) -> None:
         self._begun = time.monotonic()
-        self._pointer = pointer
+        # Nothing is put by a dry run, so that the store need not be probed.
+        single = asked.dry_run or options.unsafe_single_writer
+        self._committer = pointer.committer(unsafe_single_writer=single)
         self._base = loaded
         self._asked = asked
         self._options = options
@@ -131,11 +133,10 @@ class _Expiry:
         if self._asked.dry_run:
             self._make(self._base.metadata)
             return self._result(None)
-        committer = self._pointer.committer(unsafe_single_writer=self._options.unsafe_single_writer)
-        change = TableChange(committer, self._make, planned=self._base)
+        change = TableChange(self._committer, self._make, planned=self._base)
         done = change.commit(self._options.clocked)
-        committed(done.loaded)
         if not done.committed:
+            committed(done.loaded)
             self._expired = Expired()
             return self._result(None)
         current = done.loaded.metadata.current_snapshot_id
@@ -149,7 +150,10 @@ class _Expiry:
             road=LOCAL_ROAD,
             metrics={"expiredSnapshots": len(self._expired.snapshot_ids)},
         )
-        return self._result(made)
+        try:
+            return self._result(made)
+        finally:
+            committed(done.loaded)
 
     def _make(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten of the newest metadata, once all that stays could be read."""
@@ -186,8 +190,8 @@ class _Expiry:
         gone = [metadata.snapshots[number] for number in self._expired.snapshot_ids]
         found = [REACHED.empty_table(), *self._beyond(gone, warnings)]
         removed = set(self._expired.snapshot_ids)
-        statistics = [path for path, number in statistics_of(metadata).items() if number in removed]
-        found.append(self._reached.others(self._base, statistics, STATISTICS))
+        statistics = sorted({path for path, number in statistics_of(metadata) if number in removed})
+        found.append(self._reached.without(self._reached.others(self._base, statistics, STATISTICS)))
         files = pa.concat_tables(found)
         first = files.append_column("number", pa.array(range(len(files)), pa.int64()))
         chosen = first.group_by("location").aggregate([("number", "min")]).column("number_min")
@@ -202,7 +206,8 @@ class _Expiry:
             found: list[pa.Table] = []
             for one in snapshots:
                 try:
-                    found += self._reached.beyond(self._base, [one])
+                    # Those that come before an error count.
+                    found.extend(self._reached.beyond(self._base, [one]))
                 except DeltabergError as error:
                     why = f"since what it reached cannot be read: {error.message}"
                     warnings.append(f"files of the snapshot {one.snapshot_id} stay, {why}")
@@ -210,7 +215,7 @@ class _Expiry:
 
     def _result(self, commit: CommitResult | None) -> ExpiryResult:
         warnings: list[str] = [] if commit is None else list(commit.warnings)
-        sweep = Sweep(self._pointer, self._base, self._reached, self._tasks, self._asked.progress)
+        sweep = Sweep(self._committer.load, self._base, self._reached, self._tasks, self._asked.progress)
         files = sweep.in_own_folders(self._candidates(warnings))
         if commit is not None:
             files = sweep.carry_out(files, SNAPSHOT_FILE)

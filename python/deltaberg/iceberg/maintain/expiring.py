@@ -60,7 +60,7 @@ class ExpiryRequest:
     @property
     def is_by_ids(self) -> bool:
         """Whether only the snapshots that are named expire, and none by its age."""
-        return bool(self.snapshot_ids) and self.older_than is None and self.retain_last is None
+        return self.snapshot_ids is not None and self.older_than is None and self.retain_last is None
 
 
 def _numbers(given: Any) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class Expired:
 
 def is_collected(metadata: TableMetadata) -> bool:
     """Return whether the files of a table are its own, so that clean-up may delete them (``gc.enabled``)."""
-    return metadata.properties.get(_COLLECTED, "true").strip().lower() != "false"
+    return metadata.properties.get(_COLLECTED, "true").strip().lower() == "true"
 
 
 def check_collected(metadata: TableMetadata, table: str) -> None:
@@ -110,7 +110,7 @@ def check_collected(metadata: TableMetadata, table: str) -> None:
     """
     if not is_collected(metadata):
         raise InvalidArgumentError(
-            f"the property {_COLLECTED} is false: files of the table may belong to another table",
+            f"the property {_COLLECTED} is not true: files of the table may belong to another table",
             hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),
             table=table,
             setting=_COLLECTED,

@@ -13,7 +13,7 @@ from deltaberg.table.maintain.maintenance import MaintainedStep, Step
 
 __all__ = ["iceberg_steps"]
 
-_SHARED = "gc.enabled is false: files of the table may belong to another table"
+_SHARED = "gc.enabled is not true: files of the table may belong to another table"
 
 
 def iceberg_steps(

@@ -46,7 +46,7 @@ _AGE, _LEAST_AGE = 3 * _DAY, _DAY
 _SETTLED = _HOUR
 _HIDDEN = r"(?:^|/)[_.]"
 #: A file of the metadata of another table in a directory below.
-_INNER = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json|version-hint\.text)$)"
+_INNER = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json(?:\.gz)?|version-hint\.text)$)"
 _HINT = r"(?:^|/)version-hint\.text$"
 _METADATA = r"(?s)(?:^|/)metadata/[^/]*$"
 
@@ -157,6 +157,15 @@ class _Orphans:
         self._tasks = tasks
         table = str(loaded.root)
         check_alone(loaded)
+        load = pointer.committer(unsafe_single_writer=True).load
+        newest = load(loaded)
+        if newest is None or newest.file != loaded.file:
+            raise InvalidArgumentError(
+                "the newest metadata of the table is not known here, and files that it needs could be deleted",
+                hint="open the table from its catalog, or by its directory",
+                table=table,
+                file=str(loaded.file),
+            )
         check_writable(loaded.metadata, loaded.root, PathResolver(loaded.root, None, encoded=False))
         check_collected(loaded.metadata, table)
         self._folder = self._chosen_folder()
@@ -165,7 +174,7 @@ class _Orphans:
         self._limit = asked.limit(self._now, table)
         self._places = Places(loaded)
         self._reached = Reached(self._places)
-        self._sweep = Sweep(pointer, loaded, self._reached, tasks, asked.progress)
+        self._sweep = Sweep(load, loaded, self._reached, tasks, asked.progress)
         self._kept: Counter[str] = Counter()
         self._nested: set[str] = set()
         self._passed_over: list[str] = []
@@ -187,6 +196,7 @@ class _Orphans:
                 f"{asked} is not a directory of the table: files of others would be deleted",
                 hint=f"the directories of the table are {', '.join(map(str, folders))}",
             )
+        check_alone(self._loaded, asked)
         return asked
 
     def run(self) -> CleanupResult:

@@ -176,7 +176,7 @@ class Reached:
         self.parts.append(kernels.PathSet(parts))
         # Statistics of a snapshot that nobody knows any more stay as well.
         left_out = loaded.metadata.snapshots.keys() - self._snapshots
-        named = [path for path, number in statistics_of(loaded.metadata).items() if number not in left_out]
+        named = [path for path, number in statistics_of(loaded.metadata) if number not in left_out]
         named += [str(loaded.file), *(entry.metadata_file for entry in loaded.metadata.metadata_log)]
         self._named.append(kernels.PathSet([self._located(self.others(loaded, named, STATISTICS))]))
 
@@ -195,8 +195,14 @@ class Reached:
         A manifest that was looked through for this is read again if newer metadata turns out to need it.
         """
         for files, _ in self._walk(loaded, snapshots, None):
-            located = files.filter(files.column("location").is_valid())
-            yield located.filter(pc.invert(self.contains(as_array(located.column("location")))))
+            yield self.without(files)
+
+    def without(self, files: pa.Table) -> pa.Table:
+        """Return those of some files that are not reached, also those in other stores."""
+        located = files.column("location").is_valid()
+        reached = self.contains(as_array(files.column("location").filter(located)))
+        among = pc.replace_with_mask(pa.repeat(pa.scalar(False), len(files)), as_array(located), reached)
+        return files.filter(pc.invert(among))
 
     def _located(self, files: pa.Table) -> pa.StringArray:
         known = as_array(files.column("location")).drop_null()
@@ -250,11 +256,11 @@ class Reached:
         return pa.Table.from_arrays([located, kinds, lengths], schema=REACHED)
 
 
-def statistics_of(metadata: TableMetadata) -> dict[str, int]:
-    """Return the files of statistics that metadata names, each with the snapshot that it is of."""
+def statistics_of(metadata: TableMetadata) -> set[tuple[str, int]]:
+    """Return the files of statistics that metadata names, each with a snapshot that it is of."""
     named = (*metadata.statistics, *metadata.partition_statistics)
     return {
-        one["statistics-path"]: one.get("snapshot-id", -1)
+        (one["statistics-path"], one.get("snapshot-id", -1))
         for one in named
         if isinstance(one.get("statistics-path"), str)
     }

@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, StorageError, UnsafePathError
+from deltaberg.errors import (
+    DeltabergError,
+    InvalidArgumentError,
+    ObjectNotFoundError,
+    StorageError,
+    UnsafePathError,
+)
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
-from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.maintain.reached import Reached
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import Location, PathResolver
+from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress, OnProgress
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
 from deltaberg.table.removal import FileKind
@@ -37,21 +45,61 @@ _REACHED = "newer metadata of the table needs it"
 _AT_ONCE, _AT_ONCE_BY_TASKS = 5_000, 100_000
 
 
-def check_alone(loaded: LoadedTable) -> None:
-    """Refuse to delete files in a directory that is a Delta table as well, whose log names the same files.
+def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
+    """Refuse to delete files in a directory that is, or is in, that of another table, which may need them.
+
+    Parameters
+    ----------
+    folder
+        A directory of the table; None for its location.
 
     Raises
     ------
     InvalidArgumentError
-        There is a log of Delta.
+        There is metadata of another table, or the directory is the whole of a store.
     """
-    store, log = loaded.store.open(loaded.root), loaded.root.join("_delta_log")
-    if store.has_objects(log.path):
+    folders = own_folders(loaded, loaded.metadata)
+    if not folders:
         raise InvalidArgumentError(
-            "the directory is also that of a Delta table, whose versions need files that no Iceberg snapshot reaches",
-            hint="vacuum the Delta table instead",
+            "the table is a whole store, in which files of others may be",
+            hint="move it to a directory of its own",
             table=str(loaded.root),
         )
+    chosen = folder or folders[0]
+    other = next((one for one in _up_to(chosen, folders) if is_of_another(loaded, one)), None)
+    if other is not None:
+        raise InvalidArgumentError(
+            f"{other} is also the directory of another table, which needs files that no Iceberg snapshot here reaches",
+            hint="clean up the other table by its own means (vacuum for Delta), or choose another location",
+            table=str(loaded.root),
+        )
+
+
+def _up_to(folder: Location, folders: list[Location]) -> Iterator[Location]:
+    """Yield a directory and those above it, up to one that is the table's own."""
+    while True:
+        yield folder
+        above = folder.path.rstrip("/").rpartition("/")[0]
+        if folder in folders or not above.strip("/"):
+            return
+        folder = folder._replace(path=above)
+
+
+def is_of_another(loaded: LoadedTable, folder: Location) -> bool:
+    """Return whether a directory has the log of a Delta table, or metadata of another Iceberg table."""
+    store = loaded.store.open(folder)
+    if store.has_objects(folder.join("_delta_log").path):
+        return True
+    metadata = folder.join(METADATA_DIRECTORY)
+    own = loaded.file.path.rpartition("/")[0]
+    is_own = own in (metadata.path, folder.path) or (
+        folder.scheme == "file" and os.path.realpath(own) in (metadata.path, folder.path)
+    )
+    if is_own:
+        return False
+    with suppress(ObjectNotFoundError):
+        return any(is_metadata_file(folder._replace(path=one.path)) for one in store.list_from(metadata.path))
+    return False
 
 
 def own_folders(loaded: LoadedTable, metadata: TableMetadata) -> list[Location]:
@@ -76,8 +124,10 @@ class Sweep:
 
     Parameters
     ----------
-    pointer, loaded
-        What finds newer metadata, and the newest that is known.
+    load
+        Returns the newest metadata to commit on, for the newest that is known (`Committer.load`).
+    loaded
+        The newest metadata that is known.
     reached
         What that metadata reaches.
     tasks
@@ -88,18 +138,19 @@ class Sweep:
 
     def __init__(
         self,
-        pointer: TablePointer,
+        load: Callable[[LoadedTable], LoadedTable | None],
         loaded: LoadedTable,
         reached: Reached,
         tasks: FileTasks | None,
         progress: OnProgress | None,
     ) -> None:
-        self._pointer = pointer
+        self._load = load
         self._loaded = loaded
         self._reached = reached
         self._tasks = tasks
         self._progress = progress
         self._folders = own_folders(loaded, loaded.metadata)
+        self._foreign: dict[str, bool] = {}
         self._deleted = 0
         self.listed = 0
         #: How many files stay, by the reason, and what could not be deleted.
@@ -112,11 +163,33 @@ class Sweep:
         inside = self._inside(files)
         if inside.true_count < len(files) and self._know_older_folders():
             inside = self._inside(files)
+        inside = pc.and_(inside, pc.invert(self._of_others(files, inside)))
         self.kept[_OUTSIDE] += len(files) - inside.true_count
         return files.filter(inside)
 
-    def _inside(self, files: pa.Table) -> pa.BooleanArray:
+    def _of_others(self, files: pa.Table, inside: pa.BooleanArray) -> pa.BooleanArray:
+        """Return which files are in directories of other tables, unless the table writes its own files there."""
+        usual = [f"{str(self._folders[0]).rstrip('/')}/{name}/" for name in ("data", METADATA_DIRECTORY)]
         locations = as_array(files.column("location"))
+        odd = reduce(pc.and_, (pc.invert(pc.starts_with(locations, one)) for one in usual), inside)
+        folders = pc.replace_substring_regex(locations, "[^/]*$", "").dictionary_encode()
+        asked = pc.unique(folders.indices.filter(odd)).to_pylist()
+        names = folders.dictionary.to_pylist()
+        foreign = [number for number in asked if self._is_foreign(names[number].rstrip("/"))]
+        return pc.and_(odd, pc.is_in(folders.indices, value_set=pa.array(foreign, folders.indices.type)))
+
+    def _is_foreign(self, folder: str) -> bool:
+        """Return whether a directory is of another table, or below one, up to a directory of this one."""
+        if folder not in self._foreign:
+            place = parse_location(folder)
+            own = place in self._folders
+            above = folder.rpartition("/")[0]
+            self._foreign[folder] = is_of_another(self._loaded, place) or (not own and self._is_foreign(above))
+        return self._foreign[folder]
+
+    def _inside(self, files: pa.Table) -> pa.BooleanArray:
+        # Those in other stores have no location.
+        locations = as_array(files.column("location")).fill_null("")
         inside = pa.repeat(pa.scalar(False), len(files))
         for folder in self._folders:
             inside = pc.or_(inside, pc.starts_with(locations, f"{str(folder).rstrip('/')}/"))
@@ -185,11 +258,11 @@ class Sweep:
         DeltabergError
             It cannot be read, or it is that of another table.
         """
-        loaded = self._pointer.load(self._loaded)
+        loaded = self._load(self._loaded)
         if loaded is self._loaded:
             return
-        if loaded.metadata.table_uuid != self._loaded.metadata.table_uuid:
-            raise StorageError("another table has come in its place", table=str(loaded.root))
+        if loaded is None or loaded.metadata.table_uuid != self._loaded.metadata.table_uuid:
+            raise StorageError("another table has come in its place", table=str(self._loaded.root))
         self._reached.add(loaded, loaded.metadata.snapshots.values())
         self._loaded = loaded
 

@@ -350,8 +350,12 @@ def compact_table(
             limits = [packing.target_size * (1 if _is_cut(one, packing) else SLACK) for one in group]
             outcomes[-1] = replace(outcome, commit=_commit(work, bins, limits))
         except CommitConflictError as error:
-            refresh()
             outcomes[-1] = replace(outcome, conflict=error)
+            try:
+                refresh()
+            except DeltabergError as failure:
+                failure.with_context(committed=_committed(outcomes, len(groups)))
+                raise
         except DeltabergError as error:
             error.with_context(committed=_committed(outcomes, len(groups)))
             raise

@@ -182,7 +182,7 @@ class _Plan:
         with transaction:
             if transaction.is_done:
                 # The progress that would be recorded is recorded already.
-                return self.result(transaction.commit())
+                return CloneResult(str(self.log.root), None, transaction.commit())
             self._copy()
             with transaction.operation("clone", writes_files=False) as made:
                 self._apply(transaction)
@@ -247,7 +247,8 @@ class _Plan:
         if base is None or origin is None or len(self.added) or len(self.removed):
             return False
         known = origin_of(base.metadata.configuration)
-        if known is None or known[:2] != origin[:2]:
+        if known is None or known[:2] != origin[:2] or known.made != base.version:
+            # Commits that changed no row are noted while the log still tells what they did.
             return False
         metadata = cloned_metadata(self.source, base, known, self.asked.properties or {})
         return metadata.action == base.metadata.action
@@ -391,7 +392,8 @@ def _origin(source: Snapshot, base: Snapshot | None, asked: CloneRequest) -> Ori
     if base is None:
         return None
     origin = origin_of(base.metadata.configuration)
-    if origin is None or origin.table != source.metadata.id or origin.made > base.version:
+    is_of_this = origin is not None and (origin.table, origin.clone) == (source.metadata.id, base.metadata.id)
+    if origin is None or not is_of_this or origin.made > base.version:
         if asked.replace:
             return None
         raise _exists(base, "there is a table already, which is no deep clone of this one")

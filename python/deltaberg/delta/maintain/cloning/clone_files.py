@@ -145,10 +145,11 @@ class CopiedFiles:
     def __post_init__(self) -> None:
         if self.base is None:
             return
-        files = self.base.live.table
+        files, own = self.base.live.table, PathResolver(self.base.log.root)
         for path in files.column("path").to_pylist():
             copied = _DATA_COPY.fullmatch(path.rpartition("/")[2])
-            if copied is not None:
+            # A shallow clone has files of others, which may be copies of theirs.
+            if copied is not None and own.absolute(path) is None:
                 self._data[copied["key"]] = path
         for vector in files.column("deletionVector").drop_null().to_pylist():
             text = vector["pathOrInlineDv"]

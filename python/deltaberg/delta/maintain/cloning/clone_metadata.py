@@ -41,16 +41,20 @@ class Origin(NamedTuple):
         Its version.
     made
         The version of the clone that was made of it.
+    clone
+        The id of the clone. The property may come to another table, by a clone of the clone or by hand.
     """
 
     table: str
     version: int
     made: int
+    clone: str = ""
 
     @property
     def text(self) -> str:
         """What the property holds."""
-        return json.dumps({"id": self.table, "version": self.version, "as": self.made}, separators=(",", ":"))
+        members = {"id": self.table, "version": self.version, "as": self.made, "of": self.clone}
+        return json.dumps(members, separators=(",", ":"))
 
 
 def origin_of(properties: Mapping[str, str]) -> Origin | None:
@@ -58,12 +62,12 @@ def origin_of(properties: Mapping[str, str]) -> Origin | None:
 
     Examples
     --------
-    >>> origin_of({CLONED_FROM: Origin("a1", 3, 0).text})
-    Origin(table='a1', version=3, made=0)
+    >>> origin_of({CLONED_FROM: Origin("a1", 3, 0, "b2").text})
+    Origin(table='a1', version=3, made=0, clone='b2')
     """
     try:
         found = json.loads(properties.get(CLONED_FROM, "null"))
-        origin = Origin(found["id"], found["version"], found["as"])
+        origin = Origin(found["id"], found["version"], found["as"], found["of"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     numbers = (origin.version, origin.made)
@@ -89,7 +93,9 @@ def cloned_metadata(
     metadata = source.metadata if base is None else metadata_over(base, source)
     known = metadata.configuration
     changes: dict[str, str | None] = {name: None for name in known if name.startswith(_OF_CATALOGS)}
-    changes[CLONED_FROM] = None if origin is None else origin.text
+    new = {"id": str(uuid.uuid4()), "createdTime": time.time_ns() // 1_000_000}
+    own = new if base is None else base.metadata.action.members
+    changes[CLONED_FROM] = None if origin is None else origin._replace(clone=str(own.get("id"))).text
     if base is None:
         changes |= {name: None for name in OF_HISTORY if name != IN_COMMIT_TIMESTAMPS}
     _, given = features_of_properties(checked_properties(properties))
@@ -98,8 +104,6 @@ def cloned_metadata(
     ):
         # The files have ids of rows of the source, which are none of the clone.
         changes |= hidden_names({} if base is None else base.metadata.configuration)
-    new = {"id": str(uuid.uuid4()), "createdTime": time.time_ns() // 1_000_000}
-    own = new if base is None else base.metadata.action.members
     members = {name: own.get(name) for name in ("id", "name", "description", "createdTime")}
     kept = {name: value for name, value in changes.items() if value is not None or name in known}
     return metadata.with_properties({**kept, **given}).with_members(members)

@@ -81,8 +81,10 @@ class Bin:
         sizes = pc.fill_null(plan.files.column("size"), 0).cast(pa.float64())
         size = pc.sum(pc.multiply(sizes, pc.fill_null(shares, 1.0))).as_py() or 0.0
         count = max(math.ceil(size / limit), 1)
-        is_open = order.curve is None and not counts.null_count
-        return cls(scan, BinShape(limit, count, math.ceil(pc.sum(counts).as_py() / count) if is_open else None))
+        # A log may say that files have no rows which have some.
+        known: int = 0 if counts.null_count else pc.sum(counts).as_py() or 0
+        is_open = order.curve is None and known > 0
+        return cls(scan, BinShape(limit, count, math.ceil(known / count) if is_open else None))
 
     @property
     def size(self) -> int:
