@@ -19,6 +19,8 @@ from deltaberg.errors import ColumnNotFoundError, DeltabergError, InvalidArgumen
 from deltaberg.table.maintain.row_order import RowOrder
 from deltaberg.table.sort import external_sort
 from deltaberg.table.write.write import write_files
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids
 
 _FORMATS = pytest.mark.parametrize("format", ["delta", "iceberg"])
 _Format = Literal["delta", "iceberg"]
@@ -333,3 +335,13 @@ def test_rows_that_are_deleted_while_they_are_sorted(
     after = mine.refresh().scan("x >= 0", columns=tracked).to_arrow().to_pylist()
     assert sorted(after, key=str) == sorted(before, key=str)
     assert not mine.verify().findings
+
+
+def test_a_log_that_counts_no_rows(builder: DeltaBuilder) -> None:
+    """Rows are sorted that the log does not know of."""
+    added = builder.add(ids(3, 1, 2), stats="full")
+    added["add"]["stats"] = json.dumps({"numRecords": 0})
+    builder.create(ID, added)
+    table = DeltaTable(builder.root)
+    table.compact(sort_by="id")
+    assert table.scan().to_arrow()["id"].to_pylist() == [1, 2, 3]

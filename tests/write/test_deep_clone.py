@@ -341,3 +341,27 @@ def test_copies_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(seen) > 10
     assert not any(is_copy(path) and ".tmp" not in path for found in seen for path in found)
     assert copies.name_of_copy("a", "b") == copies.name_of_copy("a", "b") != copies.name_of_copy("b", "b")
+
+
+def test_what_is_no_clone_is_not_written_over(tmp_path: Path) -> None:
+    """A table may have the properties of a clone without being it."""
+    table = new_table(tmp_path / "t")
+    table.append(ids(1))
+    table.clone(tmp_path / "clone")
+    properties = DeltaTable(tmp_path / "clone").properties
+    deltaberg.write_table(tmp_path / "other", ids(99), properties=properties)
+    with pytest.raises(TableExistsError):
+        table.clone(tmp_path / "other")
+    assert ids_of(DeltaTable(tmp_path / "other")) == [99]
+
+
+def test_what_others_say_of_a_clone_is_not_undone(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", **{"delta.feature.domainMetadata": "supported"})
+    table.append(ids(1))
+    table.clone(tmp_path / "clone")
+    with DeltaTable(tmp_path / "clone").transaction() as transaction:
+        transaction.set_domain("app.note", "kept")
+    table.append(ids(2))
+    with pytest.raises(CommitConflictError, match="others changed it"):
+        table.clone(tmp_path / "clone")
+    assert DeltaTable(tmp_path / "clone").domain_metadata["app.note"] == "kept"

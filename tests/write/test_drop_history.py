@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -292,3 +293,27 @@ def test_a_writer_that_goes_on_with_vectors_is_a_conflict(tmp_path: Path) -> Non
     restored.restore(2)
     assert ids_of(restored) == ids_of(DeltaTable(tmp_path, version=2))
     assert "deletionVectors" in restored.features
+
+
+def test_no_history_goes_in_vain(tmp_path: Path) -> None:
+    """Where a young version needs the feature, older ones stay as well, though they could be cut off."""
+    table = _with_vectors(tmp_path)
+    table.checkpoint()
+    for path in (tmp_path / "_delta_log").iterdir():
+        os.utime(path, (time.time() - 10 * 86_400,) * 2)
+    _age_entries(tmp_path / "_delta_log")
+    table = DeltaTable(tmp_path)
+    table.delete("id = 2", strategy="merge-on-read")
+    expected = ids_of(DeltaTable(tmp_path, version=1))
+    with pytest.raises(UnsupportedFeatureError, match="leave out truncate_history to drop it now and keep the history"):
+        table.drop_feature("deletionVectors", truncate_history=True)
+    assert ids_of(DeltaTable(tmp_path, version=1)) == expected
+
+
+def _age_entries(log: Path) -> None:
+    """Make the times that entries record ten days older, and those of the files."""
+    old = int((time.time() - 10 * 86_400) * 1000)
+    for path in log.glob("*.json"):
+        text = re.sub(r'("timestamp":)\d+', rf"\g<1>{old}", path.read_text())
+        path.write_text(text)
+        os.utime(path, (old / 1000, old / 1000))

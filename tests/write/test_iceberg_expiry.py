@@ -439,3 +439,30 @@ def test_what_cannot_be_deleted_is_said(
 def test_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         new_table(tmp_path).expire_snapshots(**arguments)
+
+
+def test_files_of_a_table_below_stay(tmp_path: Path) -> None:
+    """Files of another table in the same directory were added, and are not the table's to delete."""
+    table = new_table(tmp_path)
+    inner = new_table(tmp_path / "t" / "inner")
+    inner.append(rows_of(7))
+    table.add_files(inner.scan().files()["file_path"].to_pylist())
+    table.overwrite(rows_of(2))
+    done = table.expire_snapshots(older_than=_END)
+    assert (list(done.kept.values()), _kinds(done).count("data file")) == ([1], 0)
+    assert ids_of(inner) == [7]
+
+
+def test_a_table_that_was_opened_by_a_tag_which_expires(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    table.alter().create_tag("old", table.snapshots[0].snapshot_id, max_ref_age_ms=1).commit()
+    opened = IcebergTable(table.location, ref="old")
+    done = opened.expire_snapshots(older_than=_END)
+    assert (done.refs, _kinds(done).count("data file"), ids_of(opened)) == (("old",), 2, [3])
+
+
+def test_no_numbers_expire_nothing(tmp_path: Path) -> None:
+    table = _history(tmp_path)
+    table.alter().set({"history.expire.max-snapshot-age-ms": "1"}).commit()
+    assert table.expire_snapshots(snapshot_ids=[]).snapshot_ids == ()
+    assert len(table.snapshots) == 3

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, write_table
-from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError
+from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain import orphans as orphans_module
 from deltaberg.iceberg.maintain.reached import Elsewhere, Places
@@ -261,3 +261,37 @@ def test_a_damaged_table(tmp_path: Path) -> None:
 def test_arguments(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         new_table(tmp_path).remove_orphan_files(**arguments)
+
+
+def test_metadata_that_is_not_the_newest(tmp_path: Path) -> None:
+    """What an older metadata file, a snapshot or a map shows is no reason to delete what the newest needs."""
+    table = new_table(tmp_path)
+    old = table.metadata_location
+    for number in (1, 2):
+        table.append(rows_of(number))
+    _age(Path(table.location))
+    for opened in (
+        IcebergTable(old),
+        IcebergTable(table.location, snapshot_id=table.snapshots[0].snapshot_id),
+        IcebergTable(table.location, location_map={"s3://elsewhere": table.location}),
+    ):
+        for call in (opened.remove_orphan_files, opened.expire_snapshots):
+            with pytest.raises((InvalidArgumentError, UnsupportedFeatureError)):
+                call(dry_run=False)
+    assert ids_of(IcebergTable(table.location)) == [1, 2]
+
+
+@pytest.mark.parametrize("below", ["inner", "inner/data"])
+def test_directories_of_tables_below(tmp_path: Path, below: str) -> None:
+    table = new_table(tmp_path)
+    inner = new_table(Path(table.location, "inner").parent / "x")
+    shutil.move(inner.location, Path(table.location, "inner"))
+    with pytest.raises(InvalidArgumentError, match="is also the directory of another table"):
+        table.remove_orphan_files(location=Path(table.location, below))
+    # Its files are kept, too, where its metadata is compressed.
+    folder = Path(table.location, "inner", "metadata")
+    for path in folder.iterdir():
+        path.rename(folder / "v1.metadata.json.gz") if path.name.endswith(".json") else path.unlink()
+    _leave(table, "inner/data/x.parquet")
+    _age(Path(table.location))
+    assert table.remove_orphan_files().deleted_files == 0

@@ -120,3 +120,13 @@ def test_rows_that_come_meanwhile_are_a_conflict(tmp_path: Path) -> None:
     left = {*tmp_path.rglob("*.parquet")}
     assert left < files
     assert all(DeltaTable(tmp_path, version=version).scan().to_arrow().num_rows >= 0 for version in range(6))
+
+
+def test_empty_texts_are_no_partition(tmp_path: Path) -> None:
+    """They would become null, and nobody would be told."""
+    table: Any = deltaberg.create_table(tmp_path, pa.schema([("id", pa.int64()), ("s", pa.string())]))
+    table.append(pa.table({"id": [1, 2], "s": ["", "x"]}))
+    with pytest.raises(SchemaError, match="cannot be partitioned by empty texts"):
+        table.alter().partition_by("s").commit()
+    assert sorted(table.refresh().scan().to_arrow()["s"].to_pylist()) == ["", "x"]
+    assert (table.version, len(list(tmp_path.rglob("*.parquet")))) == (1, 1)
