@@ -13,7 +13,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, IcebergTable, write_table
+from deltaberg import DeltaTable, IcebergTable, load_catalog, write_table
 from deltaberg.errors import (
     AuthenticationError,
     CommitUnknownError,
@@ -466,3 +466,15 @@ def test_no_numbers_expire_nothing(tmp_path: Path) -> None:
     table.alter().set({"history.expire.max-snapshot-age-ms": "1"}).commit()
     assert table.expire_snapshots(snapshot_ids=[]).snapshot_ids == ()
     assert len(table.snapshots) == 3
+
+
+def test_metadata_that_moved_is_the_tables_own(tmp_path: Path) -> None:
+    catalog = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    table.alter().set({"write.metadata.path": f"{table.location}/elsewhere"}).commit()
+    table.overwrite(pa.table({"id": [2]}))
+    done = table.expire_snapshots(older_than=_END)
+    assert (_kinds(done).count("data file"), ids_of(catalog.load_table("db.t"))) == (1, [2])
+    assert table.remove_orphan_files().deleted_files == 0

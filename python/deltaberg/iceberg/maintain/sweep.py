@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import (
+    CorruptMetadataError,
     DeltabergError,
     InvalidArgumentError,
     ObjectNotFoundError,
@@ -23,6 +24,7 @@ from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, is_meta
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.maintain.reached import Reached
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress, OnProgress
@@ -92,14 +94,17 @@ def is_of_another(loaded: LoadedTable, folder: Location) -> bool:
         return True
     metadata = folder.join(METADATA_DIRECTORY)
     own = loaded.file.path.rpartition("/")[0]
-    is_own = own in (metadata.path, folder.path) or (
-        folder.scheme == "file" and os.path.realpath(own) in (metadata.path, folder.path)
-    )
-    if is_own:
+    if metadata.path in (own, os.path.realpath(own) if folder.scheme == "file" else own):
         return False
-    with suppress(ObjectNotFoundError):
-        return any(is_metadata_file(folder._replace(path=one.path)) for one in store.list_from(metadata.path))
-    return False
+    try:
+        named = [one.path for one in store.list_from(metadata.path)]
+        newest = max((path for path in named if is_metadata_file(folder._replace(path=path))), default=None)
+        # Older metadata of the table may be elsewhere than its newest.
+        return newest is not None and not belongs_to(store.get(newest, MOST_BYTES), loaded.metadata)
+    except ObjectNotFoundError:
+        return False
+    except CorruptMetadataError:
+        return True
 
 
 def own_folders(loaded: LoadedTable, metadata: TableMetadata) -> list[Location]:
