@@ -16,7 +16,7 @@ _CASES = Refused("leave it out: names are matched exactly, or else without regar
 _PROPERTIES = {"snapshot_properties": "properties"}
 _CLAUSE = {"predicate": "condition"}
 _COMPACTION = {"max_concurrent_tasks": "max_concurrent", "partition_filters": Refused("pass where=")}
-_GROUPS: dict[str, str] = {"txn": Refused("leave it out: a commit is made for each group of files")}
+_GROUPS: dict[str, str] = {"txn": Refused("leave it out: there is a commit for each group of files")}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
 DELTALAKE: dict[str, dict[str, str]] = {

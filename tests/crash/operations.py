@@ -18,6 +18,7 @@ import pytest
 import deltaberg
 from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
+from tests.crash.clean_ups import expire, remove_orphans
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
@@ -342,21 +343,6 @@ def _roll_back(at: Target) -> None:
     at.table.alter().create_tag("was").rollback_to_snapshot(at.table.history()[1].snapshot_id).commit()
 
 
-def _expire(at: Target) -> None:
-    """Forget all snapshots but the newest, and delete what only they need."""
-    done = at.table.expire_snapshots("9999-12-31")
-    # The snapshots are forgotten, but whoever waits for the files as well has to hear that they stay.
-    if done.failed or done.warnings:
-        raise StorageError(f"{len(done.failed)} files stay; {'; '.join(done.warnings)}")
-
-
-def _remove_orphans(at: Target) -> None:
-    """Delete the file that is beside the table."""
-    done = at.table.remove_orphan_files("9999-12-31", dry_run=False, enforce_retention_duration=False)
-    if done.failed or done.warnings or done.deleted_files != 1:
-        raise StorageError(f"{done}; {'; '.join(done.warnings)}")
-
-
 def _two_tables(at: Target) -> None:
     """Append to a table and move a row of it to another one, in one transaction of both."""
     several, one, other = at.transaction()
@@ -488,9 +474,9 @@ _ICEBERG = [
     ),
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
-    Operation("expire snapshots", _expire, start="iceberg", keeps_from=3),
-    Operation("expire snapshots of version 1", _expire, start="iceberg of version 1", keeps_from=3),
-    Operation("remove orphans", _remove_orphans, start="iceberg beside a file", versions=0),
+    Operation("expire snapshots", expire, start="iceberg", keeps_from=3),
+    Operation("expire snapshots of version 1", expire, start="iceberg of version 1", keeps_from=3),
+    Operation("remove orphans", remove_orphans, start="iceberg beside a file", versions=0),
 ]
 #: Those of a catalog, which knows a table by its name.
 _OF_CATALOGS = [

@@ -1,0 +1,23 @@
+"""The clean-ups of Iceberg tables, as operations of the harness."""
+
+from __future__ import annotations
+
+from deltaberg.errors import StorageError
+from tests.crash.targets import Target
+
+__all__ = ["expire", "remove_orphans"]
+
+
+def expire(at: Target) -> None:
+    """Forget all snapshots but the newest, and delete what only they need."""
+    done = at.table.expire_snapshots("9999-12-31")
+    # The snapshots are forgotten, but whoever waits for the files as well has to hear that they stay.
+    if done.failed or done.warnings:
+        raise StorageError(f"{len(done.failed)} files stay; {'; '.join(done.warnings)}")
+
+
+def remove_orphans(at: Target) -> None:
+    """Delete the file that is beside the table."""
+    done = at.table.remove_orphan_files("9999-12-31", dry_run=False, enforce_retention_duration=False)
+    if done.failed or done.warnings or done.deleted_files != 1:
+        raise StorageError(f"{done}; {'; '.join(done.warnings)}")
