@@ -22,41 +22,16 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from deltaberg.table.maintain.cloning import file_copy
+from tests.support.clones import ROW_IDS, TRACKED, with_vectors
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
-from tests.support.vacuums import DAY, FEED, MANY, VECTORS, files, new_table
-
-_TRACKED = {"delta.enableRowTracking": "true"}
-_IDS = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
-
-
-def _copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the source of each copy."""
-    made: list[str] = []
-    copy = file_copy.copy_object
-
-    def counted(store: Any, source: Any, *others: Any, **named: Any) -> int:
-        made.append(source.path)
-        return copy(store, source, *others, **named)
-
-    monkeypatch.setattr(file_copy, "copy_object", counted)
-    return made
-
-
-def _vectored(root: Path, **properties: str) -> DeltaTable:
-    """Return a table of two files, one of which has its deletion vector in a file."""
-    table = new_table(root, **VECTORS, **properties)
-    table.append(MANY)
-    table.delete("id % 2 = 1", strategy="merge-on-read")
-    table.append(ids(-1))
-    return table
+from tests.support.vacuums import DAY, FEED, files, new_table
 
 
 @pytest.mark.req("DL-OPS-06")
 def test_a_shallow_clone_names_the_files_of_its_source_and_is_a_table_of_its_own(tmp_path: Path) -> None:
     root = tmp_path / "a b%20+ü"
-    table, stored = _vectored(root, owner="ada"), files(root)
+    table, stored = with_vectors(root, owner="ada"), files(root)
     result = table.clone(tmp_path / "clone", shallow=True, properties={"team": "x"})
     assert (result.source_files, result.copied_files, files(tmp_path / "clone")) == (2, 0, set())
     cloned = DeltaTable(tmp_path / "clone")
@@ -99,12 +74,12 @@ def test_a_shallow_clone_names_the_files_of_its_source_and_is_a_table_of_its_own
 
 @pytest.mark.req("DL-OPS-06")
 def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
-    table = new_table(tmp_path / "t", **_TRACKED)
+    table = new_table(tmp_path / "t", **TRACKED)
     for first in (0, 10, 20):
         table.append(ids(*range(first, first + 10)))
     table.delete("id < 5")
     table.compact()
-    before = table.scan(columns=_IDS).to_arrow().to_pylist()
+    before = table.scan(columns=ROW_IDS).to_arrow().to_pylist()
     names = [name for name in table.properties if "materialized" in name]
     for shallow in (True, False):
         root = tmp_path / f"clone-{shallow}"
@@ -113,11 +88,11 @@ def test_row_ids_of_a_clone_are_its_own(tmp_path: Path) -> None:
         assert len(names) == 2
         assert all(cloned.properties[name] != table.properties[name] for name in names)
         cloned.append(ids(100))
-        rows = cloned.scan(columns=_IDS).to_arrow().to_pylist()
+        rows = cloned.scan(columns=ROW_IDS).to_arrow().to_pylist()
         found = [row["_metadata"]["row_id"] for row in rows]
         assert (len(set(found)), cloned.row_id_high_water_mark) == (26, max(found))
         assert {row["_metadata"]["row_commit_version"] for row in rows if row["id"] < 100} == {0}
-    assert table.refresh().scan(columns=_IDS).to_arrow().to_pylist() == before
+    assert table.refresh().scan(columns=ROW_IDS).to_arrow().to_pylist() == before
 
 
 @pytest.mark.req("DL-OPS-06")
@@ -204,7 +179,7 @@ def test_files_are_looked_for_before_a_shallow_clone_is_put(tmp_path: Path, monk
     assert not (tmp_path / "clone" / "_delta_log").exists()
 
 
-def test_a_dry_run_says_what_would_be_copied(tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_benote_copies(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.append(ids(1))
     table.append(ids(2))
@@ -234,9 +209,9 @@ def test_properties_that_files_would_have_to_follow_are_refused(tmp_path: Path) 
     table.append(ids(1))
     with pytest.raises(InvalidArgumentError, match=r"delta\.columnMapping\.mode is about files"):
         table.clone(tmp_path / "clone", properties={"delta.columnMapping.mode": "name"})
-    table.clone(tmp_path / "clone", properties={**_TRACKED, **FEED})
+    table.clone(tmp_path / "clone", properties={**TRACKED, **FEED})
     cloned = DeltaTable(tmp_path / "clone")
-    assert cloned.scan(columns=_IDS).to_arrow().to_pylist() == [
+    assert cloned.scan(columns=ROW_IDS).to_arrow().to_pylist() == [
         {"id": 1, "_metadata": {"row_id": 0, "row_commit_version": 0}}
     ]
     mapped = new_table(tmp_path / "mapped", **{"delta.columnMapping.mode": "name"})

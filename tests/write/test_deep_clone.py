@@ -24,39 +24,15 @@ from deltaberg.errors import (
     TableExistsError,
 )
 from deltaberg.storage.local import LocalOutput
-from deltaberg.table.maintain.cloning import copies, file_copy
+from deltaberg.table.maintain.cloning import copies
+from tests.support.clones import note_copies, with_vectors
 from tests.support.rows import ids, ids_of
 from tests.support.vacuums import FEED, MANY, VECTORS, age, files, new_table
-
-_TRACKED = {"delta.enableRowTracking": "true"}
-_IDS = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
-
-
-def _copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the source of each copy."""
-    made: list[str] = []
-    copy = file_copy.copy_object
-
-    def counted(store: Any, source: Any, *others: Any, **named: Any) -> int:
-        made.append(source.path)
-        return copy(store, source, *others, **named)
-
-    monkeypatch.setattr(file_copy, "copy_object", counted)
-    return made
-
-
-def _vectored(root: Path, **properties: str) -> DeltaTable:
-    """Return a table of two files, one of which has its deletion vector in a file."""
-    table = new_table(root, **VECTORS, **properties)
-    table.append(MANY)
-    table.delete("id % 2 = 1", strategy="merge-on-read")
-    table.append(ids(-1))
-    return table
 
 
 @pytest.mark.req("DL-OPS-07")
 def test_a_deep_clone_has_files_and_vectors_of_its_own(tmp_path: Path) -> None:
-    table = _vectored(tmp_path / "t")
+    table = with_vectors(tmp_path / "t")
     expected = ids_of(table)
     result = table.clone(tmp_path / "clone")
     copied = files(tmp_path / "clone")
@@ -72,9 +48,9 @@ def test_a_deep_clone_has_files_and_vectors_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.req("DL-OPS-07")
 def test_a_deep_clone_that_is_repeated_copies_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, root = _vectored(tmp_path / "t", **FEED), tmp_path / "clone"
+    table, root = with_vectors(tmp_path / "t", **FEED), tmp_path / "clone"
     table.clone(root)
-    made = _copied(monkeypatch)
+    made = note_copies(monkeypatch)
     again = table.clone(root)
     assert (again.copied_files, again.commit and again.commit.committed, made) == (0, False, [])
     table.append(ids(-2))
@@ -166,12 +142,12 @@ def _kill(table: DeltaTable, root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_clone_that_is_killed_and_run_again_copies_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
-    table, root = _vectored(tmp_path / "t"), tmp_path / "clone"
+    table, root = with_vectors(tmp_path / "t"), tmp_path / "clone"
     if not is_new:
         table.clone(root)
         table.append(ids(-2))
         table.append(ids(-3))
-    made = _copied(monkeypatch)
+    made = note_copies(monkeypatch)
     _kill(table, root, monkeypatch)
     assert len(made) == (3 if is_new else 2)
     made.clear()
@@ -204,7 +180,7 @@ def test_old_leftovers_are_not_relied_upon(tmp_path: Path, monkeypatch: pytest.M
 def test_of_two_clones_at_a_time_one_wins_and_none_deletes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, root = _vectored(tmp_path / "t"), tmp_path / "clone"
+    table, root = with_vectors(tmp_path / "t"), tmp_path / "clone"
     put, winner = put_entry, list[CloneResult]()
 
     def beaten(*arguments: Any) -> Any:
@@ -246,7 +222,7 @@ def test_a_commit_to_the_clone_meanwhile(
         return planned(*arguments)
 
     monkeypatch.setattr(clone, "recorded_adds", interrupted)
-    made = _copied(monkeypatch)
+    made = note_copies(monkeypatch)
     if wins:
         assert table.clone(root).found_files == 1
     else:
@@ -299,7 +275,7 @@ def test_a_deep_clone_of_a_shallow_one_and_hostile_names(tmp_path: Path) -> None
 
 @pytest.mark.req("DL-OPS-07")
 def test_between_stores_and_inside_of_one(tmp_path: Path) -> None:
-    table = _vectored(tmp_path / "t")
+    table = with_vectors(tmp_path / "t")
     first, second = (f"memory://clones-{tmp_path.name}/{name}" for name in ("first", "second"))
     table.clone(first)
     there = DeltaTable(first)
@@ -310,7 +286,7 @@ def test_between_stores_and_inside_of_one(tmp_path: Path) -> None:
         assert DeltaTable(place).verify().is_clean
 
 
-def test_a_file_of_another_size_is_not_copied(tmp_path: Path) -> None:
+def test_a_file_of_another_size_is_notnote_copies(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.append(ids(1))
     (path,) = files(tmp_path / "t")

@@ -344,3 +344,14 @@ def test_a_table_below_the_table_stays(tmp_path: Path, clock: Clock) -> None:
     result = table.vacuum(dry_run=False)
     assert (result.deleted_files, result.kept["of another table below the directory"]) == (0, 3)
     assert ids_of(inner) == [1]
+
+
+def test_a_table_below_with_compressed_metadata_stays(tmp_path: Path, clock: Clock) -> None:
+    table = new_table(tmp_path)
+    for name in ("inner/metadata/00001-x.metadata.json.gz", "inner/data/x.parquet"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    clock.ahead = 30 * DAY
+    result = table.vacuum(dry_run=False)
+    assert (result.deleted_files, result.kept["of another table below the directory"]) == (0, 2)

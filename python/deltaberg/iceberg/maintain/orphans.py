@@ -32,7 +32,7 @@ from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.listed_files import earlier_clock
+from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, earlier_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import look_up
 
@@ -44,9 +44,6 @@ _DAY = 24 * _HOUR
 _AGE, _LEAST_AGE = 3 * _DAY, _DAY
 #: A listing may lack the newest files of some stores.
 _SETTLED = _HOUR
-_HIDDEN = r"(?:^|/)[_.]"
-#: A file of the metadata of another table in a directory below.
-_INNER = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json(?:\.gz)?|version-hint\.text)$)"
 _HINT = r"(?:^|/)version-hint\.text$"
 _METADATA = r"(?s)(?:^|/)metadata/[^/]*$"
 
@@ -236,7 +233,7 @@ class _Orphans:
             is_hint = pc.match_substring_regex(paths, _HINT)
             reached = pc.or_(self._reached.contains(self._located(paths)), is_hint)
             self._kept[_LIVE] += reached.true_count
-            inner = pc.struct_field(pc.extract_regex(paths, _INNER), "table").drop_null()
+            inner = pc.struct_field(pc.extract_regex(paths, INNER_TABLE), "table").drop_null()
             self._nested.update(inner.unique().to_pylist())
             self._sweep.listed += len(paths)
             return pc.invert(reached)
@@ -264,7 +261,7 @@ class _Orphans:
 
     def _is_hidden(self, paths: pa.StringArray) -> pa.BooleanArray:
         shown = paths if self._shown is None else pc.replace_substring_regex(paths, self._shown, r"\1shown")
-        return pc.match_substring_regex(shown, _HIDDEN)
+        return pc.match_substring_regex(shown, HIDDEN_PART)
 
     def _require_whole(self, unlisted: pa.StringArray) -> None:
         """Refuse to go on where the listing lacks what the table names, and the store does too."""

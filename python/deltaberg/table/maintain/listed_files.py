@@ -13,10 +13,23 @@ from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
 from deltaberg.workers import in_chunks
 
-__all__ = ["LISTED_FILES", "as_listed", "earlier_clock", "is_unicode", "later_clock", "list_files"]
+__all__ = [
+    "HIDDEN_PART",
+    "INNER_TABLE",
+    "LISTED_FILES",
+    "as_listed",
+    "earlier_clock",
+    "is_unicode",
+    "later_clock",
+    "list_files",
+]
 
 #: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
 LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
+#: A part of a path that hides the file.
+HIDDEN_PART = r"(?:^|/)[_.]"
+#: A file of the metadata of another table in a directory below.
+INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json(?:\.gz)?|version-hint\.text)$)"
 _AT_ONCE = 10_000
 
 

@@ -31,7 +31,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.listed_files import LISTED_FILES, earlier_clock
+from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, LISTED_FILES, earlier_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
@@ -39,13 +39,10 @@ from deltaberg.workers import map_in_order
 __all__ = ["VacuumCandidates"]
 
 _CHANGE_DATA = "_change_data"
-#: A part of a path that hides the file, and the directories that do not though their names begin like that.
-_HIDDEN_PART = r"(?:^|/)[_.]"
+#: The directories that hide no file though their names begin like that.
 _SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
 _VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
 _ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
-#: A file of the metadata of another table in a directory below.
-_INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json|version-hint\.text)$)"
 _HOUR = 3_600_000
 #: How many log entries are replayed at once, and how many requests are made at a time.
 _READ_TOGETHER, _ASKED_TOGETHER = 256, 16
@@ -251,7 +248,7 @@ class VacuumCandidates:
         foreign = self._iceberg_directory()
         for batch in self._listing():
             paths = batch.column("path")
-            inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, _INNER_TABLE)), _INNER_TABLE)
+            inner = pc.extract_regex(paths.filter(pc.match_substring_regex(paths, INNER_TABLE)), INNER_TABLE)
             self._nested.update(pc.struct_field(inner, "table").to_pylist())
             yield self._chosen_of(batch, self._named.contains(paths), foreign)
         if self._options.inventory is None:
@@ -312,7 +309,7 @@ class VacuumCandidates:
         shown = pc.replace_substring_regex(paths, _SHOWN_DIRECTORIES, r"\1x/")
         if self._shown_columns is not None:
             shown = pc.replace_substring_regex(shown, self._shown_columns, r"\1x")
-        return pc.match_substring_regex(shown, _HIDDEN_PART)
+        return pc.match_substring_regex(shown, HIDDEN_PART)
 
     def _iceberg_directory(self) -> str | None:
         """Return the directory that may hold metadata of an Iceberg table, if it does."""
