@@ -107,7 +107,7 @@ def test_tasks_write_what_this_machine_writes(
     here, there = (_table(tmp_path / name, way) for name in ("here", "there"))
     workers = Workers(monkeypatch, 2, twins=True)
     there._row_tasks = workers.tasks
-    size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (8 if _ORDERS[order] else 1)
+    size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (4 if _ORDERS[order] else 1)
     wanted = here.compact(target_size=size, **_ORDERS[order])
     done = there.compact(target_size=size, **_ORDERS[order])
     assert [commit.road for commit in done.commits] == ["fused"]

@@ -22,6 +22,7 @@ from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.spark_transforms import spark_expression
 from deltaberg.table.write.spec import WriteSpec
+from tests.spark.doors import needs_native_writes
 from tests.spark.native_road import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -238,7 +239,10 @@ def test_ranges_of_a_sorted_table_do_not_overlap(spark: Any, tmp_path: Path, ord
 
 
 @pytest.mark.req("DL-OPT-09")
-@pytest.mark.parametrize(("properties", "road"), [({}, "native"), ({"delta.targetFileSize": "8mb"}, "arrow")])
+@pytest.mark.parametrize(
+    ("properties", "road"),
+    [pytest.param({}, "native", marks=needs_native_writes), ({"delta.targetFileSize": "8mb"}, "arrow")],
+)
 def test_optimized_writes_take_as_few_tasks_as_the_rows_need(
     spark: Any, tmp_path: Path, properties: dict[str, str], road: str
 ) -> None:

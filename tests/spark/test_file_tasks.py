@@ -45,6 +45,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("left.parquet", "day=day 1/left.parquet", "deep/er/and/er/left.parquet", "_hidden/kept.parquet"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x")
+        # Not of this very moment, of which a vacuum need not know that it is past.
+        os.utime(root / name, (1_000_000_000, 1_000_000_000))
     return made
 
 

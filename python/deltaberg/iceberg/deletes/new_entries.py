@@ -11,7 +11,7 @@ from deltaberg.iceberg.deletes.write_puffin import WrittenVector
 from deltaberg.iceberg.manifests.entries import added_entries, entry_columns
 from deltaberg.iceberg.manifests.fields import ADDED, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.manifests.metrics_modes import MetricsMode
-from deltaberg.schema.arrow import as_array, with_columns
+from deltaberg.schema.arrow import as_array, count_up, with_columns
 from deltaberg.schema.types import Struct
 
 __all__ = ["equality_delete_entries", "position_delete_entries", "vector_entries"]
@@ -80,7 +80,9 @@ def position_delete_entries(files: pa.Table, columns: Struct, location: str, val
     lower, upper = (pc.struct_field(as_array(files.column(side)), 0) for side in ("lower", "upper"))
     only = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
     found = {name: as_array(entries.column(name)) for name in _BOUNDS}
-    bounds = {name: pc.if_else(only.is_valid(), one, pa.scalar(None, one.type)) for name, one in found.items()}
+    # `if_else` takes maps only since pyarrow 18.
+    rows = pc.if_else(only.is_valid(), count_up(0, len(only)), None)
+    bounds = {name: one.take(rows) for name, one in found.items()}
     own = {"content": POSITION_DELETES, "partition": values, "referenced_data_file": only}
     return with_columns(entries, **own, **dict.fromkeys(_COUNTS), **bounds)
 

@@ -172,14 +172,14 @@ def _each_row(runs: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Int64Array, pa.I
     """Return the old address of each row of some runs, the number of its new file, and its position there."""
     ends = pc.cumulative_sum(runs.column("length"))
     before = pc.subtract(ends, runs.column("length"))
-    at = count_up(0, ends[-1].as_py())
-
-    def repeated(values: pa.Array) -> pa.Array:
-        return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
-
-    files, numbers = repeated(runs.column("file")), repeated(runs.column("new"))
-    positions = pc.add(repeated(pc.subtract(runs.column("position"), before)), at)
-    places = pc.add(repeated(pc.subtract(runs.column("start"), before)), at)
+    count = ends[-1].as_py()
+    at = count_up(0, count)
+    # Run-end encoded arrays can only be made of arrays since pyarrow 17.
+    borders = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    run = pc.list_parent_indices(pa.LargeListArray.from_arrays(borders, pa.nulls(count)))
+    files, numbers = runs.column("file").take(run), runs.column("new").take(run)
+    positions = pc.add(pc.subtract(runs.column("position"), before).take(run), at)
+    places = pc.add(pc.subtract(runs.column("start"), before).take(run), at)
     return pa.RecordBatch.from_arrays([files, positions], names=["file", "position"]), numbers, places
 
 
