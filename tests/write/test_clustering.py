@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import DeltaTable, ParquetOptions, create_table
+from deltaberg import DeltaTable, MaintenancePolicy, ParquetOptions, create_table
 from deltaberg.delta.maintain import clustering
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table.maintain.packing import PackedFile
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 
 _GRID = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("text", pa.string())])
+_TAGS = pa.map_(pa.string(), pa.string())
 
 
 def _grid(side: int, first: int = 0) -> pa.Table:
@@ -232,3 +235,50 @@ def test_new_rows_in_the_order_of_the_clustering(tmp_path: Path, columns: list[s
         return sum(len(set(ys[start : start + 256])) for start in range(0, count, 256))
 
     assert cells(found["true"]) < cells(found["false"]) / 3
+
+
+@pytest.mark.req("DL-OPT-07")
+def test_a_month_of_maintenance_writes_each_row_a_few_times(tmp_path: Path) -> None:
+    """Each day brings as much as the other, and is clustered at once; what was clustered before seldom moves."""
+    table = _clustered(tmp_path, "x", "y")
+    days, written, most = 30, 0, 0
+    for day in range(days):
+        table.append(_grid(24, 24 * day))
+        done = table.maintain(MaintenancePolicy(steps=["compact"]), dry_run=False)
+        written += done["compact"].numbers["added_bytes"]
+        assert None not in _cubes(table)
+        most = max(most, len(_cubes(table)))
+        assert not table.maintain(MaintenancePolicy(steps=["compact"])).is_due
+    total = sum(table.live_files.column("size").to_pylist())
+    assert table.scan().count() == days * 24 * 24
+    # All of it each day would be 15 times the bytes of the month.
+    assert written < 5 * total
+    assert most <= 4
+    table.compact()
+    assert len(_cubes(table)) == 1
+
+
+def test_cubes_that_stay_are_much_larger_than_what_is_smaller(rng: random.Random) -> None:
+    chosen = clustering.Clustering(("x",), is_full=False, is_gradual=True)
+    tags = [("ZCUBE_ZORDER_BY", '["x"]')]
+    cubes, written, total = list[int](), 0, 0
+    for _ in range(365):
+        new = rng.randint(1 << 20, 4 << 20)
+        total += new
+        sizes = [new, *cubes]
+        files = pa.table(
+            {
+                "tags": pa.array([None, *([*tags, ("ZCUBE_ID", str(n))] for n in range(len(cubes)))], _TAGS),
+                "clusteringProvider": pa.array([None, *["liquid"] * len(cubes)], pa.string()),
+            }
+        )
+        packed = [PackedFile(row, None, size) for row, size in enumerate(sizes)]
+        taken = {file.row for file in chosen.choose(files, packed, 0.05)}
+        assert 0 in taken
+        cubes = [size for row, size in enumerate(sizes) if row not in taken] + [sum(sizes[row] for row in taken)]
+        written += sum(sizes[row] for row in taken)
+        assert sum(cubes) == total
+        ordered = sorted(cubes)
+        assert all(size > 2 * sum(ordered[:place]) for place, size in enumerate(ordered))
+    assert len(cubes) <= 8
+    assert written < 8 * total

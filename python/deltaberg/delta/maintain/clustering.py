@@ -20,7 +20,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint, verbatim
 from deltaberg.table.maintain.compact import Compaction
-from deltaberg.table.maintain.packing import PackedFile
+from deltaberg.table.maintain.packing import PackedFile, size_of
 from deltaberg.table.maintain.row_order import RowOrder
 
 __all__ = ["Clustering"]
@@ -31,6 +31,8 @@ _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
 #: A cube of at least so many bytes stays as it is, and one is filled up to so many.
 _LEAST_CUBE = 100 << 30
 _MOST_CUBE = 150 << 30
+#: A cube that grows gradually is written anew for files that have at least so large a share of its bytes together.
+_WORTHWHILE = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,13 @@ class Clustering:
         The names of the columns.
     is_full
         Whether files are clustered anew that were clustered by other columns.
+    is_gradual
+        Whether a cube stays that new files would add little to.
     """
 
     columns: tuple[str, ...]
     is_full: bool
+    is_gradual: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot, compaction: Compaction) -> Clustering | None:
@@ -74,7 +79,7 @@ class Clustering:
                 hint="leave it out to cluster the table, or pass ⟪cluster=False⟫",
                 table=table,
             )
-        return cls(columns, compaction.cluster == "full")
+        return cls(columns, compaction.cluster == "full", compaction.is_gradual)
 
     @property
     def order(self) -> RowOrder:
@@ -86,6 +91,7 @@ class Clustering:
 
         Files of other implementations stay, and so do large cubes, and files that were clustered by other columns
         unless all are asked for. If nothing is left but one cube, it has nothing to gain.
+        A gradual choice also leaves the cubes that are large beside what would join them.
 
         Parameters
         ----------
@@ -109,7 +115,9 @@ class Clustering:
                 cubes.setdefault(str(cube), []).append(file)
             elif self.is_full:
                 chosen.append(file)
-        small = [one for one in cubes.values() if sum(file.size for file in one) < _LEAST_CUBE]
+        small = [one for one in cubes.values() if size_of(one) < _LEAST_CUBE]
+        if self.is_gradual:
+            small = _growing(small, size_of(chosen))
         if len(small) < 2 and not chosen:
             return []
         taken = {file.row for file in (*chosen, *(file for one in small for file in one))}
@@ -129,6 +137,22 @@ class Clustering:
     def parameters(self) -> dict[str, str]:
         """What the history records of it, in the words of delta-spark."""
         return {"clusterBy": _text(self.columns), "isFull": json.dumps(self.is_full)}
+
+
+def _growing(cubes: Sequence[list[PackedFile]], size: int) -> list[list[PackedFile]]:
+    """Return the cubes that are clustered anew with so many bytes of other files: the smallest ones.
+
+    Each cube that stays is more than twice as large as what is smaller. So there are few of them, and a row moves again
+    only when its cube grows by half.
+    """
+    ordered = sorted(cubes, key=size_of)
+    kept = 0
+    for number, cube in enumerate(ordered, 1):
+        own = size_of(cube)
+        if size >= _WORTHWHILE * own:
+            kept = number
+        size += own
+    return ordered[:kept]
 
 
 def _text(columns: Sequence[str]) -> str:

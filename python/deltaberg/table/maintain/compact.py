@@ -87,6 +87,8 @@ class Compaction:
         What files must hold to be rewritten, all of them whatever their size; None for small files.
     seconds
         No group but the first is begun after so many seconds; None for no limit.
+    is_gradual
+        Whether what is clustered stays where new files would add little to it, since the next run is soon.
     """
 
     where: Filter | None = None
@@ -100,6 +102,7 @@ class Compaction:
     progress: ProgressSum | None = None
     purge: Purge | None = None
     seconds: float | None = None
+    is_gradual: bool = False
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)

@@ -189,16 +189,11 @@ def maintain_table(
     return MaintenanceResult(tuple(done), dry_run)
 
 
-def compaction_step(compact: Callable[..., CompactResult], policy: MaintenancePolicy) -> Step:
-    """Return the step that compacts a table by its verb."""
+def compaction_step(compact: Callable[[bool], CompactResult]) -> Step:
+    """Return the step that compacts a table, or only looks what that would do."""
 
     def step(dry_run: bool) -> MaintainedStep:
-        done = compact(
-            target_size=policy.target_size,
-            min_files=policy.min_files,
-            max_deleted=policy.max_deleted,
-            dry_run=dry_run,
-        )
+        done = compact(dry_run)
         names = ("removed_files", "added_files", "removed_bytes", "added_bytes")
         numbers = {name: getattr(done, name) for name in names}
         commits = {"commits": len(done.groups if dry_run else done.commits)}

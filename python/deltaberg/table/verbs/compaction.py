@@ -38,9 +38,16 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         """Write files anew."""
 
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
+        from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.maintenance import compaction_step
+        from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.rows.row_options import RowOptions
 
-        return {"compact": compaction_step(self.compact, policy)}
+        target = 1 if policy.target_size is None else policy.target_size
+        packing = Packing(target, policy.min_files, policy.max_deleted)
+        rows = RowOptions(target_file_size=policy.target_size)
+        asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
+        return {"compact": compaction_step(lambda dry_run: self._rewrite(replace(asked, dry_run=dry_run), {}))}
 
     @takes(CompactArguments)
     def compact(

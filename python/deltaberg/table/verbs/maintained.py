@@ -35,7 +35,8 @@ class MaintainedTable:
     def maintain(self, policy: MaintenancePolicy | None = None, *, dry_run: bool = True) -> MaintenanceResult:
         """Do what the table needs to stay in order, or find out what that is: step by step, in the safe order.
 
-        ``compact`` puts small files together and drops deleted rows, as `compact` does; a clustered table is clustered.
+        ``compact`` puts small files together and drops deleted rows, as `compact` does. A clustered table is clustered;
+        there, what was clustered before is written anew only if new files add at least half of its bytes to it.
         An Iceberg table has two more steps: ``expire_snapshots`` as its properties say, and ``remove_orphan_files``
         that are more than three days old. A Delta table has three more: ``vacuum`` deletes files that no version within
         the retention needs, ``checkpoint`` writes one after enough commits, and ``cleanup_metadata`` deletes entries of
