@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, MaintenancePolicy, create_table
 from deltaberg.errors import (
     InvalidArgumentError,
 )
@@ -144,6 +145,56 @@ def test_packing() -> None:
     assert packed(*[10] * 25) == [list(range(10)), list(range(10, 20)), list(range(20, 25))]
     deleted = [PackedFile(0, "p", 500, 0.5), PackedFile(1, "p", 10, 0.0), PackedFile(2, "p", 500, 0.05)]
     assert pack_files(deleted, Packing(100)) == [[deleted[0]]]
+    assert packed(40, 30, min_files=5) == [[0, 1]]
+    assert packed(60, 30, min_files=5) == []
+
+
+@pytest.mark.parametrize("min_files", [2, 5, 20])
+def test_files_after_maintenance_are_few_and_stay(rng: random.Random, min_files: int) -> None:
+    """By size alone: twice as many as there must be, and those that wait for others. New files are younger, or not."""
+    target = 1000
+    packing = Packing(target, min_files, large=0.5)
+    for _ in range(300):
+        spread = rng.choice([(0, 50), (0, 400), (200, 749), (0, 1200), (333, 340), (499, 501)])
+        files = [
+            PackedFile(row, None, rng.randint(*spread), rng.choice([0, 0, 0.04, 0.3, 0.9]))
+            for row in range(rng.choice([1, 3, 10, 100]))
+        ]
+        bins = pack_files(files, packing)
+        gone = {file.row for one in bins for file in one}
+        assert len(gone) == sum(map(len, bins))
+        assert all(len(one) == 1 or sum(file.kept for file in one) <= target for one in bins)
+        new = [PackedFile(1000 + row, None, sum(file.kept for file in one)) for row, one in enumerate(bins)]
+        after = [*(file for file in files if file.row not in gone), *new]
+        assert len(after) < 2 * -(-sum(file.size for file in after) // target) + min_files
+        for _ in range(3):
+            assert pack_files(after, packing) == []
+            rng.shuffle(after)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_maintenance_leaves_few_files_of_every_partition(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    """Files of a fifth to three quarters of the target are put together, and those of more than half stay."""
+    columns = pa.schema([("p", pa.int64()), ("data", pa.binary())])
+    table: Any = create_table(tmp_path, columns, format=format, partition_by=["p"])
+    target = 100_000
+    for number, share in enumerate([0.21, 0.3, 0.45, 0.6, 0.74] * 4):
+        # Bytes that no codec makes smaller.
+        data = random.Random(number).randbytes(int(share * target))
+        table.append(pa.table({"p": [number % 2, 2], "data": [data, data[: target // 10]]}, schema=columns))
+    policy = MaintenancePolicy(steps=["compact"], target_size=target)
+    before = table.scan().to_arrow().sort_by("data")
+    planned, done = table.maintain(policy), table.maintain(policy, dry_run=False)
+    assert planned["compact"].numbers["added_files"] == done["compact"].numbers["added_files"]
+    assert table.scan().to_arrow().sort_by("data") == before
+    sizes: dict[int, list[int]] = {}
+    for file in table.scan().files().to_pylist():
+        sizes.setdefault(file["partition"]["p"], []).append(file["file_size_in_bytes"])
+    for found in sizes.values():
+        assert len(found) <= 2 * -(-sum(found) // target)
+        assert sum(size < target / 2 for size in found) < policy.min_files
+    assert sum(map(len, sizes.values())) < 25
+    assert not table.maintain(policy, dry_run=False).is_due
 
 
 @pytest.mark.parametrize(

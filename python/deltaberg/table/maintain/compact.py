@@ -34,7 +34,7 @@ from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
-from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files, size_of
+from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, kept_size, pack_files, size_of
 from deltaberg.table.maintain.purge import Purge, has_deletes, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
@@ -382,8 +382,7 @@ def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> Compac
     """Return what a group of bins is, and what it is expected to become."""
     new_files = new_bytes = 0
     for one in group:
-        size = int(sum(file.size * (1 - min(file.deleted, 1)) for file in one if file.deleted <= 1))
-        size += size_of([file for file in one if file.deleted > 1])
+        size = kept_size(one)
         new_bytes += size
         new_files += -(-size // packing.target_size) if _is_cut(one, packing) else bool(size)
     return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)

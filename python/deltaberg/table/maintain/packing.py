@@ -14,10 +14,7 @@ from typing import NamedTuple
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.arguments import checked_number
 
-__all__ = ["PackedFile", "Packing", "group_bins", "pack_files", "size_of"]
-
-#: A file with this share of the target size is large enough.
-_LARGE = 0.75
+__all__ = ["PackedFile", "Packing", "group_bins", "kept_size", "pack_files", "size_of"]
 
 
 class PackedFile(NamedTuple):
@@ -40,6 +37,11 @@ class PackedFile(NamedTuple):
     size: int
     deleted: float = 0.0
 
+    @property
+    def kept(self) -> int:
+        """Bytes of the rows that are not deleted, as far as somebody knows."""
+        return int(self.size * (1 - self.deleted)) if self.deleted <= 1 else self.size
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -50,19 +52,24 @@ class Packing:
     target_size
         Bytes of a new file at most, as far as the sizes of the old files tell.
     min_files
-        How many files a bin has at least. A file that is only rewritten to drop its deleted rows is a bin of its own.
+        How many files a bin has at least. Fewer do if together they have more than half of the target size, and none of
+        them alone. A file that is only rewritten to drop its deleted rows is a bin of its own.
     max_deleted
         Files with a larger share of deleted rows are rewritten whatever their size.
     group_size
         Bytes of the files that one commit replaces. A bin that is larger is committed alone.
     min_file_size
-        Files of at least so many bytes are large enough to stay; None for three quarters of the target size.
+        Files of at least so many bytes are large enough to stay; None for a share of the target size.
     max_file_size
         Files with more bytes are divided into files of the target size; None to leave them.
     is_whole
         Whether a bin has all files of its partition, however large they are, since their rows are put into an order.
     takes_all
         Whether every file is rewritten that is left to choose from, alone if no other one goes with it.
+    large
+        The share of the target size with which a file is large enough. With a half, nothing is left to do for the files
+        of a compaction, and those of a partition are at most twice as many as they must be, and ``min_files``: each
+        bin that another one follows is filled to more than half.
 
     Raises
     ------
@@ -78,6 +85,7 @@ class Packing:
     max_file_size: int | None = None
     is_whole: bool = False
     takes_all: bool = False
+    large: float = 0.75
 
     def __post_init__(self) -> None:
         positive = "pass a positive number of bytes"
@@ -115,7 +123,7 @@ class Packing:
 
     def is_chosen(self, file: PackedFile) -> bool:
         """Return whether a file is to be rewritten, if others can be put together with it where it is small."""
-        least = _LARGE * self.target_size if self.min_file_size is None else self.min_file_size
+        least = self.large * self.target_size if self.min_file_size is None else self.min_file_size
         return self.is_whole or file.size < least or self.is_chosen_alone(file)
 
     def is_chosen_alone(self, file: PackedFile) -> bool:
@@ -145,27 +153,34 @@ def pack_files(files: Sequence[PackedFile], packing: Packing) -> list[list[Packe
             partitions.setdefault(file.partition, []).append(file)
     if packing.is_whole:
         return list(partitions.values())
-    bins = [one for candidates in partitions.values() for one in _fill(candidates, packing.target_size)]
+    bins = [one for candidates in partitions.values() for one in _fill(candidates, packing)]
     return [kept for one in bins for kept in _worthwhile(one, packing)]
 
 
-def _fill(files: Sequence[PackedFile], target: int) -> Iterator[list[PackedFile]]:
-    """Put files into bins in their order; the next bin begins where a file does not fit any more."""
+def _fill(files: Sequence[PackedFile], packing: Packing) -> Iterator[list[PackedFile]]:
+    """Put files into bins in their order; the next bin begins where a file does not fit any more.
+
+    A file that is large enough, and is chosen for another reason, has a bin of its own.
+    """
     current: list[PackedFile] = []
     size = 0
     for file in files:
-        if current and size + file.size > target:
+        if file.kept >= packing.large * packing.target_size:
+            yield [file]
+            continue
+        if current and size + file.kept > packing.target_size:
             yield current
             current, size = [], 0
         current.append(file)
-        size += file.size
+        size += file.kept
     if current:
         yield current
 
 
 def _worthwhile(files: list[PackedFile], packing: Packing) -> list[list[PackedFile]]:
     """Return a bin that is large enough; else those of its files that are worth the work each alone."""
-    if len(files) >= packing.min_files:
+    half = packing.target_size / 2
+    if len(files) >= packing.min_files or kept_size(files) > half >= max(file.kept for file in files):
         return [files]
     return [[file] for file in files if packing.is_chosen_alone(file)]
 
@@ -194,3 +209,8 @@ def group_bins(bins: Sequence[list[PackedFile]], size: int) -> list[list[list[Pa
 def size_of(files: Sequence[PackedFile]) -> int:
     """Return the bytes of some files."""
     return sum(file.size for file in files)
+
+
+def kept_size(files: Sequence[PackedFile]) -> int:
+    """Return the bytes of the rows of some files that are not deleted."""
+    return sum(file.kept for file in files)

@@ -44,7 +44,7 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         from deltaberg.table.rows.row_options import RowOptions
 
         target = 1 if policy.target_size is None else policy.target_size
-        packing = Packing(target, policy.min_files, policy.max_deleted)
+        packing = Packing(target, policy.min_files, policy.max_deleted, large=0.5)
         rows = RowOptions(target_file_size=policy.target_size)
         asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
         return {"compact": compaction_step(lambda dry_run: self._rewrite(replace(asked, dry_run=dry_run), {}))}
@@ -86,8 +86,9 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
             Bytes of a new file at most, approximately; by default as the table says (``delta.targetFileSize``, else 128
             MiB; ``write.target-file-size-bytes``).
         min_files
-            How many files are put into a new one at least. Where rows are put into an order, or the table is
-            clustered, this and bounds of sizes do not count.
+            How many files are put into a new one at least. Fewer are if together they have more than half of the target
+            size, and none of them alone. Where rows are put into an order, or the table is clustered, this and bounds
+            of sizes do not count.
         max_deleted
             Files with a larger share of deleted rows are rewritten whatever their size. So are files to which delete
             files other than deletion vectors apply, and files with a deletion vector whose rows nobody has counted.
