@@ -127,6 +127,27 @@ def test_tasks_write_what_this_machine_writes(
     assert not list(tmp_path.rglob("*.arrow"))
 
 
+@pytest.mark.parametrize("order", ["sorted", "by id", "z-order", "hilbert"])
+def test_few_tasks_write_the_same_files(order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are more files than tasks, each task reads more of them, and writes several."""
+    here, there = (_table(tmp_path / name, "delta", by=None) for name in ("here", "there"))
+    size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // 10
+    monkeypatch.setattr(bin_tasks, "_DIVIDED", 1)
+    many = Workers(monkeypatch, 2)
+    here._row_tasks = many.tasks
+    wanted = here.compact(target_size=size, **_ORDERS[order])
+    monkeypatch.setattr(bin_tasks, "_MOST", 2)
+    few = Workers(monkeypatch, 2)
+    there._row_tasks = few.tasks
+    done = there.compact(target_size=size, **_ORDERS[order])
+    # Samples, what is stored, and what is written.
+    assert len(many.replies) >= 2 * 3 + wanted.added_files
+    assert len(few.replies) <= 2 * 3 + 2
+    assert done.added_files == wanted.added_files >= 8
+    assert sorted(_files(there)) == sorted(_files(here))
+    assert _same(_content(there)) == _same(_content(here))
+
+
 @pytest.mark.parametrize("order", ["packed", "z-order"])
 def test_leftovers_of_attempts_are_named_by_nothing(
     order: str, is_divided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +246,8 @@ class _Measured:
     def __init__(self) -> None:
         #: The bytes of each function, and of all items and of the largest item of its job.
         self.sent: list[tuple[int, int, int]] = []
+        #: How many places on the stage tasks were told that write parts.
+        self.places = 0
 
     def takes(self, *_: Any) -> bool:
         """Take all work."""
@@ -238,10 +261,17 @@ class _Measured:
         if isinstance(work, bin_tasks._SampleTask):
             return [self._sample(work) for _ in items]
         if isinstance(work, bin_tasks._StoreTask):
-            return [[StagedRows(part, "0" * 70, 0, 1 << 20) for part in range(8)] for _ in items]
+            return [self._stored(work, number) for number, _ in items]
+        if isinstance(work, bin_tasks._PartTask):
+            self.places = sum(len(stored) for *_, stored in items)
         if items:
             raise EvaluationError("enough was seen")
         return []
+
+    @staticmethod
+    def _stored(work: Any, number: int) -> list[StagedRows]:
+        parts = len(work.parted[number].parts.cuts) + 1
+        return [StagedRows(part, "0" * 70, 0, 1 << 20) for part in range(parts)]
 
     @staticmethod
     def _sample(work: Any) -> Any:
@@ -273,3 +303,21 @@ def test_files_travel_to_their_own_task_alone(order: str, tmp_path: Path) -> Non
         assert function < 100_000 + (0 if order == "packed" else 30_000 * partitions)
         assert largest < 40_000
         assert together < 100 * files
+
+
+@pytest.mark.parametrize("terabytes", [1, 10])
+def test_what_the_driver_knows_of_stored_rows_is_bounded(terabytes: int, tmp_path: Path) -> None:
+    """A bin of any size is read by so many tasks, and written by so many: each pair of them is a place on the stage."""
+    files = 10_000
+    builder = DeltaBuilder(tmp_path)
+    builder.create(_ROWS)
+    more = {"partitionValues": {}, "modificationTime": 0, "dataChange": True, "stats": json.dumps({"numRecords": 9})}
+    more["size"] = terabytes * 10**12 // files
+    builder.commit_text("\n".join(json.dumps({"add": {"path": f"{at:032}.parquet"} | more}) for at in range(files)))
+    tasks: Any = _Measured()
+    table = DeltaTable(tmp_path)
+    table._row_tasks = tasks
+    with pytest.raises(EvaluationError, match="enough"):
+        table.compact(sort_by="id")
+    assert 1000 < tasks.places <= 1.1 * bin_tasks._MOST**2
+    assert sum(together for _, together, _ in tasks.sent) < 64 << 20

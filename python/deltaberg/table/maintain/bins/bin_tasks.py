@@ -3,7 +3,7 @@
 A bin whose rows stay in their order, or fit into a task, is read and written by one task. The rows of a large bin that
 are put into an order take three steps. Tasks read what rows are ordered by, and sample it; the samples tell where the
 order is cut into parts. Tasks read the rows, sort what they read, and store it on a stage of the table, part by part.
-Tasks read what all others have stored of one part, sort it, and write the files.
+Tasks read what all others have stored of one part, sort it, and write its files.
 
 A task that is retried, or runs twice, writes files of its own names. Only those that the driver hears of count.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,6 +38,9 @@ __all__ = ["TASK_OPTIONS", "write_by_tasks"]
 
 #: Bins of more bytes are divided among tasks if their rows are put into an order, and each task reads so many of them.
 _DIVIDED = 512 << 20
+#: All bins that are divided are read by about so many tasks at most, and written by as many: this process knows where
+#: each of the ones has stored rows for each of the others.
+_MOST = 512
 #: Bytes of rows in a task that are read ahead or sorted, and that wait to be written: several run on a machine.
 _READING, _SORTING, _WRITING = 256 << 20, 128 << 20, 128 << 20
 #: How a task reads.
@@ -147,7 +150,8 @@ class _Job:
         order = self.writer.order
         if order is None or not divided:
             return
-        shares = [(number, packed) for number in divided for packed in self._packed(self.bins[number], _DIVIDED)]
+        size = max(_DIVIDED, sum(self.bins[number].size for number in divided) // _MOST)
+        shares = [(number, packed) for number in divided for packed in self._packed(self.bins[number], size)]
         most = max(_SAMPLED // len(shares), 1000)
         sampled = [(packed, most, place * _FAR) for place, (_, packed) in enumerate(shares)]
         samples: dict[int, RowSample] = {number: order.sample() for number in divided}
@@ -158,16 +162,18 @@ class _Job:
             number: order.cut(sample, self.bins[number].shape.files, self.writer.schema)
             for number, sample in samples.items()
         }
+        files = sum(len(cut.cuts) + 1 for cut in cuts.values() if cut is not None)
+        parted = {number: None if cut is None else _Parted(cut, -(-files // _MOST)) for number, cut in cuts.items()}
         stored: dict[tuple[int, int], list[StagedRows]] = {}
-        rows = self.tasks.run(_StoreTask(self._reading, self.staged, cuts), shares)
+        rows = self.tasks.run(_StoreTask(self._reading, self.staged, parted), shares)
         for (number, _), own in zip(shares, rows, strict=True):
             for one in own:
                 stored.setdefault((number, one.part), []).append(one)
         parts = sorted(stored)
-        # A part is a file.
+        # Where the order is cut, a file ends.
         shapes = {number: self.bins[number].shape._replace(most_rows=None) for number in divided}
-        items = [(number, shapes[number], stored[number, part]) for number, part in parts]
-        written = self._write(_PartTask(self._writing, self.staged, cuts), items)
+        items = [(number, part, shapes[number], stored[number, part]) for number, part in parts]
+        written = self._write(_PartTask(self._writing, self.staged, parted), items)
         yield from ((number, files) for (number, _), files in zip(parts, written, strict=True))
 
 
@@ -249,19 +255,37 @@ class _SampleTask:
         return sample
 
 
+class _Parted(NamedTuple):
+    """An order that is cut into files, of which so many are a part: what one task writes."""
+
+    cut: CutOrder
+    files: int
+
+    @property
+    def parts(self) -> CutOrder:
+        """The order cut into parts."""
+        return replace(self.cut, cuts=self.cut.cuts[self.files - 1 :: self.files])
+
+    def part(self, number: int) -> CutOrder:
+        """Return the order of the rows of a part, cut into files."""
+        first = number * self.files
+        return replace(self.cut, cuts=self.cut.cuts[first : first + self.files - 1])
+
+
 @dataclass(frozen=True)
 class _StoreTask:
     """Stores rows on the stage, part by part."""
 
     reading: _Reading
     stage: Stage
-    cuts: dict[int, CutOrder | None]
+    parted: dict[int, _Parted | None]
 
     def __call__(self, item: tuple[int, bytes]) -> list[StagedRows]:
         number, packed = item
-        cut = self.cuts[number]
-        if cut is None:
+        parted = self.parted[number]
+        if parted is None:
             return []
+        cut = parted.parts
         with closing(self.reading.batches(packed, self.reading.rows)) as rows:
             return self.stage.store_rows(cut.parts(cut.placed(rows), _SORTING), cut.stored)
 
@@ -272,19 +296,24 @@ class _PartTask:
 
     writing: _Writing
     stage: Stage
-    cuts: dict[int, CutOrder | None]
+    parted: dict[int, _Parted | None]
 
-    def __call__(self, item: tuple[int, BinShape, list[StagedRows]]) -> _Written:
-        number, shape, stored = item
-        cut = self.cuts[number]
-        if cut is None:
+    def __call__(self, item: tuple[int, int, BinShape, list[StagedRows]]) -> _Written:
+        number, part, shape, stored = item
+        parted = self.parted[number]
+        if parted is None:
             raise AssertionError("rows that were stored have an order")
-        with closing(cut.bare(cut.sorted(self.stage.read_rows(stored), _SORTING))) as rows:
-            return self.writing(
-                lambda trail, note: self.writing.writer.write_part(
-                    shape, rows, note, writing=_WRITING, threads=1, trail=trail
-                )
-            )
+        cut, writer = parted.part(part), self.writing.writer
+
+        def write(trail: RowTrail | None, note: Note) -> pa.Table:
+            new = [writer.spec.no_files()]
+            with closing(cut.parts(self.stage.read_rows(stored), _SORTING)) as files:  # type: ignore[type-var]
+                for rows in files:
+                    with closing(cut.bare(rows)) as batches:
+                        new.append(writer.write_part(shape, batches, note, writing=_WRITING, threads=1, trail=trail))
+            return pa.concat_tables(new)
+
+        return self.writing(write)
 
 
 def _discard(writer: BinWriter, tables: Iterable[pa.Table]) -> None:
