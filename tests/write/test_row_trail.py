@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -53,3 +55,17 @@ def test_runs_are_few() -> None:
         trail.note("a", pa.table({"file": [3] * len(positions), "position": positions}))
         trail.note("a", pa.table({"file": [3, 4, 4], "position": [10_000, 0, 1]}))
         assert trail._runs.count == 3 + 2
+
+
+def test_runs_on_disk_are_small(rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trail of sorted rows has a run for almost each of them: 40 bytes in memory, and not even 12 on disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = [(number, position) for number in range(50) for position in range(2000)]
+    rng.shuffle(rows)
+    with closing(RowTrail(_ADDRESS, memory=1)) as trail:
+        trail.note("a", pa.table({"file": [row[0] for row in rows], "position": [row[1] for row in rows]}))
+        assert trail._runs.nbytes >= 39 * len(rows)
+        # Nothing is read before all is written.
+        assert next(trail.runs()).num_rows == trail._runs.count
+        (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+        assert file.stat().st_size < 12 * len(rows)

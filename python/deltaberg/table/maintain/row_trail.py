@@ -32,7 +32,7 @@ RUNS = pa.schema(
         ("length", pa.int64()),
     ]
 )
-#: Bytes of runs in memory; beyond that, all are on disk.
+#: Bytes of runs in memory; beyond that, all are on disk, where most of their bytes are zeros that a codec saves.
 _MEMORY = 32 << 20
 #: Rows that are looked through, and rows that are looked for, at once.
 _ROWS, _WANTED = 1 << 20, 1 << 20
@@ -63,7 +63,7 @@ class RowTrail:
     def __init__(self, address: RowAddress, memory: int = _MEMORY) -> None:
         self._address = address
         self._lock = threading.Lock()
-        self._runs = StoredRows(RUNS, memory)
+        self._runs = StoredRows(RUNS, memory, compression="lz4")
         #: Runs that other processes have noted: their files have numbers from this one on.
         self._adopted: list[tuple[int, Callable[[], Iterator[pa.RecordBatch]]]] = []
         #: What is closed with the trail.

@@ -26,6 +26,8 @@ class StoredRows:
         Bytes of rows that are kept in memory at most; beyond that, all are on disk.
     directory
         Where rows are stored on disk; None for the system's directory of temporary files.
+    compression
+        The codec of rows on disk; see `DiskBatches`.
 
     Examples
     --------
@@ -35,11 +37,13 @@ class StoredRows:
     ([[1, 2]], 2, True)
     """
 
-    def __init__(self, schema: pa.Schema, memory: int, directory: str | None = None) -> None:
+    def __init__(
+        self, schema: pa.Schema, memory: int, directory: str | None = None, compression: str | None = None
+    ) -> None:
         self.schema = schema
         self._memory = memory
         self._kept: list[pa.RecordBatch] = []
-        self._disk = DiskBatches(schema, directory)
+        self._disk = DiskBatches(schema, directory, compression=compression)
         #: The number of rows, and their bytes.
         self.count = 0
         self.nbytes = 0
