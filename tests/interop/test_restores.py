@@ -78,3 +78,38 @@ def test_a_restore_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: st
     assert given > judge.sql(f"SELECT max(id) AS m FROM delta.`{copy}` VERSION AS OF 7")["m"].to_pylist()
     table.refresh().restore(7)
     same(judge.sql(rows.format(path)), judge.sql(f"{rows.format(copy)} VERSION AS OF 7"))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+@pytest.mark.req("DL-OPS-03")
+@pytest.mark.parametrize("ends_here", [True, False])
+def test_ids_of_columns_after_a_column_mapping_ended(tmp_path: Path, judge: Judge, ends_here: bool) -> None:
+    """delta-spark forgets the greatest id then, and reads and writes tables that still know it."""
+    path, mode, highest = tmp_path / "t", "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+    judge.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, a INT) USING delta TBLPROPERTIES ('{mode}' = 'name')")
+    judge.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1)")
+    judge.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS (b INT)")
+    judge.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN b")
+    none = f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{mode}' = 'none')"
+    table = DeltaTable(path)
+    if ends_here:
+        table.alter().set({mode: "none"}).commit()
+    else:
+        judge.sql(none)
+    assert (table.refresh().properties[mode], highest in table.properties) == ("none", ends_here)
+    rows = judge.sql(f"SELECT * FROM delta.`{path}`")
+    judge.sql(f"INSERT INTO delta.`{path}` VALUES (2, 2)")
+    if ends_here:
+        # It goes on with the greatest id where it maps the columns anew.
+        judge.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{mode}' = 'name')")
+        assert [field.id for field in table.refresh().schema] == [4, 5]
+    table.refresh().restore(1)
+    table.alter().add("c", pa.int32()).commit()
+    added = table.schema.get("c")
+    assert added is not None
+    assert added.id == int(table.properties[highest]) == (6 if ends_here else 4)
+    same(judge.sql(f"SELECT id, a FROM delta.`{path}`"), rows)

@@ -21,6 +21,7 @@ _PROPERTIES = {
     "delta.enableRowTracking": "true",
     "delta.enableChangeDataFeed": "true",
 }
+_HIGHEST = "delta.columnMapping.maxColumnId"
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("s", pa.struct([("a", pa.int64()), ("b", pa.string())]))])
 _IDS = ["key", "p", "s", "_metadata.row_id", "_metadata.row_commit_version"]
 
@@ -57,7 +58,7 @@ _CHANGES: dict[str, Callable[[Any], Any]] = {
 def test_one_version_has_the_same_rows_in_other_files(tmp_path: Path, change: str) -> None:
     table = _made(tmp_path)
     rows, old = _rows(table), {version: DeltaTable(tmp_path, version=version).scan().to_arrow() for version in range(5)}
-    tracked = _rows(table, _IDS)
+    tracked, highest = _rows(table, _IDS), table.properties[_HIGHEST]
     before = set(table.live_files["path"].to_pylist())
     done = _CHANGES[change](table.alter()).commit()
     assert done.version == table.version == 5
@@ -70,12 +71,29 @@ def test_one_version_has_the_same_rows_in_other_files(tmp_path: Path, change: st
     partitioned = {"no mapping": [], "by a number": ["key"]}.get(change, ["p"])
     assert table.partition_columns == partitioned
     if change in ("no mapping", "both"):
-        assert "delta.columnMapping.maxColumnId" not in table.properties
+        assert table.properties[_HIGHEST] == highest
         assert "columnMapping" not in (table.metadata.schema_string or "")
         for path in table.live_files["path"].to_pylist():
             assert {"key", "s"} <= set(pq.read_schema(tmp_path / path).names)
     table.append(pa.table({"key": [99], "p": ["z"], "s": [{"b": "new"}]}))
     assert len(_rows(DeltaTable(tmp_path))) == len(rows) + 1
+
+
+def test_a_mapping_that_begins_again_gives_other_ids(tmp_path: Path) -> None:
+    table = _made(tmp_path)
+    rows, highest = _rows(table), int(table.properties[_HIGHEST])
+    for mode in ("none", "name"):
+        table.alter().set({"delta.columnMapping.mode": mode}).commit()
+    assert [field.id for field in table.schema] == [highest + 1, highest + 2, highest + 3]
+    assert _rows(DeltaTable(tmp_path, validate=True)) == rows
+    # So does a table that takes the place of one without a mapping.
+    for mode in ("none", "name"):
+        properties = {"delta.columnMapping.mode": mode}
+        replaced = pa.table({"key": [1]})
+        deltaberg.write_table(str(tmp_path), replaced, mode="overwrite", schema_mode="overwrite", properties=properties)
+    (field,) = DeltaTable(tmp_path).schema
+    assert field.id is not None
+    assert field.id > highest + 4
 
 
 def test_partitions_go_again(tmp_path: Path) -> None:

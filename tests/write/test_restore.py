@@ -25,6 +25,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.verifying.presence import Presence
+from deltaberg.table.verbs.table import operations_of
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 from tests.support.vacuums import DAY, FEED, MANY, VECTORS, files, new_table
@@ -228,6 +229,25 @@ def test_schema_properties_and_domains_return_and_marks_do_not_fall(tmp_path: Pa
         table.append(pa.table({"id": [100], "a": ["z"]}))
     table.alter().add("b", pa.int32()).commit()
     assert table.schema.get("b").id > int(greatest)
+
+
+@pytest.mark.req("DL-OPS-03")
+@pytest.mark.parametrize("forgets", [False, True])
+def test_no_id_is_given_twice_after_a_column_mapping_ended(tmp_path: Path, forgets: bool) -> None:
+    mode, highest = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+    table: Any = deltaberg.create_table(tmp_path, {"id": pa.int64()}, properties={mode: "name"})
+    table.append(ids(1))
+    table.alter().add("a", pa.int64()).commit()
+    table.alter().drop("a").set({mode: "none"}).commit()
+    if forgets:
+        # delta-spark removes the property when column mapping ends.
+        with operations_of(table.transaction()).transaction as transaction:
+            transaction.set_metadata(table.metadata.with_properties({highest: None}))
+    assert (highest in table.properties) is not forgets
+    table.restore(1)
+    assert (table.properties[mode], table.properties[highest]) == ("name", "2")
+    table.alter().add("b", pa.int64()).commit()
+    assert (table.schema.get("b").id, ids_of(DeltaTable(tmp_path, validate=True))) == (3, [1])
 
 
 @pytest.mark.req("DL-OPS-03")

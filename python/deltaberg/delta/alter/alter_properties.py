@@ -19,7 +19,7 @@ from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES, checked_p
 from deltaberg.delta.properties.protocols import features_of_properties, lowered_protocol
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, highest_id
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
@@ -106,7 +106,7 @@ class PropertyAlteration(RuleAlteration):
         check_indexed_names(table.schema, recorded)
         document = self._document()
         if before != after != "none":
-            numbers = ColumnNumbers()
+            numbers = ColumnNumbers(highest_id(table.metadata.configuration))
             map_fields(document.fields(), numbers)
             recorded[MAX_COLUMN_ID] = str(numbers.highest)
         if recorded:

@@ -14,7 +14,6 @@ from deltaberg.delta.features import MAPPING_MODE, supports
 from deltaberg.delta.rows.row_ids import PendingSource, RowIds
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.schema_json import SchemaDocument, all_fields
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import SchemaError
@@ -30,13 +29,16 @@ _OF_MAPPING = (COLUMN_ID, NESTED_IDS, PHYSICAL_NAME)
 
 
 def without_mapping(metadata: Metadata) -> Metadata:
-    """Return metadata whose columns have the same names in files as in the table."""
+    """Return metadata whose columns have the same names in files as in the table.
+
+    The highest id stays: where the mapping begins again, or an older version returns, no id is given twice.
+    """
     document = SchemaDocument(metadata.schema_string or "")
     for field in all_fields(document.fields()):
         found: dict[str, Any] = field.get("metadata") or {}
         field["metadata"] = {name: value for name, value in found.items() if name not in _OF_MAPPING}
     changed = metadata.with_members({"schemaString": document.to_json()})
-    return changed.with_properties({MAPPING_MODE: "none", MAX_COLUMN_ID: None})
+    return changed.with_properties({MAPPING_MODE: "none"})
 
 
 def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from dataclasses import replace
@@ -18,7 +17,7 @@ from deltaberg.delta.properties.protocols import features_of_properties, feature
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.enforce import table_rules
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, highest_id, partition_names
 from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints, checked_new_rules, given_metadata
@@ -71,7 +70,10 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     mode = recorded_mapping_mode(recorded)
     kept = None if table.of_rows else given_metadata
     given = checked_new_rules(as_table_schema(table.schema, kept))
-    schema = _numbered(given, recorded, _highest_id(before)) if mode != "none" else _plain(given)
+    highest = highest_id(before.metadata.configuration) if before else 0
+    schema = _numbered(given, recorded, highest) if mode != "none" else _plain(given)
+    if highest and mode == "none":
+        recorded[MAX_COLUMN_ID] = str(highest)
     check_columns(schema, mapped=mode != "none")
     check_indexed_names(schema, recorded)
     partition_by = partition_names(schema, table.partition_by or ())
@@ -110,11 +112,6 @@ def _keep_times(before: Snapshot, recorded: dict[str, str]) -> None:
     if before.is_enabled(IN_COMMIT_TIMESTAMPS) and recorded.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
         known = before.metadata.configuration
         recorded.update({name: known[name] for name in (SINCE_VERSION, SINCE_TIMESTAMP) if name in known})
-
-
-def _highest_id(before: Snapshot | None) -> int:
-    text = before.metadata.configuration.get(MAX_COLUMN_ID, "0") if before else "0"
-    return int(text) if re.fullmatch("[0-9]{1,10}", text) else 0
 
 
 def _plain(schema: Struct) -> Struct:

@@ -17,7 +17,7 @@ from deltaberg.delta.actions.table_actions import Metadata
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_ids
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.schema.enforce import with_marks
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, highest_id
 from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, PROTECTED_BEFORE, deleted_file_retention, unexpired
@@ -29,7 +29,6 @@ from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import find_files, look_up
-from deltaberg.whole_numbers import whole_number
 
 __all__ = [
     "OF_HISTORY",
@@ -150,9 +149,9 @@ def metadata_over(base: Snapshot, target: Snapshot) -> Metadata:
     """
     now, then = base.metadata.configuration, target.metadata.configuration
     kept: dict[str, str | None] = {name: now.get(name) for name in OF_HISTORY if now.get(name) != then.get(name)}
-    greatest = whole_number(now.get(MAX_COLUMN_ID, ""), 0)
-    if greatest is not None and greatest > (whole_number(then.get(MAX_COLUMN_ID, ""), 0) or 0):
-        kept[MAX_COLUMN_ID] = now[MAX_COLUMN_ID]
+    greatest = _greatest_id(base, target)
+    if greatest > highest_id(then):
+        kept[MAX_COLUMN_ID] = str(greatest)
     metadata = target.metadata.with_properties(kept) if kept else target.metadata
     if metadata.id != base.metadata.id:
         metadata = metadata.with_members({"id": base.metadata.id})
@@ -160,6 +159,22 @@ def metadata_over(base: Snapshot, target: Snapshot) -> Metadata:
     return (
         metadata.with_members({"schemaString": with_marks(metadata.schema_string or "", marks)}) if marks else metadata
     )
+
+
+def _greatest_id(base: Snapshot, target: Snapshot) -> int:
+    """Return the greatest id that a column of the table ever had."""
+    now = highest_id(base.metadata.configuration)
+    if now or target.mapping_mode == "none" or target.log.root != base.log.root:
+        return now
+    # Other engines forget it where column mapping ends. What was given since then is in the log.
+    since = (entry for entry in base.log.entries(target.version + 1) if entry.file.kind == "commit")
+    actions = (
+        action
+        for entry in since
+        if entry.version <= base.version
+        for action in read_actions(base.log.read(entry), "metaData")
+    )
+    return max((highest_id(action.members.get("configuration") or {}) for action in actions), default=0)
 
 
 def _marks(base: Snapshot, target: Snapshot) -> dict[str, int]:

@@ -17,7 +17,7 @@ from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
-__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
+__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "highest_id", "partition_names"]
 
 #: The property that keeps the highest id that was ever given to a column.
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -26,6 +26,18 @@ _RESERVED = "delta."
 _FORBIDDEN = " ,;{}()\n\t="
 
 _Path = tuple[str, ...]
+
+
+def highest_id(properties: Mapping[str, str]) -> int:
+    """Return the highest id that was ever given to a column of a table, which it knows after its mapping ended, too.
+
+    Examples
+    --------
+    >>> highest_id({MAX_COLUMN_ID: "7"}), highest_id({})
+    (7, 0)
+    """
+    text = properties.get(MAX_COLUMN_ID, "")
+    return int(text) if re.fullmatch("[0-9]{1,10}", text) else 0
 
 
 class ColumnNumbers:
