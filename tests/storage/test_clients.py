@@ -122,6 +122,34 @@ def test_the_same_description_has_the_same_client_after_it_travelled() -> None:
     assert StoreSpec({}, old).open(_LOCATION) is not StoreSpec({}, new).open(_LOCATION)
 
 
+@pytest.mark.parametrize(
+    ("url", "first", "second", "is_same"),
+    [
+        ("s3://b/t", {}, {"AWS_REGION": "r", "AWS_ACCESS_KEY_ID": "k"}, True),
+        ("s3://b/t", {}, {"s3.endpoint": "https://s3.eu-west-1.amazonaws.com/"}, True),
+        ("s3://b/t", {"s3.endpoint": "http://a:9000"}, {"AWS_ENDPOINT_URL": "http://A:9000/"}, True),
+        ("s3://b/t", {"s3.endpoint": "http://a:9000"}, {"s3.endpoint": "http://a:9001"}, False),
+        ("s3://b/t", {"s3.endpoint": "http://a:9000"}, {}, False),
+        ("abfs://c/t", {"adls.account-name": "a"}, {"azure_storage_account_name": "a"}, True),
+        ("abfs://c/t", {"adls.account-name": "a"}, {"adls.account-name": "b"}, False),
+        ("/t", {"s3.endpoint": "http://a:9000"}, {}, True),
+    ],
+)
+def test_buckets_are_told_apart_by_their_servers(
+    monkeypatch: pytest.MonkeyPatch, url: str, first: Any, second: Any, is_same: bool
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    place = parse_location(url)
+    one, other = StoreSpec(first), StoreSpec(second)
+    assert one.is_same(place, other, place) is other.is_same(place, one, place) is is_same
+    assert not one.is_same(place, other, parse_location("s3://elsewhere/t"))
+    # What the environment names holds for those that name nothing.
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://a:9000")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "a")
+    assert one.is_same(place, StoreSpec(), place)
+
+
 def test_fingerprints() -> None:
     facts: list[Any] = ["a", ["a"], ["a", "b"], "ab", {"a": "b"}, None, "", 1, "\ud800"]
     assert len({fingerprint(fact) for fact in facts}) == len(facts)

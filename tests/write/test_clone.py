@@ -22,6 +22,7 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
+from tests.support import moto_s3
 from tests.support.clones import ROW_IDS, TRACKED, with_vectors
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -179,7 +180,7 @@ def test_files_are_looked_for_before_a_shallow_clone_is_put(tmp_path: Path, monk
     assert not (tmp_path / "clone" / "_delta_log").exists()
 
 
-def test_a_dry_run_says_what_would_benote_copies(tmp_path: Path) -> None:
+def test_a_dry_run_says_what_would_be_copied(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.append(ids(1))
     table.append(ids(2))
@@ -188,6 +189,32 @@ def test_a_dry_run_says_what_would_benote_copies(tmp_path: Path) -> None:
     assert (result.copied_files, result.copied_bytes, result.commit) == (2, sizes, None)
     assert not (tmp_path / "clone").exists()
     assert repr(result) == f"CloneResult(dry run: state 2 to {tmp_path / 'clone'}, 2 files, 2 copied ({sizes} bytes))"
+
+
+def test_a_dry_run_is_refused_where_the_clone_would_be(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    table.append(ids(1))
+    with pytest.raises(InvalidArgumentError, match=r"delta\.columnMapping\.mode is about files"):
+        table.clone(tmp_path / "clone", properties={"delta.columnMapping.mode": "name"}, dry_run=True)
+    (lost,) = files(tmp_path / "t")
+    (tmp_path / "t" / lost).unlink()
+    for shallow in (True, False):
+        with pytest.raises(DataFileNotFoundError, match="1 files that the table names do not exist any more"):
+            table.clone(tmp_path / "clone", shallow=shallow, dry_run=True)
+    assert not (tmp_path / "clone").exists()
+
+
+def test_buckets_of_one_name_are_apart_where_their_servers_are() -> None:
+    with moto_s3.running() as here, moto_s3.running() as there:
+        bucket = moto_s3.make_bucket(here)
+        root = f"s3://{bucket}/t"
+        table: DeltaTable = deltaberg.create_table(root, ID, storage_options=moto_s3.options(here))
+        table.append(ids(1))
+        with pytest.raises(InvalidArgumentError, match="or the other way round"):
+            table.clone(f"{root}/inside", storage_options={**moto_s3.options(here), "AWS_ENDPOINT_URL": f"{here}/"})
+        with pytest.raises(InvalidArgumentError, match="readers do not look for in another store"):
+            table.clone(f"s3://{bucket}/shallow", shallow=True, storage_options=moto_s3.options(there))
+        assert table.clone(f"{root}/inside", storage_options=moto_s3.options(there)).copied_files == 1
 
 
 def test_the_state_that_is_open_is_cloned_or_the_one_that_is_named(tmp_path: Path) -> None:

@@ -21,7 +21,13 @@ from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.maintain import feature_drop
 from deltaberg.delta.maintain.cleaning import vacuum_candidates
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from tests.support.rows import ids, ids_of
 from tests.support.vacuums import DAY, MANY, VECTORS, Clock, files, new_table
 
@@ -79,6 +85,10 @@ def _age_log(root: Path, hours: float) -> None:
         os.utime(path, (then, then))
 
 
+def _log_files(root: Path) -> set[str]:
+    return {path.name for path in (root / "_delta_log").iterdir()}
+
+
 def _removes(table: DeltaTable) -> list[dict[str, Any]]:
     data = (Path(table.location) / "_delta_log" / f"{table.version:020}.json").read_bytes()
     return [dict(action.members) for action in read_actions(data, "remove")]
@@ -117,7 +127,10 @@ def test_checkpoints_stand_in_front_of_versions_that_need_it(tmp_path: Path, nam
 @every_kind
 def test_the_history_is_cut_off_after_a_day(tmp_path: Path, name: str) -> None:
     table = _KINDS[name](tmp_path)
-    rows, last = ids_of(table), table.version
+    rows, last, log = ids_of(table), table.version, _log_files(tmp_path)
+    planned = table.drop_feature(name, truncate_history=True, dry_run=True)
+    assert planned.steps[-1].startswith("refuse to cut off the history before ")
+    assert _log_files(tmp_path) == log
     with pytest.raises(UnsupportedFeatureError, match=f"of the feature {name} any more, but its version") as refused:
         table.drop_feature(name, truncate_history=True)
     assert "drop the feature again then" in str(refused.value)
@@ -125,10 +138,16 @@ def test_the_history_is_cut_off_after_a_day(tmp_path: Path, name: str) -> None:
     # Nothing of it is in the newest version, and calling it again at once does nothing more.
     version = DeltaTable(tmp_path).version
     _age_log(tmp_path, 23)
-    with pytest.raises(UnsupportedFeatureError, match="cannot be cut off behind it before"):
-        table.drop_feature(name, truncate_history=True)
+    said = []
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeatureError, match="cannot be cut off behind it before") as refused:
+            table.drop_feature(name, truncate_history=True, dry_run=dry_run)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
     assert DeltaTable(tmp_path).version == version
     _age_log(tmp_path, 1.1)
+    log, planned = _log_files(tmp_path), table.drop_feature(name, truncate_history=True, dry_run=True)
+    assert (planned.steps[-1], _log_files(tmp_path)) == ("take the feature from the protocol", log)
     result = table.drop_feature(name, truncate_history=True)
     assert result.commit is not None
     assert result.commit.version == table.version == version + 1
@@ -151,6 +170,17 @@ def test_the_retention_is_a_property(tmp_path: Path) -> None:
     _age_log(tmp_path, 2.1)
     table.drop_feature("deletionVectors", truncate_history=True)
     assert "deletionVectors" not in table.features
+
+
+def test_a_dry_run_is_refused_where_the_drop_would_be(tmp_path: Path) -> None:
+    table = _mapped(tmp_path)
+    table.alter().rename("id", "a key, of sorts").add_constraint("c", "true").commit()
+    log = _log_files(tmp_path)
+    for name, wanted in (("columnMapping", SchemaError), ("checkConstraints", InvalidArgumentError)):
+        for dry_run in (True, False):
+            with pytest.raises(wanted):
+                table.drop_feature(name, dry_run=dry_run)
+    assert _log_files(tmp_path) == log
 
 
 def test_a_feature_that_nothing_ever_used_goes_at_once(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ class DeltaUpkeep:
             ``delta.dropFeatureTruncateHistory.retentionDuration``, which is 24 hours by default. Until then this raises
             an error that says when to call it again. No reader or writer of the table must take longer than that.
         dry_run
-            Only return what would be done.
+            Only return what would be done, or raise what the drop would raise before it changes anything.
         **commit
             How the commits are made, from ``user_metadata`` on: see `Verbs`.
 

@@ -11,7 +11,7 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location
-from deltaberg.storage.options.options import StoreOptions
+from deltaberg.storage.options.options import StoreOptions, server_of
 from deltaberg.storage.remote import RemoteStorage
 from deltaberg.storage.vending import Vendor
 
@@ -32,6 +32,16 @@ class StoreSpec:
     def __repr__(self) -> str:
         """Name the options; their values are secrets."""
         return f"StoreSpec(options={sorted(self.options)}{', vended' if self.vendor else ''})"
+
+    def is_same(self, location: Location, other: StoreSpec, place: Location) -> bool:
+        """Return whether a location and that of another description are in one store: also buckets have namesakes."""
+        if not location.same_store(place):
+            return False
+        return location.scheme == "file" or self._server(location) == other._server(place)
+
+    def _server(self, location: Location) -> tuple[str, str]:
+        vendor = self.vendor
+        return server_of(location.scheme, self.options if vendor is None else vendor.options(vendor.scope(location)))
 
     def open(self, location: Location) -> Storage:
         """Return the store that holds a location; clients are kept for the process."""

@@ -7,7 +7,8 @@ of them, and the feature ``checkpointProtection`` keeps these there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,15 +20,17 @@ from deltaberg.delta.alter.alter import Alteration
 from deltaberg.delta.alter.drop_feature import OF_HISTORY, PROTECTION, check_supported
 from deltaberg.delta.checkpoint.layout import CheckpointLayout
 from deltaberg.delta.data.deletion_vectors import locate_vectors
-from deltaberg.delta.features import FEATURES
+from deltaberg.delta.features import FEATURES, MAPPING_MODE
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.maintain.feature_traces import Step, last_trace, steps_of, without_type_changes
 from deltaberg.delta.properties.protocols import lowered_protocol, raised_protocol
+from deltaberg.delta.schema.new_columns import check_columns
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, truncation_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.schema.arrow import as_array
@@ -87,11 +90,12 @@ class FeatureDrop:
         table = self.newest()
         check_supported(table, self.name)
         self._check_way(table)
-        says = tuple(step.says for step in steps_of(self.name, table)) + self._last_steps
+        steps = steps_of(self.name, table)
+        says = tuple(step.says for step in steps) + self._last_steps
         if dry_run:
-            return DropFeatureResult(self.name, None, True, says)
+            return DropFeatureResult(self.name, None, True, self._rehearsed(table, steps, says))
         if self.name not in OF_HISTORY:
-            return DropFeatureResult(self.name, self._alter(), False, says)
+            return DropFeatureResult(self.name, self._altered().commit(), False, says)
         for left in reversed(range(_ATTEMPTS)):
             with suppress(*((CommitConflictError,) if left else ())):
                 for step in steps_of(self.name, self.newest()):
@@ -127,12 +131,35 @@ class FeatureDrop:
                 table=root,
             )
 
-    def _alter(self) -> CommitResult:
-        """Drop a feature that no older version needs, with the property that activates it."""
+    def _rehearsed(self, table: Snapshot, steps: Sequence[Step], says: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what the drop would do, or refuse what it would refuse. Nothing is written."""
+        if self.name not in OF_HISTORY:
+            self._altered()
+            return says
+        check_writable(table)
+        lowered_protocol(self.name, table.protocol)
+        if any((step.properties or {}).get(MAPPING_MODE) == "none" for step in steps):
+            check_columns(table.schema, mapped=False)
+        if not self.truncate_history:
+            return says
+        retention = truncation_retention(table.metadata.configuration)
+        if not steps:
+            last = self._last_needed(table)
+            if last is not None and not self._can_cut(table, retention, last):
+                begins = _begin_behind(table, last)
+                at = _now() if begins is None else CommitTimes(table.log, table).time_of(begins)
+                raise self._too_young(table, last, at + retention)
+        elif retention:
+            until = format_instant(_now() + retention)
+            return (*says[: len(steps)], f"refuse to cut off the history before {until}: drop the feature again then")
+        return says
+
+    def _altered(self) -> Alteration:
+        """Return the alteration that drops a feature that no older version needs, and what activates it."""
         change = self.alter()
         for step in steps_of(self.name, self.newest()):
             change.set(step.properties or {})
-        return change.drop_feature(self.name).commit()
+        return change.drop_feature(self.name)
 
     def _do(self, step: Step) -> None:
         """Take traces of the feature out of the table.
@@ -176,19 +203,27 @@ class FeatureDrop:
         table = self.newest()
         retention = truncation_retention(table.metadata.configuration)
         last = self._last_needed(table)
-        cut = clean_up_log(table, retention=retention, dry_run=True).first_version
-        if last is None or (cut is not None and cut > last):
+        if last is None or self._can_cut(table, retention, last):
             # No version of the history goes unless the feature can be dropped then.
             clean_up_log(table, retention=retention)
             last = self._last_needed(table)
         if last is None:
             return
-        if not any(version > last for version in complete_checkpoints(table.log.entries())):
+        begins = _begin_behind(table, last)
+        if begins is None:
             self._add_checkpoint()
             table = self.newest()
-        begins = min(version for version in complete_checkpoints(table.log.entries()) if version > last)
-        since = CommitTimes(table.log, table).time_of(begins) + retention
-        raise UnsupportedFeatureError(
+            begins = table.version
+        raise self._too_young(table, last, CommitTimes(table.log, table).time_of(begins) + retention)
+
+    @staticmethod
+    def _can_cut(table: Snapshot, retention: int, last: int) -> bool:
+        """Return whether the clean-up of the log leaves nothing up to a version."""
+        cut = clean_up_log(table, retention=retention, dry_run=True).first_version
+        return cut is not None and cut > last
+
+    def _too_young(self, table: Snapshot, last: int, since: int) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
             f"the table makes no use of the feature {self.name} any more, but its version {last} does, and the history "
             f"cannot be cut off behind it before {format_instant(since)}",
             hint="drop the feature again then; or leave out ⟪truncate_history⟫ to drop it now and keep the history",
@@ -235,6 +270,15 @@ class FeatureDrop:
             transaction.require(check)
             parameters = {"featureName": self.name, "truncateHistory": "true" if self.truncate_history else "false"}
             return transaction.commit("DROP FEATURE", parameters)
+
+
+def _begin_behind(table: Snapshot, last: int) -> int | None:
+    """Return the first version behind another one that the log can begin with; None if it has no checkpoint."""
+    return min((version for version in complete_checkpoints(table.log.entries()) if version > last), default=None)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _vector_files(table: Snapshot) -> list[str]:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from deltaberg.storage.options.names import AZURE, CLIENT, GCS, PATH_STYLE, PROFILE, RETRY, S3, TIMEOUTS, check_foreign
 from deltaberg.storage.options.values import checked_value
 
-__all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
+__all__ = [
+    "StoreConfig",
+    "StoreOptions",
+    "is_store_option",
+    "option_name",
+    "server_of",
+    "store_config",
+    "without_credentials",
+]
 
 #: Names and values. Most values are strings.
 StoreOptions = Mapping[str, Any]
@@ -18,6 +27,8 @@ _BY_SCHEME = {"s3": (S3, "aws_"), "gs": (GCS, "google_"), "az": (AZURE, "azure_"
 #: The variables of the environment from which obstore takes an endpoint.
 _ENDPOINTS = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
 _ENDPOINTS |= dict.fromkeys(("az", "abfs"), ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"))
+_AMAZON = (".amazonaws.com", ".amazonaws.com.cn")
+_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 #: Options that identify the caller, as `option_name` spells them.
 _CREDENTIALS = frozenset(
     {
@@ -138,10 +149,32 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     return found
 
 
+def server_of(scheme: str, options: StoreOptions) -> tuple[str, str]:
+    """Return what tells stores apart whose buckets have the same name: their endpoint, and the account of Azure.
+
+    Examples
+    --------
+    >>> server_of("s3", {"endpoint": "http://minio:9000/"})
+    ('http://minio:9000', '')
+    >>> server_of("s3", {"endpoint": "https://s3.eu-west-1.amazonaws.com"}) == server_of("s3", {})
+    True
+    """
+    config = store_config(scheme, options).config
+    named = config.get("endpoint") or config.get("base_url") or _named_endpoint(scheme) or ""
+    endpoint = str(named).strip().rstrip("/").lower()
+    # The names of buckets are unique in all regions, as each of them has an endpoint.
+    is_amazon = scheme == "s3" and urlsplit(endpoint).netloc.partition(":")[0].endswith(_AMAZON)
+    account = config.get("account_name") or os.environ.get(_ACCOUNT, "") if scheme in ("az", "abfs") else ""
+    return "" if is_amazon else endpoint, str(account)
+
+
 def _endpoint_of_environment(scheme: str) -> str | None:
     """Return the endpoint that the environment names, if it does not say itself whether plain HTTP is allowed."""
     _, prefix = _BY_SCHEME.get(scheme, ({}, ""))
-    if f"{prefix}allow_http".upper() in os.environ:
-        return None
+    return None if f"{prefix}allow_http".upper() in os.environ else _named_endpoint(scheme)
+
+
+def _named_endpoint(scheme: str) -> str | None:
+    """Return the endpoint that the environment names."""
     named = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name)), None)
     return None if named is None else str(checked_value(named, "endpoint", os.environ[named]))

@@ -81,7 +81,7 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
         storage_options
             How the store of the clone is opened; by default as that of this table.
         dry_run
-            Only say how many files and bytes would be copied.
+            Only say how many files and bytes would be copied, or raise what the clone would raise.
         **commit
             How the commit is made, and what it records: see `Verbs`.
 

@@ -6,8 +6,8 @@ only what is new.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ from deltaberg.errors import (
 from deltaberg.kernels.results import DELETION_VECTOR
 from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.cloning.clone_places import check_apart, check_one_store
 from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
 from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
@@ -87,10 +88,11 @@ def clone_table(
         A store fails. Nothing was committed.
     """
     log = LogDirectory(parse_location(asked.target), asked.store)
-    _check_apart(source.log.root, log.root)
+    check_apart(source.log.store, source.log.root, log.store, log.root)
     for left in reversed(range(_PLANNED_AT_MOST)):
         plan = _planned(source, newest, resolver, asked, log, tasks)
         if asked.dry_run:
+            plan.rehearse()
             return plan.result(None)
         try:
             return plan.carry_out()
@@ -118,7 +120,7 @@ def _planned(
     _check_mapping(source, base, origin)
     naming: Naming
     if asked.shallow:
-        _check_one_store(source.log.root, log.root)
+        check_one_store(source.log.store, source.log.root, log.store, log.root)
         newer = newest()
         files = source.live.table
         removed = files.take(absent_keys(file_keys(files), file_keys(newer.live.table)))
@@ -198,6 +200,16 @@ class _Plan:
                 transaction.require(self._check)
             return self.result(transaction.commit())
 
+    def rehearse(self) -> None:
+        """Do all but copy and commit: what would be refused then is refused now."""
+        # Whether the store keeps two writers apart only a put would tell.
+        options = dataclasses.replace(self.asked.commit, unsafe_single_writer=True)
+        with Transaction(self.log, self.base, options) as transaction:
+            if not transaction.is_done:
+                self._apply(transaction)
+                self._check_sources()
+            transaction.abort()
+
     def _copy(self) -> None:
         if not isinstance(self.naming, CopiedFiles):
             return
@@ -267,14 +279,21 @@ class _Plan:
     def _check_there(self) -> None:
         """Refuse the commit if a file that it adds is gone."""
         if self.asked.shallow:
-            files = self.source.live.table.take(self.added)
-            lost = lost_files(self.source.log, files, self.resolver, self.tasks)
-        else:
-            files = _recorded(self._added_files)
-            lost = lost_files(self.log, files, PathResolver(self.log.root), self.tasks)
+            self._check_sources()
+            return
+        files = _recorded(self._added_files)
+        lost = lost_files(self.log, files, PathResolver(self.log.root), self.tasks)
+        self._refuse_lost(files, lost, "that were copied")
+
+    def _check_sources(self) -> None:
+        """Refuse the clone if a file of the source that it needs is gone."""
+        files = self.source.live.table.take(self.added)
+        lost = lost_files(self.source.log, files, self.resolver, self.tasks)
+        self._refuse_lost(files, lost, "that the table names")
+
+    def _refuse_lost(self, files: pa.Table, lost: pa.BooleanArray, whose: str) -> None:
         gone = files.column("path").filter(lost).to_pylist()
         if gone:
-            whose = "that the table names" if self.asked.shallow else "that were copied"
             raise DataFileNotFoundError(
                 f"{len(gone)} files {whose} do not exist any more: {first_paths(gone)}",
                 hint="somebody deletes them: see that no vacuum takes them, and clone the table again",
@@ -336,33 +355,6 @@ def _uri(root: Location) -> str:
 
 
 # Where a clone may be
-
-
-def _check_apart(source: Location, target: Location) -> None:
-    """Refuse a clone inside of its source, or around it: the vacuum of one would take the files of the other."""
-    if not source.same_store(target):
-        return
-    paths = [one.path for one in (source, target)]
-    if source.scheme == "file":
-        paths = [os.path.realpath(path) for path in paths]
-    first, second = (f"{path.rstrip('/')}/" for path in paths)
-    if first.startswith(second) or second.startswith(first):
-        raise InvalidArgumentError(
-            "the clone would be in the directory of the table, or the other way round",
-            hint="choose a directory beside that of the table",
-            table=str(source),
-            target=str(target),
-        )
-
-
-def _check_one_store(source: Location, target: Location) -> None:
-    if not source.same_store(target):
-        raise InvalidArgumentError(
-            "a shallow clone names the files of the table, which readers do not look for in another store",
-            hint="choose a place in the store of the table, or make a deep clone",
-            table=str(source),
-            target=str(target),
-        )
 
 
 def _check_empty(log: LogDirectory, *, shallow: bool) -> None:

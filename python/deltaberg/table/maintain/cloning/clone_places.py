@@ -1,0 +1,51 @@
+"""Where a clone may be: apart from its source, and in its store if it names files of the source."""
+
+from __future__ import annotations
+
+import os
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+
+__all__ = ["check_apart", "check_one_store"]
+
+
+def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, target: Location) -> None:
+    """Refuse a clone inside of its source, or around it: the vacuum of one would take the files of the other.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is there.
+    """
+    if not store.is_same(source, target_store, target):
+        return
+    paths = [one.path for one in (source, target)]
+    if source.scheme == "file":
+        paths = [os.path.realpath(path) for path in paths]
+    first, second = (f"{path.rstrip('/')}/" for path in paths)
+    if first.startswith(second) or second.startswith(first):
+        raise InvalidArgumentError(
+            "the clone would be in the directory of the table, or the other way round",
+            hint="choose a directory beside that of the table",
+            table=str(source),
+            target=str(target),
+        )
+
+
+def check_one_store(store: StoreSpec, source: Location, target_store: StoreSpec, target: Location) -> None:
+    """Refuse a clone in another store, where readers do not look for the files of its source.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is in another one.
+    """
+    if not store.is_same(source, target_store, target):
+        raise InvalidArgumentError(
+            "a shallow clone names the files of the table, which readers do not look for in another store",
+            hint="choose a place in the store of the table, or make a deep clone",
+            table=str(source),
+            target=str(target),
+        )
