@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.full, pytest.mark.one_backend, pytest.mark.timeout(120
 
 _DIRECTORIES, _FILES = 10_000, 100
 _MOST = 300 << 20
+_MOST_OF_FILE = 4 << 10
 _ADD = '{"add":{"path":"%s","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true}}'
 _REMOVE = '{"remove":{"path":"%s","deletionTimestamp":0,"dataChange":true}}'
 
@@ -79,3 +80,36 @@ def _make(root: Path, *, on_disk: bool) -> None:
             if number % _FILES == 0:
                 (root / name).parent.mkdir()
             (root / name).write_bytes(b"x")
+
+
+_CLONE = """
+import sys
+from deltaberg import DeltaTable, create_table
+from tests.support.memory import peak_memory
+from tests.support.rows import ids
+
+root, shallow = sys.argv[1], sys.argv[2] == "shallow"
+small = create_table(f"{root}-small-{shallow}", ids().schema)
+small.append(ids(1))
+small.clone(f"{root}-cloned-{shallow}", shallow=shallow)
+before = peak_memory()
+done = DeltaTable(root).clone(f"{root}-{shallow}", shallow=shallow)
+print(done.source_files, done.copied_files, peak_memory() - before)
+"""
+
+
+@pytest.mark.req("DL-OPS-06", "DL-OPS-07")
+def test_clones_of_many_files(tmp_path: Path) -> None:
+    """A commit of many files has an action for each; copies and their names take no more than that again."""
+    builder, count = DeltaBuilder(tmp_path / "t"), 100_000
+    builder.create(ID)
+    builder.commit_text("\n".join(_ADD % f"part-{number:060}.parquet" for number in range(count)))
+    for number in range(count):
+        (builder.root / f"part-{number:060}.parquet").write_bytes(b"x")
+    for kind, copied in (("shallow", 0), ("deep", count)):
+        command = [sys.executable, "-c", _CLONE, str(builder.root), kind]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        *counts, peak = map(int, done.stdout.split())
+        assert counts == [count, copied]
+        assert peak < count * _MOST_OF_FILE, (kind, peak >> 20)
