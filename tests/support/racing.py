@@ -23,6 +23,10 @@ class Racing:
         self._inner = inner
         self._race: Callable[[], object] | None = race
 
+    @property
+    def applies_to_newer(self) -> bool:
+        return self._inner.applies_to_newer
+
     def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         return self._inner.load(known)
 

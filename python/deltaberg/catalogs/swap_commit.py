@@ -63,6 +63,11 @@ class SwapCommitter:
     store: StoreSpec
     _recorded: tuple[LoadedTable, str] | None = field(default=None, init=False, repr=False)
 
+    @property
+    def applies_to_newer(self) -> bool:
+        """No: the location is replaced that is known."""
+        return False
+
     def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         """Ask the catalog, and read the metadata file that it names, unless it is the known one."""
         return load_newest(self.find, lambda recorded: self._loaded(recorded, known))

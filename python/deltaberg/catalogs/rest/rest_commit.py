@@ -87,6 +87,11 @@ class RestCommitter:
     door: RestDoor
     levels: Levels
 
+    @property
+    def applies_to_newer(self) -> bool:
+        """Yes: the server makes the changes to the newest metadata that it has."""
+        return True
+
     def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         """Ask the catalog for the table; None if it has no such table. Metadata of a known file is not read again."""
         try:

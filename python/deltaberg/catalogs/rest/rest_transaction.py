@@ -242,6 +242,8 @@ class SeveralTables:
                 member.end_failed(error)
             raise
         self.results = {levels: member.end_committed(found.get(levels)) for levels, member in members.items()}
+        for levels, done in found.items():
+            members[levels].check_returned(done)
         return self.results
 
     def _committed(self, parts: Mapping[Levels, TableChange]) -> dict[Levels, Committed]:

@@ -151,6 +151,10 @@ class Attempt(Protocol):
 class Committer(Protocol):
     """Commits changes to one table."""
 
+    @property
+    def applies_to_newer(self) -> bool:
+        """Whether changes may be made to newer metadata than they were made for, if what they require still holds."""
+
     def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         """Return the newest metadata, to commit on top of it; None if there is no table.
 

@@ -69,6 +69,11 @@ class DirectoryCommitter:
     unsafe_single_writer: bool = False
 
     @property
+    def applies_to_newer(self) -> bool:
+        """No: the next version follows on the one that is known."""
+        return False
+
+    @property
     def directory(self) -> Location:
         """The directory of the metadata files."""
         return self.root.join(METADATA_DIRECTORY)

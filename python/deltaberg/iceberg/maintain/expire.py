@@ -16,9 +16,10 @@ from deltaberg.iceberg.maintain.reached import REACHED, STATISTICS, Places, Reac
 from deltaberg.iceberg.maintain.sweep import SNAPSHOT_FILE, Sweep, check_alone
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.transaction.expiry_guard import ExpiryGuard, GuardRemovedError, guards_of
 from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.summary import Tally
-from deltaberg.iceberg.transaction.table_commit import TableChange
+from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.updates import (
     RemovePartitionSpecs,
@@ -28,7 +29,7 @@ from deltaberg.iceberg.updates.updates import (
     Update,
 )
 from deltaberg.storage.location import PathResolver
-from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.file_tasks import FileTasks
@@ -126,6 +127,7 @@ class _Expiry:
         self._tasks = tasks
         self._reached = Reached(Places(loaded))
         self._expired = Expired()
+        self._guard: ExpiryGuard | None = None
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
 
     def run(self, committed: Callable[[LoadedTable], object]) -> ExpiryResult:
@@ -133,8 +135,7 @@ class _Expiry:
         if self._asked.dry_run:
             self._make(self._base.metadata)
             return self._result(None)
-        change = TableChange(self._committer, self._make, planned=self._base)
-        done = change.commit(self._options.clocked)
+        done = self._commit()
         if not done.committed:
             committed(done.loaded)
             self._expired = Expired()
@@ -155,9 +156,41 @@ class _Expiry:
         finally:
             committed(done.loaded)
 
+    def _commit(self) -> Committed:
+        policy = self._options.clocked or commit_policy(self._base.metadata.properties)
+        if not self._committer.applies_to_newer:
+            return TableChange(self._committer, self._make, planned=self._base).commit(policy)
+        for left in reversed(range(policy.retries + 1)):
+            self._base = TableChange(self._committer, self._make, planned=self._base).newest()
+            try:
+                return self._commit_guarded(policy)
+            except GuardRemovedError:
+                if not left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _commit_guarded(self, policy: ClockedPolicy) -> Committed:
+        """Commit to a catalog that nobody can tell of names which were not known."""
+        self._guard = None
+        self._make(self._base.metadata)
+        if not self._expired.snapshot_ids:
+            return TableChange(self._committer, self._make, planned=self._base).commit(policy)
+        guard = ExpiryGuard(self._committer, policy)
+        done = None
+        try:
+            self._base = guard.put(self._base, self._expired.snapshot_ids[0])
+            self._guard = guard
+            done = TableChange(self._committer, self._make, planned=self._base).commit(policy)
+        finally:
+            if done is None or not done.committed:
+                guard.drop(self._base)
+        return done
+
     def _make(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten of the newest metadata, once all that stays could be read."""
         root = self._base.root
+        if self._guard is not None:
+            self._guard.check(metadata)
         check_writable(metadata, root, PathResolver(root, None, encoded=False))
         check_collected(metadata, str(root))
         expired = expired_of(metadata, self._asked, self._now)
@@ -171,7 +204,7 @@ class _Expiry:
         self._expired = expired
         if not expired:
             return None
-        updates: list[Update] = [RemoveSnapshotRef(name) for name in expired.refs]
+        updates: list[Update] = [RemoveSnapshotRef(name) for name in (*expired.refs, *guards_of(metadata))]
         if expired.snapshot_ids:
             updates.append(RemoveSnapshots(expired.snapshot_ids))
         if expired.schema_ids:

@@ -16,6 +16,7 @@ from deltaberg.hints import Hint
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import number_of
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.transaction.expiry_guard import named_refs
 from deltaberg.table.arguments import checked_flag, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
 
@@ -133,7 +134,7 @@ def expired_of(metadata: TableMetadata, asked: ExpiryRequest, now: int) -> Expir
         A branch or a tag stays that names a snapshot which is to expire by its number, or a property is no number.
     """
     properties = metadata.properties
-    refs = metadata.all_refs
+    refs = named_refs(metadata)
     limit = now - number_of(properties, _AGE, _DAYS) if asked.older_than is None else asked.older_than
     least = asked.retain_last or number_of(properties, _LEAST, 1)
     if asked.is_by_ids:
@@ -152,7 +153,7 @@ def expired_of(metadata: TableMetadata, asked: ExpiryRequest, now: int) -> Expir
 def _kept_refs(metadata: TableMetadata, now: int, longest: int) -> dict[str, SnapshotRef]:
     """Return the branches and tags that stay; of those whose snapshot is gone, none does."""
     kept = {}
-    for name, ref in metadata.all_refs.items():
+    for name, ref in named_refs(metadata).items():
         snapshot = metadata.snapshots.get(ref.snapshot_id)
         age = longest if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         if name == MAIN or (snapshot is not None and now - snapshot.timestamp_ms <= age):

@@ -107,6 +107,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
             moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)
             transaction.change_metadata(*([moved] if moved else []))
             return
+        transaction.claims.picked.add(picked.snapshot_id)
         replaces = picked.operation == "overwrite" and picked.summary.get(REPLACES_PARTITIONS) == "true"
         if picked.operation != "append" and not replaces:
             raise CommitConflictError(

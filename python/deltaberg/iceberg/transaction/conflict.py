@@ -121,6 +121,8 @@ class Claims:
     reached
         The ids of the specs whose files deletes by keys apply to: no files of others may be added meanwhile. None if
         there are no such deletes, or they apply to all files.
+    picked
+        The snapshots whose files are added again: they must stay in the table.
     rebase
         What follows deletes of rows that move; None if no rows move, or none of them may be deleted meanwhile.
     """
@@ -130,6 +132,7 @@ class Claims:
     moved: set[str] = field(default_factory=set)
     hidden: dict[str, str] = field(default_factory=dict)
     reached: frozenset[int] | None = None
+    picked: set[int] = field(default_factory=set)
     rebase: Rebase | None = None
 
     @property
@@ -146,6 +149,7 @@ class Claims:
             partitions=set(self.partitions),
             moved=set(self.moved),
             hidden=dict(self.hidden),
+            picked=set(self.picked),
         )
 
     def reach_only(self, specs: Iterable[int]) -> None:

@@ -28,6 +28,7 @@ from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts, checked_isolation
+from deltaberg.iceberg.transaction.expiry_guard import check_returned, required_snapshots, returned_snapshots
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
@@ -353,7 +354,7 @@ class Transaction(shared.Transaction):
             staged = self._loaded if self._creates else None
             try:
                 self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
-                return self.end_committed(self._change.commit(self._commit_policy))
+                done = self._change.commit(self._commit_policy)
             except (ConcurrentAppendError, ConcurrentDeleteReadError) as error:
                 if not left or not self._runs_again():
                     self.end_failed(error)
@@ -362,6 +363,10 @@ class Transaction(shared.Transaction):
             except BaseException as error:
                 self.end_failed(error)
                 raise
+            else:
+                result = self.end_committed(done)
+                self.check_returned(done)
+                return result
         return self.end_committed(None)
 
     def _runs_again(self) -> bool:
@@ -422,6 +427,10 @@ class Transaction(shared.Transaction):
             self._delete_dropped(self._production.hiding_of(found.loaded.metadata))
         return self._finish(found)
 
+    def check_returned(self, done: Committed) -> None:
+        """Make sure that the table still has the snapshots that the commit went back to."""
+        check_returned(self._committer, done, returned_snapshots(self._updates, self.claims.picked), self._policy)
+
     def end_failed(self, error: BaseException) -> None:
         """Delete the files that were written for the transaction if it surely is not committed."""
         change = self._change
@@ -433,6 +442,8 @@ class Transaction(shared.Transaction):
         check_writable(base, self.root, self.resolver)
         for check in self._checks:
             check(base)
+        for number in returned_snapshots(self._updates, self.claims.picked):
+            base.snapshot_by_id(number)
         held = requirements_of(self._loaded.metadata, self._updates)
         updates = list(self._updates)
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
@@ -442,7 +453,7 @@ class Transaction(shared.Transaction):
             hiding = () if self.claims.rebase is None else self.claims.rebase(source)
             snapshot = self._production.produce(source, self._now(), hiding)
             moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
-            updates += moved
+            updates += [*moved, *required_snapshots(self._committer, self.claims.picked)]
             held += requirements_of(base, moved)
         return updates, list(dict.fromkeys(held))
 
