@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deltaberg.expressions.given.given import Column, col
     from deltaberg.files.write.write_parquet import ParquetOptions
     from deltaberg.iceberg.maintain.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -71,6 +72,7 @@ __all__ = [
     "MaintainedStep",
     "MaintenancePolicy",
     "MaintenanceResult",
+    "ManifestRewriteResult",
     "Map",
     "MergeBuilder",
     "ParquetOptions",
@@ -121,6 +123,7 @@ _HOMES = {
     "MaintainedStep": "table.maintain.maintenance",
     "MaintenancePolicy": "table.maintain.maintenance",
     "MaintenanceResult": "table.maintain.maintenance",
+    "ManifestRewriteResult": "iceberg.maintain.manifests.rewrite_manifests",
     "Map": "schema.types",
     "MergeBuilder": "table.merge.clauses",
     "ParquetOptions": "files.write.write_parquet",

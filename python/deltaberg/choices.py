@@ -64,7 +64,13 @@ CheckpointFormat = Literal["parquet", "json"]
 VerifyDepth = Literal["names", "vectors", "footers"]
 #: What `maintain` does, in its order.
 MaintenanceStep = Literal[
-    "compact", "expire_snapshots", "remove_orphan_files", "vacuum", "checkpoint", "cleanup_metadata"
+    "compact",
+    "rewrite_manifests",
+    "expire_snapshots",
+    "remove_orphan_files",
+    "vacuum",
+    "checkpoint",
+    "cleanup_metadata",
 ]
 #: What `IcebergTable.inspect` returns.
 MetadataTable = Literal[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DELTALAKE", "DELTA_SPARK", "NEAR", "PYICEBERG", "Refused", "hint_of_needed", "words_of"]
+__all__ = ["DELTALAKE", "DELTA_SPARK", "ICEBERG_SPARK", "NEAR", "PYICEBERG", "Refused", "hint_of_needed", "words_of"]
 
 
 class Refused(str):
@@ -71,6 +71,7 @@ PYICEBERG: dict[str, dict[str, str]] = {
     "repair": _PROPERTIES,
     "restore": _PROPERTIES,
     "delete_by_keys": _PROPERTIES,
+    "rewrite_manifests": _PROPERTIES,
     "transaction": _PROPERTIES,
 }
 DELTA_SPARK: dict[str, dict[str, str]] = {
@@ -78,6 +79,9 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
     "update": {"condition": "where"},
     "merge": {"condition": "on"},
     "clone": {"isShallow": "shallow"},
+}
+ICEBERG_SPARK: dict[str, dict[str, str]] = {
+    "rewrite_manifests": {"use_caching": Refused("leave it out: memory does not depend on the number of entries")},
 }
 #: Words of ours for other functions.
 _OURS: dict[str, dict[str, str]] = {
@@ -124,7 +128,7 @@ def words_of(function: str) -> dict[str, str]:
     >>> words_of("delete")["predicate"]
     'where'
     """
-    tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK, _OURS))
+    tables = (table.get(function, {}) for table in (DELTALAKE, PYICEBERG, DELTA_SPARK, ICEBERG_SPARK, _OURS))
     return {word: ours for table in tables for word, ours in table.items()}
 
 

@@ -138,6 +138,12 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
     assert _ids(root) == [3]
     printed("append", root, rows)
     printed("append", root, rows)
+    (planned,) = json_lines("rewrite-manifests", root, "--dry-run")
+    (done,) = json_lines("rewrite-manifests", root, "--commit-property", "why=nightly")
+    for said in (planned, done):
+        assert (said["rewritten_manifests"], said["added_manifests"], said["entries"]) == (3, 1, 5)
+    assert (planned["dry_run"], "dry_run" in done) == (True, False)
+    printed("rewrite-manifests", root, "--all", "--spec-id", "0", "--target-size", "100", "--min-manifests", "2")
     (compacted,) = json_lines("compact", root)
     assert (compacted["commits"], compacted["conflicts"], compacted["added_files"]) == (1, 0, 2)
     (plan,) = json_lines("alter", root, "add", "note", "string", "--dry-run")
@@ -148,7 +154,17 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
     printed("alter", root, "drop-branch", "audit")
     assert _ids(root) == [1, 1, 2, 2, 3]
     operations = [json.loads(line)["operation"] for line in printed("history", root, "--json").splitlines()]
-    assert operations == ["replace", "append", "append", "delete", "append", "overwrite", "append"]
+    assert operations == [
+        "replace",
+        "replace",
+        "replace",
+        "append",
+        "append",
+        "delete",
+        "append",
+        "overwrite",
+        "append",
+    ]
 
 
 def test_rows_are_changed(tmp_path: Path) -> None:

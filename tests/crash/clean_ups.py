@@ -1,11 +1,11 @@
-"""The clean-ups of Iceberg tables, as operations of the harness."""
+"""What keeps the metadata of Iceberg tables in order, as operations of the harness."""
 
 from __future__ import annotations
 
 from deltaberg.errors import StorageError
 from tests.crash.targets import Target
 
-__all__ = ["expire", "remove_orphans"]
+__all__ = ["expire", "remove_orphans", "rewrite_manifests"]
 
 
 def expire(at: Target) -> None:
@@ -21,3 +21,8 @@ def remove_orphans(at: Target) -> None:
     done = at.table.remove_orphan_files("9999-12-31", dry_run=False, enforce_retention_duration=False)
     if done.failed or done.warnings or done.deleted_files != 1:
         raise StorageError(f"{done}; {'; '.join(done.warnings)}")
+
+
+def rewrite_manifests(at: Target) -> None:
+    """Put the entries of all manifests into others of about two thousand bytes."""
+    at.table.rewrite_manifests(rewrite_all=True, target_size=2000)

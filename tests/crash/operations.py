@@ -18,7 +18,7 @@ import pytest
 import deltaberg
 from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
-from tests.crash.clean_ups import expire, remove_orphans
+from tests.crash.clean_ups import expire, remove_orphans, rewrite_manifests
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
@@ -449,6 +449,9 @@ _ICEBERG = [
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
     Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
+    Operation("rewrite manifests", rewrite_manifests, start="iceberg"),
+    Operation("rewrite manifests of version 1", rewrite_manifests, start="iceberg of version 1"),
+    Operation("rewrite manifests with row ids", rewrite_manifests, start="iceberg of version 3"),
     Operation(
         "order by a curve",
         lambda at: at.table.compact(hilbert_by=["id", "value"], target_size=1),

@@ -117,6 +117,18 @@ class IcebergMachine(ModelMachine):
         left = [row for row in self.rows if row["id"] not in keys]
         self._write(lambda table: table.delete_by_keys(given), lagging=False, rows=left)
 
+    @precondition(lambda self: self.versions)
+    @rule(size=st.sampled_from([None, 1, 4000]))
+    def rewrite_manifests(self, size: int | None) -> None:
+        """Put the entries of manifests into others: the rows stay, and what is in order is left alone."""
+        self.table.refresh()
+        done = self.table.rewrite_manifests(rewrite_all=size is not None, target_size=size)
+        if done.commit is not None:
+            assert self.landed(done.commit) == len(self.versions)
+            self._landed()
+        if size is None:
+            assert self.table.rewrite_manifests().commit is None
+
     # Branches and tags
 
     def _name(self) -> str:

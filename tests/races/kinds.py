@@ -213,6 +213,15 @@ def _compact(racer: Racer) -> Any:
     return racer.table.compact(f"part = '{racer.part()}'", **order).commits
 
 
+def _rewrite_manifests(racer: Racer) -> Any:
+    """Put the entries of manifests into fewer ones, or those of all into others of half the size."""
+    racer.table.refresh()
+    all_of_them = racer.generator.random() < 0.5
+    size = 4000 if all_of_them else None
+    done = racer.table.rewrite_manifests(rewrite_all=all_of_them, target_size=size)
+    return [] if done.commit is None else [done.commit]
+
+
 def _update(racer: Racer) -> Any:
     rows = racer.known(3)
     if not rows:
@@ -396,6 +405,7 @@ _ALL_OF_ICEBERG = [
     Kind("delete a part", 5, _delete_part),
     Kind("several operations", 6, _replace_and_append),
     Kind("compact", 5, _compact),
+    Kind("rewrite manifests", 4, _rewrite_manifests),
     Kind("alter", 5, _set_own),
     Kind("stage", 5, _stage),
     Kind("publish", 8, _publish),

@@ -34,6 +34,7 @@ from deltaberg import (
     MaintainedStep,
     MaintenancePolicy,
     MaintenanceResult,
+    ManifestRewriteResult,
     Map,
     MergeBuilder,
     ParquetOptions,
@@ -239,6 +240,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.compact(min_files=3, max_file_size=1 << 30, dry_run=True), CompactResult)
     assert_type(table.compact(sort_by="day(at) desc", hilbert_by=None), CompactResult)
     assert_type(table.maintain()["compact"], MaintainedStep)
+    assert_type(table.rewrite_manifests(spec_id=0, dry_run=True, branch="audit"), ManifestRewriteResult)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)
 

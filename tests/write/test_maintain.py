@@ -11,7 +11,13 @@ import pytest
 
 import deltaberg
 from deltaberg import DeltaTable, MaintenancePolicy, create_table
-from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.errors import (
+    ConcurrentDeleteReadError,
+    InvalidArgumentError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from deltaberg.iceberg.maintain.manifests.regrouped_entries import RegroupedManifests
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows
 from deltaberg.table.write.write import write_files
@@ -89,7 +95,12 @@ def test_an_iceberg_table_is_compacted_and_cleaned_up(tmp_path: Path) -> None:
     os.utime(tmp_path / "data" / "lost.parquet", (0, 0))
     assert repr(table.maintain()).startswith("MaintenanceResult(would do: compact: commits 1, removed files 6,")
     done = table.maintain(dry_run=False)
-    assert [one.step for one in done.steps] == ["compact", "expire_snapshots", "remove_orphan_files"]
+    assert [one.step for one in done.steps] == [
+        "compact",
+        "rewrite_manifests",
+        "expire_snapshots",
+        "remove_orphan_files",
+    ]
     assert done["expire_snapshots"].numbers["snapshots"] == 6
     assert done["remove_orphan_files"].numbers["deleted_files"] == 1
     assert len(list(tmp_path.rglob("*.parquet"))) == 1
@@ -102,6 +113,27 @@ def test_an_iceberg_table_is_compacted_and_cleaned_up(tmp_path: Path) -> None:
             table.maintain(policy, dry_run=False)
     with pytest.raises(KeyError):
         done["vacuum"]
+
+
+def test_manifests_are_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are as many small ones as there would have to be files; a conflict is told."""
+    table = _table(tmp_path, 5, format="iceberg")
+    policy = MaintenancePolicy(steps=["rewrite_manifests"])
+    assert not table.maintain(MaintenancePolicy(steps=["rewrite_manifests"], min_files=6)).is_due
+    planned, known = table.maintain(policy), table.snapshot_id
+    assert planned["rewrite_manifests"].numbers == {"rewritten_manifests": 5, "added_manifests": 1, "entries": 5}
+    assert table.refresh().snapshot_id == known
+
+    def refuse(*_: Any) -> Any:
+        raise ConcurrentDeleteReadError("another commit came first")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RegroupedManifests, "regroup", refuse)
+        failed = table.maintain(policy, dry_run=False)["rewrite_manifests"]
+        assert (failed.is_due, failed.why) == (True, "another commit came first")
+    assert table.maintain(policy, dry_run=False)["rewrite_manifests"].numbers == planned["rewrite_manifests"].numbers
+    assert not table.maintain(policy, dry_run=False).is_due
+    assert ids_of(table) == [*range(5)]
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -39,6 +39,7 @@ COMMANDS = {
     "compact": "maintain",
     "compact-log": "maintain",
     "reorg": "maintain",
+    "rewrite-manifests": "maintain",
     "drop-feature": "maintain",
     "maintain": "maintain",
     "vacuum": "clean_up",

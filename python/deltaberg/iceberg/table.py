@@ -442,7 +442,8 @@ class IcebergTable(
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
         from deltaberg.iceberg.maintain.iceberg_steps import iceberg_steps
 
-        own = iceberg_steps(lambda: self.refresh().metadata, self.expire_snapshots, self.remove_orphan_files)
+        verbs = self.rewrite_manifests, self.expire_snapshots, self.remove_orphan_files
+        own = iceberg_steps(lambda: self.refresh().metadata, *verbs, policy)
         return {**super()._maintenance(policy), **own}
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:

@@ -1,25 +1,33 @@
-"""What keeps an Iceberg table in order over the years: the expiry of snapshots, and the removal of orphans."""
+"""What keeps the metadata of an Iceberg table in order: expiry, the removal of orphans, the rewrite of manifests."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.choices import PrefixMismatch
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
-from deltaberg.signatures import public
+from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import Instant
 from deltaberg.table.commit.commit import CommitPolicy
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.verbs.shared_arguments import RecordedArguments
+from deltaberg.table.verbs.table import operations_of
 
 if TYPE_CHECKING:
     import os
 
+    from typing_extensions import Unpack
+
     from deltaberg.iceberg.maintain.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
+    from deltaberg.iceberg.operations import IcebergOperations
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.file_tasks import FileTasks
+    from deltaberg.table.verbs.table_transaction import TableTransaction
 
 __all__ = ["IcebergUpkeep"]
 
@@ -40,6 +48,10 @@ class IcebergUpkeep:
     @abstractmethod
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         """Move to a snapshot of some metadata."""
+
+    @abstractmethod
+    def _begin(self, options: CommitOptions) -> TableTransaction[IcebergOperations, Any]:
+        """Begin a transaction on this state."""
 
     def expire_snapshots(
         self,
@@ -116,7 +128,6 @@ class IcebergUpkeep:
         """
         from deltaberg.iceberg.maintain.expire import expire_table
         from deltaberg.iceberg.maintain.expiring import ExpiryRequest
-        from deltaberg.table.commit.commit_options import CommitOptions
 
         self._options.require_newest(self.location)
         asked = ExpiryRequest(
@@ -195,3 +206,74 @@ class IcebergUpkeep:
             older_than, location, prefix_mismatch, enforce_retention_duration, dry_run, progress, self._options.zone
         )
         return remove_orphans(self._pointer, asked, self._file_tasks)
+
+    @takes(RecordedArguments)
+    def rewrite_manifests(
+        self,
+        *,
+        spec_id: int | None = None,
+        rewrite_all: bool = False,
+        target_size: int | None = None,
+        min_manifests: int = 2,
+        dry_run: bool = False,
+        **commit: Unpack[RecordedArguments],
+    ) -> ManifestRewriteResult:
+        """Put the entries of manifests into fewer ones, each for a range of partitions, so that planning reads less.
+
+        Rewritten are small manifests, if that leaves fewer, those that are much too large, and those whose partitions
+        are also those of several others, by the first partition field. Manifests of data files and of delete files, and
+        those of different partition specs, stay apart. The snapshot has the same files, each with the sequence numbers,
+        the snapshot and the row ids that it had. Files that others add meanwhile do not matter.
+
+        Parameters
+        ----------
+        spec_id
+            Only manifests of this partition spec are looked at; by default those of all specs.
+        rewrite_all
+            Rewrite manifests that are in order, too.
+        target_size
+            Bytes of a new manifest, approximately; by default the property ``commit.manifest.target-size-bytes``, which
+            is 8 MiB where it is not set.
+        min_manifests
+            How many small manifests a new one stands for at least.
+        dry_run
+            Say how many manifests would be rewritten, and into how many, and write nothing.
+        **commit
+            How the commit is made, and what it records: see `Verbs`.
+
+        Returns
+        -------
+        ManifestRewriteResult
+            How many manifests were rewritten, and into how many.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such spec, or an argument is not valid.
+        CorruptMetadataError
+            A manifest does not hold as many files and rows as the manifest list says. Nothing was committed.
+        CommitConflictError
+            Other commits replaced the manifests every time. Nothing was committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/listed", {"id": pa.int64()}, format="iceberg")
+        >>> for number in range(3):
+        ...     _ = table.append(pa.table({"id": [number]}))
+        >>> table.rewrite_manifests()
+        ManifestRewriteResult(rewrote 3 manifests into 1, 3 entries)
+        >>> table.rewrite_manifests().rewritten_manifests
+        0
+        """
+        from deltaberg.iceberg.maintain.manifests.manifest_plan import ManifestRewrite
+        from deltaberg.iceberg.maintain.manifests.rewrite_manifests import rewrite_manifests
+
+        asked = ManifestRewrite(spec_id, rewrite_all, target_size, min_manifests, dry_run)
+        options = CommitOptions.of(commit)
+        if dry_run:
+            # Nothing is put, so that the store need not be probed, which would write an object.
+            options = replace(options, unsafe_single_writer=True)
+        self._options.require_newest(self.location)
+        return rewrite_manifests(lambda: operations_of(self._begin(options)).transaction, asked)

@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, drop-feature, maintain."""
+"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, rewrite-manifests, and so on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from deltaberg.cli.show.results import print_done, state_of
 if TYPE_CHECKING:
     from deltaberg import CompactResult, DropFeatureResult, MaintenanceResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg"]
+__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg", "rewrite_manifests"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
 
 _NUMBERS = ("copied_rows", "added_files", "removed_files", "added_bytes", "removed_bytes")
 _COUNT, _SIZE, _SHARE = click.IntRange(min=1), click.IntRange(min=0), click.FloatRange(0, 1)
+_MANY = click.IntRange(min=2)
 
 
 @write_command()
@@ -91,6 +92,26 @@ def reorg(
     with progress(f"reorganizing {opened.location}"):
         result = opened.reorg(**arguments)
     _print_rewrite(opened, result, as_json, arguments.get("branch"))
+
+
+@write_command("RecordedArguments")
+@click.option("--spec-id", type=_SIZE, metavar="SPEC_ID", help="Only manifests of this partition spec.")
+@click.option("--all", "rewrite_all", is_flag=True, default=None, help="Rewrite manifests that are in order, too.")
+@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new manifest, approximately.")
+@click.option("--min-manifests", type=_MANY, metavar="COUNT", help="How many a new one stands for at least.")
+@click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
+def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any], **options: Any) -> None:
+    """Put the entries of small manifests of an Iceberg table into fewer ones, each for a range of partitions."""
+    opened = place.open("iceberg")
+    arguments |= {name: value for name, value in options.items() if value is not None}
+    with progress(f"rewriting manifests of {opened.location}"):
+        result = opened.rewrite_manifests(**arguments)
+    facts = {
+        **state_of(opened, arguments.get("branch")),
+        **({"dry_run": True} if result.dry_run else {}),
+        **{name: getattr(result, name) for name in ("rewritten_manifests", "added_manifests", "entries")},
+    }
+    print_done(opened.location, facts, as_json)
 
 
 @write_command("CommitArguments")

@@ -1,15 +1,17 @@
-"""The steps of a maintenance that Iceberg tables alone have: the expiry of snapshots, and the removal of orphans."""
+"""The steps of a maintenance that Iceberg tables alone have: manifests, the expiry of snapshots, and orphans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from deltaberg.choices import MaintenanceStep
+from deltaberg.errors import CommitConflictError
 from deltaberg.iceberg.maintain.expire import ExpiryResult
 from deltaberg.iceberg.maintain.expiring import is_collected
+from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.maintain.cleanup import CleanupResult
-from deltaberg.table.maintain.maintenance import MaintainedStep, Step
+from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step
 
 __all__ = ["iceberg_steps"]
 
@@ -17,7 +19,11 @@ _SHARED = "gc.enabled is not true: files of the table may belong to another tabl
 
 
 def iceberg_steps(
-    newest: Callable[[], TableMetadata], expire: Callable[..., ExpiryResult], remove: Callable[..., CleanupResult]
+    newest: Callable[[], TableMetadata],
+    rewrite: Callable[..., ManifestRewriteResult],
+    expire: Callable[..., ExpiryResult],
+    remove: Callable[..., CleanupResult],
+    policy: MaintenancePolicy,
 ) -> Mapping[MaintenanceStep, Step]:
     """Return the steps, in the safe order: files of snapshots go when these have expired.
 
@@ -25,9 +31,21 @@ def iceberg_steps(
     ----------
     newest
         Returns the newest metadata.
-    expire, remove
+    rewrite, expire, remove
         The verbs of the table.
+    policy
+        From when on a step is due.
     """
+
+    def manifests_step(dry_run: bool) -> MaintainedStep:
+        newest()
+        try:
+            done = rewrite(min_manifests=policy.min_files, dry_run=dry_run)
+        except CommitConflictError as error:
+            return MaintainedStep("rewrite_manifests", True, why=error.message)
+        names = ("rewritten_manifests", "added_manifests", "entries")
+        numbers = {name: getattr(done, name) for name in names}
+        return MaintainedStep("rewrite_manifests", done.rewritten_manifests > 0, numbers, result=done)
 
     def expiry_step(dry_run: bool) -> MaintainedStep:
         if not is_collected(newest()):
@@ -44,7 +62,11 @@ def iceberg_steps(
         is_due = done.deleted_files > 0
         return MaintainedStep("remove_orphan_files", is_due, _numbers(done), "; ".join(done.warnings), done)
 
-    return {"expire_snapshots": expiry_step, "remove_orphan_files": orphans_step}
+    return {
+        "rewrite_manifests": manifests_step,
+        "expire_snapshots": expiry_step,
+        "remove_orphan_files": orphans_step,
+    }
 
 
 def _numbers(done: CleanupResult) -> dict[str, int]:

@@ -15,9 +15,9 @@ from deltaberg.iceberg.schema.type_names import iceberg_type_name
 from deltaberg.pruning.evaluate import keep_rows, may_match
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
 from deltaberg.schema.arrow import arrow_type, as_array
-from deltaberg.schema.types import Struct
+from deltaberg.schema.types import Field, Struct
 
-__all__ = ["prune_manifests"]
+__all__ = ["partition_stats", "prune_manifests"]
 
 
 def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Bound) -> pa.Table:
@@ -58,22 +58,33 @@ def _summary_stats(manifests: pa.Table, partition: Struct, condition: Bound) -> 
     for index, child in enumerate(partition):
         if child.id not in wanted:
             continue
-        summary = _element(summaries, index)
-        bounds = []
-        for name in ("lower_bound", "upper_bound"):
-            maps = _single_maps(pc.struct_field(summary, name))
-            bounds.append(kernels.parse_bounds(maps, [(0, iceberg_type_name(child.type))]).column(0))
-        has_null = pc.struct_field(summary, "contains_null")
-        # There are no counts, only whether there are nulls; and without bounds, whether there is nothing else.
-        has_nan = pc.fill_null(pc.struct_field(summary, "contains_nan"), fill_value=True)
-        is_floating = str(child.type) in ("float", "double")
-        empty = pc.and_(pc.struct_field(summary, "lower_bound").is_null(), has_null)
-        all_null = pc.and_(empty, pc.invert(has_nan)) if is_floating else empty
-        nulls = pc.if_else(pc.invert(has_null), 0, pc.if_else(all_null, 1, None)).cast(pa.int64())
-        lower, upper = (bound.cast(arrow_type(child.type)) for bound in bounds)
-        columns[stats_key((child,))] = ColumnStats(lower, upper, nulls)
+        columns[stats_key((child,))] = _column_stats(_element(summaries, index), child)
     # Each manifest counts as one record, so that a null count of 1 means that all values are null.
     return FileStats(rows, pa.repeat(pa.scalar(1, pa.int64()), rows), columns)
+
+
+def partition_stats(manifests: pa.Table, partition: Struct, index: int) -> ColumnStats:
+    """Return the partition summaries of one field of manifests of one spec, in the form of statistics.
+
+    A null count of 0 says that there are no nulls, and one of 1 that there is nothing else.
+    """
+    return _column_stats(_element(as_array(manifests.column("partitions")), index), partition.fields[index])
+
+
+def _column_stats(summary: pa.StructArray, child: Field) -> ColumnStats:
+    bounds = []
+    for name in ("lower_bound", "upper_bound"):
+        maps = _single_maps(pc.struct_field(summary, name))
+        bounds.append(kernels.parse_bounds(maps, [(0, iceberg_type_name(child.type))]).column(0))
+    has_null = pc.struct_field(summary, "contains_null")
+    # There are no counts, only whether there are nulls; and without bounds, whether there is nothing else.
+    has_nan = pc.fill_null(pc.struct_field(summary, "contains_nan"), fill_value=True)
+    is_floating = str(child.type) in ("float", "double")
+    empty = pc.and_(pc.struct_field(summary, "lower_bound").is_null(), has_null)
+    all_null = pc.and_(empty, pc.invert(has_nan)) if is_floating else empty
+    nulls = pc.if_else(pc.invert(has_null), 0, pc.if_else(all_null, 1, None)).cast(pa.int64())
+    lower, upper = (bound.cast(arrow_type(child.type)) for bound in bounds)
+    return ColumnStats(lower, upper, nulls)
 
 
 def _element(lists: pa.ListArray, index: int) -> pa.StructArray:

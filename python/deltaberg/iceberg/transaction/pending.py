@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +16,43 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
 
-__all__ = ["AddedFiles", "DeleteKey", "PendingFiles"]
+if TYPE_CHECKING:
+    from deltaberg.iceberg.manifests.write_manifest import ManifestHeader
+    from deltaberg.iceberg.scan.source import IcebergSource
+
+__all__ = ["AddedFiles", "DeleteKey", "ManifestRow", "PendingFiles", "Regrouped", "Regrouping", "WriteManifest"]
 
 #: A delete file by its recorded path, and by the offset of the blob if it is a deletion vector: these share files.
 DeleteKey = tuple[str, "int | None"]
+#: A row of a manifest list, with the columns of `MANIFESTS`.
+ManifestRow: TypeAlias = "Mapping[str, Any]"
+#: Writes a manifest of a table, and returns its row.
+WriteManifest: TypeAlias = "Callable[[ManifestHeader, pa.Table], ManifestRow]"
+
+
+class Regrouped(NamedTuple):
+    """The manifests of a snapshot after their entries were put into others, and what its summary says of that."""
+
+    rows: Sequence[ManifestRow]
+    summary: Mapping[str, str]
+
+
+class Regrouping(Protocol):
+    """Puts the entries of manifests into others."""
+
+    def regroup(self, source: IcebergSource, rows: Sequence[ManifestRow], write: WriteManifest) -> Regrouped:
+        """Return the manifests that take the place of those of a snapshot.
+
+        Parameters
+        ----------
+        source
+            The newest state of the table. It may be asked for each attempt of the commit, and later ones keep what
+            earlier ones have written.
+        rows
+            The manifests.
+        write
+            Writes a new one.
+        """
 
 
 @dataclass(frozen=True)
@@ -75,6 +109,8 @@ class PendingFiles:
         Whether files are replaced by others that hold the same rows.
     replaces_partitions
         Whether the new files replace all files of their partitions, and nothing else changes.
+    regrouping
+        What puts the entries of manifests into others, without any change of files; None if they stay where they are.
     """
 
     added: list[AddedFiles] = field(default_factory=list)
@@ -86,11 +122,12 @@ class PendingFiles:
     removes_deletes: bool = False
     keeps_rows: bool = False
     replaces_partitions: bool = False
+    regrouping: Regrouping | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is added or removed."""
-        return not self.added and not self.removed and not self.removed_deletes
+        """Whether nothing is added, removed or put elsewhere."""
+        return not (self.added or self.removed or self.removed_deletes or self.regrouping is not None)
 
     @property
     def adds_rows(self) -> bool:

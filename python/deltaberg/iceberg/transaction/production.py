@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import manifest_codec, most_partitions
 from deltaberg.iceberg.transaction.conflict import conflict
-from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
+from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, ManifestRow, PendingFiles, Regrouped
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Struct
@@ -166,7 +167,8 @@ class Production:
         for files in (*self.pending.added, *hiding):
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
         added = [*self._added_rows(metadata), *self._rows_hiding(metadata, hiding)]
-        rows = [*added, *self._merged(source, self._kept_rows(source))]
+        kept, said = self._arranged(source, self._kept_rows(source))
+        rows = [*added, *kept]
         is_numbered = metadata.format_version > 1
         sequence = metadata.last_sequence_number + 1 if is_numbered else 0
         first = (metadata.next_row_id or 0) if metadata.format_version >= ROW_LINEAGE else None
@@ -193,7 +195,7 @@ class Production:
             sequence_number=sequence,
             parent_snapshot_id=parent_id,
             manifest_list=path,
-            summary=snapshot_summary(self.tally.operation, self.tally, before, self.extra),
+            summary=snapshot_summary(self.tally.operation, self.tally, before, {**self.extra, **said}),
             schema_id=metadata.current_schema_id,
             first_row_id=first,
             added_rows=None if first is None or complete.next_row_id is None else complete.next_row_id - first,
@@ -272,7 +274,13 @@ class Production:
             for row in rows
         ]
 
-    def _merged(self, source: IcebergSource, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def _arranged(self, source: IcebergSource, rows: Sequence[ManifestRow]) -> Regrouped:
+        """Return the manifests that are kept, with their entries where the commit has them."""
+        if self.pending.regrouping is None:
+            return Regrouped(self._merged(source, rows), {})
+        return self.pending.regrouping.regroup(source, rows, partial(self._write, source.metadata))
+
+    def _merged(self, source: IcebergSource, rows: Sequence[ManifestRow]) -> list[Mapping[str, Any]]:
         """Return the manifests that are kept, with those merged that have accumulated."""
         metadata = source.metadata
 

@@ -29,7 +29,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts, checked_isolation
 from deltaberg.iceberg.transaction.expiry_guard import check_returned, required_snapshots, returned_snapshots
-from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
+from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles, Regrouping
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.result import commit_result
@@ -307,6 +307,11 @@ class Transaction(shared.Transaction):
         self.pending.drop_deletes_of(paths)
         self.claims.forget(paths)
         self._look_in(manifests)
+
+    def regroup_manifests(self, regrouping: Regrouping) -> None:
+        """Put the entries of manifests into others. No file is added or removed."""
+        self._check_open()
+        self.pending.regrouping, self.pending.keeps_rows = regrouping, True
 
     def check_moves(self) -> None:
         """Refuse to write rows anew: rows that the transaction has deleted by keys would come back.

@@ -37,10 +37,11 @@ class MaintainedTable:
 
         ``compact`` puts small files together and drops deleted rows, as `compact` does. A clustered table is clustered;
         there, what was clustered before is written anew only if new files add at least half of its bytes to it.
-        An Iceberg table has two more steps: ``expire_snapshots`` as its properties say, and ``remove_orphan_files``
-        that are more than three days old. A Delta table has three more: ``vacuum`` deletes files that no version within
-        the retention needs, ``checkpoint`` writes one after enough commits, and ``cleanup_metadata`` deletes entries of
-        the log that are older than their retention, unless ``delta.enableExpiredLogCleanup`` is false.
+        An Iceberg table has three more steps: ``rewrite_manifests`` that are small or cover the same partitions,
+        ``expire_snapshots`` as its properties say, and ``remove_orphan_files`` that are more than three days old. A
+        Delta table has three more: ``vacuum`` deletes files that no version within the retention needs, ``checkpoint``
+        writes one after enough commits, and ``cleanup_metadata`` deletes entries of the log that are older than their
+        retention, unless ``delta.enableExpiredLogCleanup`` is false.
 
         What is in order already is left alone, so that a second run makes no commit. A run that was interrupted can be
         repeated.

@@ -1,0 +1,1 @@
+"""Putting the entries of manifests into fewer ones, each for a range of partitions."""
