@@ -1,4 +1,4 @@
-"""Clustering by Spark's tasks marks and chooses files as this machine does. The tasks run in this process, save in one test."""
+"""Clustering by Spark's tasks marks and chooses files as this machine does. Most of the tasks run in this process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_tasks_leave_the_files_of_other_implementations(builder: DeltaBuilder, m
     table._row_tasks = Workers(monkeypatch, 2).tasks
     for cluster in (None, "full"):
         table.append(ids(3))
-        done = table.compact(cluster=cluster)  # type: ignore[arg-type]
+        done = table.compact(cluster=cluster)
         assert (done.removed_files >= 2, done.commits[0].road) == (True, "fused")
         paths = table.live_files["path"].to_pylist()
         assert "other.parquet" in paths

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from deltaberg.spark.write.item_tasks import ItemTask
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.bins import bin_tasks, stage, write_bins
 from deltaberg.table.maintain.bins.stage import StagedRows
+from deltaberg.table.rows.progress import WriteProgress
 from deltaberg.table.sort import external_sort
 from tests.spark.worker_tasks import Workers
 from tests.support.delta_builder import DeltaBuilder
@@ -204,8 +206,29 @@ def test_an_error_of_a_task_leaves_nothing(is_divided: bool, tmp_path: Path, mon
     with pytest.raises(EvaluationError, match="no such value"):
         table.compact(target_size=4_000, z_order_by=["price", "id"])
     assert len(calls) > 2
-    assert sum(reply["error"] is not None for reply in workers.replies) == 1
+    results = [pickle.loads(zlib.decompress(reply["result"])) for reply in workers.replies]
+    assert sum(isinstance(result, EvaluationError) for result in results) == 1
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_caller_is_told_when_jobs_end(is_divided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all rows in the end, and an error of the caller leaves nothing."""
+    table = _table(tmp_path, "delta")
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    table._row_tasks = Workers(monkeypatch, 2).tasks
+
+    def stop(_: WriteProgress) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        table.compact(sort_by="id", target_size=4_000, progress=stop)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+    told: list[WriteProgress] = []
+    done = table.compact(sort_by="id", target_size=4_000, progress=told.append)
+    # A task has told of each bin, or of each part of one.
+    assert len(told) == (done.added_files if is_divided else 2)
+    assert told == sorted(told)
+    assert told[-1] == (_COUNT * 8 // 10, done.added_files)
 
 
 def test_a_task_tries_again_where_the_store_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from pyspark.sql import SparkSession
 from deltaberg import DeltaTable, create_table
 from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
-from deltaberg.spark.maintain.file_tasks import _ShareTask
+from deltaberg.spark.write.item_tasks import ItemTask
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import file_tasks, listed_files
+from deltaberg.table.maintain.cleanup import CleanupProgress
 from deltaberg.table.maintain.cloning import copies
+from deltaberg.table.rows.progress import WriteProgress
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
 
@@ -64,9 +67,14 @@ def test_a_vacuum_by_tasks_finds_and_deletes_what_one_here_does(
     assert _files(found) == _files(expected)
     assert found.kept == expected.kept
     assert found.deleted_files == 3 + 3 * 2
+    told: list[CleanupProgress] = []
+    monkeypatch.setattr(vacuum, "_AT_ONCE_BY_TASKS", 4)
     with caplog.at_level(logging.INFO, "deltaberg.removal"):
-        done = shared.vacuum(dry_run=False, **_NOW)
+        done = shared.vacuum(dry_run=False, progress=told.append, **_NOW)
     monkeypatch.undo()
+    assert (told[-1].chosen, told[-1].deleted) == (done.deleted_files, done.deleted_files)
+    # Commits are asked again between jobs that delete.
+    assert sorted({one.deleted for one in told}) == [0, 4, 8, 9]
     assert _files(done) == _files(expected)
     assert not done.failed
     logged = " ".join(record.getMessage() for record in caplog.records)
@@ -106,8 +114,11 @@ def test_a_directory_that_tasks_cannot_list_ends_the_vacuum(
     with pytest.raises(StorageError, match="no answer"):
         task(["day=day 1"])
     # What a task raises comes back as it is.
-    (reply,) = _ShareTask(task, (pickle.dumps(["day=day 1"]),))([_numbers()])
-    assert isinstance(pickle.loads(reply.column("reply")[0].as_py()), StorageError)
+    carried = (pickle.dumps((0, ["day=day 1"])),)
+    (reply,) = ItemTask(task, carried, is_repeated=False)([_numbers()])
+    assert isinstance(pickle.loads(zlib.decompress(reply.column("result")[0].as_py())), StorageError)
+    with pytest.raises(StorageError, match="no answer"):
+        next(ItemTask(task, carried, is_repeated=True)([_numbers()]))
 
 
 def _failing(*_: Any) -> Any:
@@ -144,7 +155,11 @@ def test_copies_are_made_by_tasks(
     monkeypatch.setattr(copies, "_LEAST_IN_TASKS", 1)
     monkeypatch.setattr(copies, "copy_file", _refused)
     expected = table.scan().to_arrow().sort_by("id")
-    result = table.on_spark(spark).clone(tmp_path / "clone")
+    monkeypatch.setattr(copies, "_COPIED", 3)
+    told: list[WriteProgress] = []
+    result = table.on_spark(spark).clone(tmp_path / "clone", progress=told.append)
+    assert len(told) >= 4
+    assert told[-1] == (0, result.copied_files)
     assert (result.copied_files, result.copied_bytes) == (result.source_files, result.source_bytes)
     cloned = DeltaTable(tmp_path / "clone")
     assert cloned.scan().to_arrow().sort_by("id") == expected

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 from deltaberg.spark.read.planning import PlannedTasks
 from deltaberg.spark.read.read_tasks import NUMBER_COLUMN
-from deltaberg.spark.write import row_tasks
+from deltaberg.spark.write import item_tasks, row_tasks
 from deltaberg.table.read.bound import BoundScan
 
 __all__ = ["Workers"]
@@ -39,7 +39,8 @@ class Workers:
         self.jobs: list[Any] = []
         self.replies: list[dict[str, Any]] = []
         monkeypatch.setattr(row_tasks, "_LEAST_BYTES", 0)
-        monkeypatch.setattr(row_tasks, "planned_tasks", self._planned)
+        for module in (row_tasks, item_tasks):
+            monkeypatch.setattr(module, "planned_tasks", self._planned)
 
     @property
     def tasks(self) -> row_tasks.SparkRowTasks:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table
+from deltaberg import create_table, open_table
 from deltaberg.table.rows.progress import WriteProgress
 from tests.support.rows import ID, ids, ids_of
 
@@ -89,3 +89,22 @@ def test_a_compaction_tells_how_far_all_of_its_groups_are(tmp_path: Path, format
     with pytest.raises(KeyError, match="stop"):
         table.compact(z_order_by="id", progress=stop)
     assert set(tmp_path.rglob("*.parquet")) == files
+
+
+def test_clones_tell_how_many_files_are_copied(tmp_path: Path) -> None:
+    """What is copied when the caller stops the clone is not copied again."""
+    table: Any = create_table(tmp_path / "source", ID)
+    for number in range(5):
+        table.append(ids(number))
+
+    def stop(_: WriteProgress) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        table.clone(tmp_path / "clone", progress=stop)
+    copied = len(list((tmp_path / "clone").rglob("*.parquet")))
+    assert copied > 0
+    told: list[WriteProgress] = []
+    table.clone(tmp_path / "clone", progress=told.append)
+    assert told == [(0, number) for number in range(1, 6 - copied)]
+    assert ids_of(open_table(tmp_path / "clone")) == [0, 1, 2, 3, 4]

@@ -30,7 +30,7 @@ from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
-from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress
+from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
 from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, earlier_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
@@ -211,19 +211,13 @@ class _Orphans:
         if not self._asked.dry_run:
             found = self._sweep.carry_out(found, TABLE_FILE)
         kept = self._kept + self._sweep.kept
-        odd = self._passed_over
-        warnings = list(self._sweep.warnings)
-        if odd:
-            warnings.append(
-                f"the store has objects that cannot be named ({len(odd)}), such as {first_paths(odd)}: they stay"
-            )
         return CleanupResult(
             self._asked.dry_run,
             self._sweep.as_cleaned(found),
             self._sweep.failed,
             {reason: count for reason, count in sorted(kept.items()) if count},
             time.monotonic() - self._begun,
-            tuple(warnings),
+            (*self._sweep.warnings, *warnings_of_unnamed(self._passed_over)),
         )
 
     def _listed(self) -> Iterator[pa.RecordBatch]:

@@ -1,10 +1,10 @@
-"""Functions that Spark's tasks call with one item each, and whose results come to the driver."""
+"""Functions that Spark's tasks call with one item each. Items and results pass the JVM as packed bytes."""
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,22 +12,20 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.spark.jobs import run_job
+from deltaberg.spark.read.planning import planned_tasks
 from deltaberg.spark.read.read_tasks import task_groups
+from deltaberg.spark.session import SessionFacts
 
-__all__ = ["RESULT_SCHEMA", "ItemTask", "results_of"]
+__all__ = ["ItemTask", "run_items"]
 
-#: What a task replies: the number of its item, and what the function returned, or the error that it met.
-RESULT_SCHEMA = st.StructType(
-    [
-        st.StructField("item", st.LongType()),
-        st.StructField("result", st.BinaryType()),
-        st.StructField("error", st.BinaryType()),
-    ]
-)
-_REPLY = pa.schema([("item", pa.int64()), ("result", pa.binary()), ("error", pa.binary())])
+#: What a task replies: the number of its item, and what the function returned, or the error that it raised.
+_REPLY_SCHEMA = st.StructType([st.StructField("item", st.LongType()), st.StructField("result", st.BinaryType())])
+_REPLY = pa.schema([("item", pa.int64()), ("result", pa.binary())])
 #: What tasks reply about many files is alike, so that it becomes few bytes.
 _COMPRESSION = 1
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
@@ -41,41 +39,44 @@ class ItemTask:
         The function.
     carried
         The packed items, if they do not arrive as rows.
+    is_repeated
+        Whether Spark tries again where the store fails.
     """
 
     work: Callable[[Any], Any]
     carried: tuple[bytes, ...] | None
+    is_repeated: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Reply with what the function returns.
-
-        Errors that another attempt would meet again are part of the reply. If the store fails, Spark tries again.
-        """
+        """Reply with what the function returns, or with an error that another attempt would meet again."""
         for packed in task_groups(batches, self.carried):
             # Our own driver packed it.
             number, item = pickle.loads(packed)  # noqa: S301
-            reply: dict[str, Any] = {"item": number}
             try:
-                reply["result"] = zlib.compress(pickle.dumps(self.work(item)), _COMPRESSION)
-            except StorageError:
-                raise
+                result = self.work(item)
             except DeltabergError as error:
-                reply["error"] = pickle.dumps(error)
-            yield pa.RecordBatch.from_pylist([reply], schema=_REPLY)
+                if self.is_repeated and isinstance(error, StorageError):
+                    raise
+                result = error
+            reply = zlib.compress(pickle.dumps(result), _COMPRESSION)
+            yield pa.record_batch([[number], [reply]], _REPLY)
 
 
-def results_of(replies: Iterable[Any], count: int, discard: Callable[[_Result], object]) -> list[_Result]:
-    """Return the results of so many items, in their order. If a task met an error, discard them, and raise it."""
-    found: dict[int, _Result] = {}
-    errors: list[Exception] = []
-    for reply in replies:
-        # Our own workers sent it.
-        if reply["error"] is not None:
-            errors.append(pickle.loads(reply["error"]))  # noqa: S301
-        else:
-            found[reply["item"]] = pickle.loads(zlib.decompress(reply["result"]))  # noqa: S301
-    if errors:
-        for result in found.values():
-            discard(result)
-        raise errors[0]
-    return [found[number] for number in range(count)]
+def run_items(
+    facts: SessionFacts, work: Callable[[_Item], _Result], items: Sequence[_Item], *, is_repeated: bool
+) -> list[_Result | DeltabergError]:
+    """Return what a function makes of each item in a task of its own, or the error of this library that it raised.
+
+    Parameters
+    ----------
+    is_repeated
+        Whether Spark tries again where the store fails.
+    """
+    if not items:
+        return []
+    planned = planned_tasks(facts, tuple(map(pickle.dumps, enumerate(items))), 0, _REPLY_SCHEMA)
+    task = ItemTask(work, planned.carried, is_repeated)
+    replies = run_job(facts, planned.tasks.mapInArrow(task, _REPLY_SCHEMA).collect)
+    # Our own workers sent them.
+    found = {reply["item"]: pickle.loads(zlib.decompress(reply["result"])) for reply in replies}  # noqa: S301
+    return [found[number] for number in range(len(items))]

@@ -15,7 +15,7 @@ from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask
-from deltaberg.spark.write.item_tasks import RESULT_SCHEMA, ItemTask, results_of
+from deltaberg.spark.write.item_tasks import run_items
 from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, MatchTask, SearchTask, pack_with
 from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, staged_rows
 from deltaberg.spark.write.write_tasks import FusedWriteTask, WriteTask, collected_files, delete_written
@@ -24,6 +24,7 @@ from deltaberg.table.change.changed_rows import ChangedRows, NewFiles, WrittenCh
 from deltaberg.table.change.match import DividedTest, RowTest, search_here
 from deltaberg.table.change.positions import positions_of
 from deltaberg.table.maintain.bins.stage import Stage
+from deltaberg.table.maintain.file_tasks import results_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
 from deltaberg.table.write.sources import TASK_ROAD
@@ -125,12 +126,7 @@ class SparkRowTasks:
         discard: Callable[[_Result], object] = lambda _: None,
     ) -> list[_Result]:
         """Return what a function returns for each item."""
-        if not items:
-            return []
-        planned = planned_tasks(self.facts, tuple(map(pickle.dumps, enumerate(items))), 0, RESULT_SCHEMA)
-        task = ItemTask(work, planned.carried)
-        replies = run_job(self.facts, planned.tasks.mapInArrow(task, RESULT_SCHEMA).collect)
-        return results_of(replies, len(items), discard)
+        return results_of(run_items(self.facts, work, items, is_repeated=True), discard)
 
     def _groups(self, bound: BoundScan) -> list[pa.RecordBatch]:
         """Return the groups of tasks that read a scan; none if the driver reads it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["CLEANED_FILES", "STRAY", "CleanupProgress", "CleanupResult", "OnProgress"]
+from deltaberg.table.maintain.verifying.findings import first_paths
+
+__all__ = ["CLEANED_FILES", "STRAY", "CleanupProgress", "CleanupResult", "OnProgress", "warnings_of_unnamed"]
 
 #: The columns of `CleanupResult.files`.
 CLEANED_FILES = pa.schema(
@@ -95,3 +97,11 @@ class CleanupResult:
 
     def __repr__(self) -> str:
         return f"CleanupResult({self._counts})"
+
+
+def warnings_of_unnamed(objects: Sequence[str]) -> tuple[str, ...]:
+    """Return what is said of objects that cannot be named, which a listing passed over (`Storage.walk`)."""
+    if not objects:
+        return ()
+    stay = f"the store has objects that cannot be named ({len(objects)}), such as {first_paths(objects)}: they stay"
+    return (f"{stay}, and files beside them may stay, too, until these objects are gone",)

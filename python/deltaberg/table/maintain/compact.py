@@ -421,7 +421,7 @@ def _write(
     tasks = work.transaction.row_tasks
     if tasks is not None and tasks.takes(work.source.table, sizes.as_py() or 0):
         writer, found = _prepared(work, bins, limits, trail, TASK_OPTIONS)
-        new = write_by_tasks(tasks, writer, found, trail, work.new_files.note)
+        new = write_by_tasks(tasks, writer, found, trail, work.new_files.note, work.compaction.progress)
     else:
         new = _write_here(work, bins, limits, trail)
     return [MovedFiles(*pair) for pair in zip(bins, new, strict=True)]

@@ -18,7 +18,7 @@ from deltaberg.table.maintain.listed_files import LISTED_FILES, as_listed, is_un
 from deltaberg.table.removal import FileKind, Removal, announce, delete_files
 from deltaberg.workers import in_chunks
 
-__all__ = ["LEAST_DELETED", "FileTasks", "delete_by_tasks", "list_by_tasks"]
+__all__ = ["LEAST_DELETED", "FileTasks", "delete_by_tasks", "list_by_tasks", "results_of"]
 
 _Share = TypeVar("_Share")
 _Result = TypeVar("_Result")
@@ -45,9 +45,10 @@ class FileTasks(Protocol):
         """How many tasks run at a time."""
 
     def run(self, work: Callable[[_Share], _Result], shares: Sequence[_Share]) -> list[_Result | DeltabergError]:
-        """Return what some work makes of each share, or the error of this library that it met; all of it is pickled.
+        """Return what some work makes of each share, in their order, or the error of this library that it met.
 
-        Clients of stores have tried again by themselves what can be tried again, so the engine need not.
+        All of it is pickled. Clients of stores have tried again by themselves what can be tried again, so the engine
+        need not.
         """
 
 
@@ -104,7 +105,7 @@ def _listed(
         some = divided.directories[start : start + _FOLDERS]
         # Neighbours are often of one size, so each task takes some from everywhere.
         count = min(len(some), _SHARES * tasks.parallelism)
-        for found in _results(tasks.run(_List(store, root), [some[number::count] for number in range(count)])):
+        for found in results_of(tasks.run(_List(store, root), [some[number::count] for number in range(count)])):
             for name in found.passed_over:
                 passed_over(name)
             yield from pa.ipc.open_stream(found.stream)
@@ -211,7 +212,7 @@ def delete_by_tasks(
             total.failed.update(removal.failed)
             for path in removal.deleted:
                 deleted(path)
-    _results(results)
+    results_of(results)
     return total
 
 
@@ -227,11 +228,18 @@ class _Delete:
         return delete_files(self.store.open(self.root), self.root.path, reasons, self.kind, reasons)
 
 
-def _results(replies: Sequence[_Result | DeltabergError]) -> list[_Result]:
-    """Return the results of all shares, or raise the first error."""
-    found = []
+def results_of(
+    replies: Sequence[_Result | DeltabergError], discard: Callable[[_Result], object] = lambda _: None
+) -> list[_Result]:
+    """Return the results of all shares; or raise the first error, and discard the results of the others."""
+    found, errors = list[_Result](), list[DeltabergError]()
     for reply in replies:
         if isinstance(reply, DeltabergError):
-            raise reply
-        found.append(reply)
+            errors.append(reply)
+        else:
+            found.append(reply)
+    for error in errors:
+        for result in found:
+            discard(result)
+        raise error
     return found

@@ -79,8 +79,9 @@ class Verbs(ABC, Generic[_Done]):
     ``policy``
         How long the commit is tried: a `CommitPolicy`.
     ``progress``
-        What is called with a `WriteProgress` after every batch of rows that this process writes. Verbs that write files
-        anew count the rows that are only copied.
+        What is called with a `WriteProgress` after every batch of rows that this process writes, and for a compaction
+        by Spark's tasks after each of its jobs. Verbs that write files anew count the rows that are only copied. A deep
+        clone of a Delta table counts the files that are copied, and no rows.
     ``unsafe_single_writer``
         Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
     ``commit_properties``, ``post_commithook_properties``

@@ -23,9 +23,8 @@ from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import DeltabergError
-from deltaberg.table.maintain.cleanup import STRAY, CleanupResult
+from deltaberg.table.maintain.cleanup import STRAY, CleanupResult, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
-from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.removal import FileKind
 
 __all__ = ["RecordVacuum", "vacuum_table"]
@@ -155,8 +154,5 @@ class _Vacuum:
 
     def _result(self, files: pa.Table, failed: Mapping[str, str], warnings: tuple[str, ...] = ()) -> CleanupResult:
         kept = {reason: count for reason, count in sorted(self._candidates.kept.items()) if count}
-        odd = self._candidates.passed_over
-        if odd:
-            stay = f"the store has objects that cannot be named ({len(odd)}), such as {first_paths(odd)}: they stay"
-            warnings += (f"{stay}, and files beside them may stay, too, until these objects are gone",)
+        warnings += warnings_of_unnamed(self._candidates.passed_over)
         return CleanupResult(self._options.dry_run, files, failed, kept, time.monotonic() - self._begun, warnings)

@@ -43,6 +43,7 @@ from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import first_paths
+from deltaberg.table.rows.progress import ProgressSum
 
 __all__ = ["clone_table"]
 
@@ -219,7 +220,9 @@ class _Plan:
             self._name()
         wanted = [copy for copy in self.copies if copy.target not in made]
         self.found = len(self.naming.copies) - len(wanted)
-        sizes = copy_files(self.tasks, self.source.log.store, self.log.store, wanted)
+        told = self.asked.commit.progress
+        progress = None if told is None else ProgressSum(told)
+        sizes = copy_files(self.tasks, self.source.log.store, self.log.store, wanted, progress)
         self.copied_bytes = sum(sizes)
 
     def _apply(self, transaction: Transaction) -> None:

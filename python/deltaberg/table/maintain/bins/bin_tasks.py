@@ -24,13 +24,14 @@ from deltaberg.schema.arrow import arrow_schema
 from deltaberg.storage.location import parse_location
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.maintain.bins.stage import Stage, StagedRows
-from deltaberg.table.maintain.bins.write_bins import Bin, BinShape, BinWriter, Note
+from deltaberg.table.maintain.bins.write_bins import Bin, BinShape, BinWriter, Note, rows_in
 from deltaberg.table.maintain.row_order import BoundOrder, CutOrder
 from deltaberg.table.maintain.row_trail import RUNS, RowTrail
 from deltaberg.table.read.bound import SPLIT
 from deltaberg.table.read.plan import group_tasks, split_files
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.removal import WRITTEN_FILE, discard_files
+from deltaberg.table.rows.progress import ProgressSum, WriteProgress
 from deltaberg.table.sort.row_sample import RowSample
 from deltaberg.table.write.sources import TASK_ROAD
 
@@ -60,7 +61,12 @@ class _Written(NamedTuple):
 
 
 def write_by_tasks(
-    tasks: RowTasks, writer: BinWriter, bins: Sequence[Bin], trail: RowTrail | None, note: Note
+    tasks: RowTasks,
+    writer: BinWriter,
+    bins: Sequence[Bin],
+    trail: RowTrail | None,
+    note: Note,
+    progress: ProgressSum | None = None,
 ) -> list[pa.Table]:
     """Write the rows of each bin, and return a row for each new file of it; see `write_files`.
 
@@ -76,6 +82,8 @@ def write_by_tasks(
         Learns where the rows of new files came from.
     note
         Is told of files as soon as they are written.
+    progress
+        What is told how far the rows of all bins are written together, whenever a job has ended.
 
     Raises
     ------
@@ -89,7 +97,7 @@ def write_by_tasks(
         # It tells where rows came from until the commit ends.
         trail.resources.callback(noted.clear)
     try:
-        return _Job(tasks, writer, bins, trail, note, noted, rows).run()
+        return _Job(tasks, writer, bins, trail, note, noted, rows, progress).run()
     finally:
         rows.clear()
 
@@ -104,6 +112,7 @@ class _Job:
     #: Where tasks store where rows came from, and the rows of bins that are divided.
     noted: Stage
     staged: Stage
+    progress: ProgressSum | None
 
     def run(self) -> list[pa.Table]:
         """Write all bins."""
@@ -136,8 +145,12 @@ class _Job:
 
     def _write(self, work: _BinTask | _PartTask, items: Sequence[Any]) -> Iterator[pa.Table]:
         """Have tasks write files, and take note of them and of where their rows came from."""
-        for written in self.tasks.run(work, items, self._discard):
+        results = self.tasks.run(work, items, self._discard)
+        for written in results:
             self.note(written.files, TASK_ROAD)
+        for written in results:
+            if self.progress is not None:
+                self.progress.next_write()(WriteProgress(rows_in(written.files), len(written.files)))
             if self.trail is not None:
                 self.trail.adopt(written.paths, partial(self.noted.read_rows, written.runs))
             yield written.files

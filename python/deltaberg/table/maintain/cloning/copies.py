@@ -12,15 +12,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltaberg.errors import DeltabergError, ObjectNotFoundError
+from deltaberg.errors import ObjectNotFoundError
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.cloning.file_copy import FileCopy, copy_file
-from deltaberg.table.maintain.file_tasks import FileTasks
+from deltaberg.table.maintain.file_tasks import FileTasks, results_of
 from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.verifying.presence import CONCURRENT
-from deltaberg.workers import map_in_order
+from deltaberg.table.rows.progress import ProgressSum, WriteProgress
+from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["copy_files", "leftovers", "name_of_copy"]
 
@@ -31,6 +32,8 @@ _RELIED_UPON = 12 * 3_600_000
 _LEAST_IN_TASKS = 1000
 #: Files that one task copies at most, and how many of them at a time.
 _COPIED, _COPIED_AT_ONCE = 500, 8
+#: How many tasks a job has for each that runs at a time.
+_IN_A_JOB = 16
 
 
 def name_of_copy(table: str, recorded: str) -> uuid.UUID:
@@ -89,7 +92,11 @@ def leftovers(store: StoreSpec, root: Location, copies: Sequence[FileCopy]) -> t
 
 
 def copy_files(
-    tasks: FileTasks | None, store: StoreSpec, target_store: StoreSpec, copies: Sequence[FileCopy]
+    tasks: FileTasks | None,
+    store: StoreSpec,
+    target_store: StoreSpec,
+    copies: Sequence[FileCopy],
+    progress: ProgressSum | None = None,
 ) -> list[int]:
     """Make copies, by tasks if there are any and it is worth it, and return their sizes.
 
@@ -99,6 +106,8 @@ def copy_files(
         What copies in place of this process.
     store, target_store
         The stores of the files, and of the copies.
+    progress
+        What is told how many files are copied: by this process one after the other, and by tasks as jobs end.
 
     Raises
     ------
@@ -109,14 +118,22 @@ def copy_files(
     if tasks is not None and len(copies) >= _LEAST_IN_TASKS:
         # Neighbours are often of one size, so each task takes some from everywhere.
         count = min(len(copies), max(4 * tasks.parallelism, -(-len(copies) // _COPIED)))
-        replies = tasks.run(_Copy(store, target_store), [copies[number::count] for number in range(count)])
+        shares = [copies[number::count] for number in range(count)]
         sizes: dict[str, int] = {}
-        for reply in replies:
-            if isinstance(reply, DeltabergError):
-                raise reply
-            sizes.update(reply)
+        for some in in_chunks(shares, _IN_A_JOB * tasks.parallelism):
+            for made in results_of(tasks.run(_Copy(store, target_store), some)):
+                sizes.update(made)
+                if progress is not None:
+                    progress.next_write()(WriteProgress(0, len(made)))
         return [sizes[copy.target] for copy in copies]
-    return map_in_order(CONCURRENT, lambda copy: copy_file(store, target_store, copy), copies)
+
+    def copied(copy: FileCopy) -> int:
+        size = copy_file(store, target_store, copy)
+        if progress is not None:
+            progress.next_write()(WriteProgress(0, 1))
+        return size
+
+    return map_in_order(CONCURRENT, copied, copies)
 
 
 @dataclass(frozen=True)
