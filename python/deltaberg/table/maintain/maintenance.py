@@ -34,8 +34,8 @@ class MaintenancePolicy:
     steps
         The steps that are taken, whatever their order here; None for all that tables of the format have.
     min_files
-        How many small files of a partition, or small manifests, must become one at least; fewer do if it has more than half of the target
-        size. Files of half that size stay.
+        How many small files of a partition, or small manifests, must become one at least; fewer files do if it has more
+        than half of the target size. Files of half that size stay.
     max_deleted
         Files with a larger share of deleted rows are rewritten.
     target_size
