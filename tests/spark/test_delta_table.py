@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from deltaberg.errors import (
 from deltaberg.spark import DeltaTable
 from deltaberg.spark.tables import IdentityGenerator
 from deltaberg.spark.write import row_tasks
-from tests.spark.doors import needs_data_sources, needs_native, register
+from tests.spark.doors import VERSION, needs_data_sources, needs_native, register
 from tests.spark.native_road import setting
+from tests.support.spark_session import REMOTE
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +103,9 @@ def test_columns_of_the_source(spark: Any, tmp_path: Path) -> None:
     moved = updates.withColumn("id", col("id") - 1)
     table.merge(moved, moved.id == col("t.id")).whenMatchedUpdate(set={"name": updates["name"]}).execute()
     assert _content(table, "id", "name") == [(1, "x"), (2, "x"), (3, "y"), (4, "y!")]
-    for other in (updates["id"], table.toDF()["id"]):
+    # Spark 4.0 takes them by name over Connect, where the frame was made of theirs.
+    is_told_apart = VERSION >= (4, 1) or os.environ.get(REMOTE) != "1"
+    for other in (updates["id"], table.toDF()["id"])[0 if is_told_apart else 1 :]:
         with pytest.raises(UnsupportedExpressionError, match="not the source of the merge") as caught:
             table.merge(moved, other == col("t.id"))
         assert 'col("t.id") with table.alias("t")' in str(caught.value.hint)
