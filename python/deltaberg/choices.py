@@ -84,6 +84,10 @@ MetadataTable = Literal[
     "data_files",
     "delete_files",
     "entries",
+    "all_files",
+    "all_data_files",
+    "all_delete_files",
+    "all_entries",
     "partitions",
 ]
 #: What becomes of a file that is found, and whose path the table names in another store.

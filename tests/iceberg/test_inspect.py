@@ -76,6 +76,28 @@ def test_manifests(tmp_path: Path) -> None:
     assert [row["reference_snapshot_id"] for row in _rows(table, "all_manifests")] == [1000, 1001, 1001, 1002, 1002]
 
 
+def test_files_of_all_snapshots(tmp_path: Path) -> None:
+    """Each manifest counts once, however many snapshots list it, and whichever of them is open."""
+    builder = _builder(tmp_path / "t")
+    for moment in (None, 1000):
+        table: Any = open_table(builder.root, snapshot_id=moment)
+        files = _rows(table, "all_files")
+        paths = [Path(row["file_path"]).name for row in files]
+        manifests = {row["path"] for row in _rows(table, "all_manifests")}
+        assert len(manifests) == 3
+        # The file that stays is in the manifest that added it, and in the one that the last commit wrote.
+        assert sorted(paths.count(path) for path in set(paths)) == [1, 1, 1, 2]
+        assert sorted(row["content"] for row in files) == [0, 0, 0, 1, 2]
+        assert [row["content"] for row in _rows(table, "all_data_files")] == [0, 0, 0]
+        assert sorted(row["content"] for row in _rows(table, "all_delete_files")) == [1, 2]
+        entries = _rows(table, "all_entries")
+        assert sorted((row["status"], row["data_file"]["content"]) for row in entries) == [
+            *((0, 0), (1, 0), (1, 0), (1, 1), (1, 2), (2, 0))
+        ]
+        for all_of_them, one in (("all_files", "files"), ("all_entries", "entries")):
+            assert table.inspect(all_of_them).schema == table.inspect(one).schema
+
+
 def test_partitions(tmp_path: Path) -> None:
     builder = _builder(tmp_path / "t")
     (row,) = _rows(open_table(builder.root), "partitions")

@@ -13,7 +13,7 @@ from deltaberg.iceberg.manifests.fields import DATA, METRICS, POSITION_DELETES, 
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.partition.structs import union_values
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema.arrow import as_array
+from deltaberg.schema.arrow import as_array, count_up, with_columns
 
 __all__ = ["entries_of", "entries_table", "files_table", "partition_columns"]
 
@@ -22,19 +22,42 @@ _ENTRY_COLUMNS = ("status", "snapshot_id", "sequence_number", "file_sequence_num
 _READABLE = "readable_metrics"
 
 
-def entries_of(source: IcebergSource, contents: Iterable[int], part: ManifestPart) -> list[Entries]:
-    """Return the entries of the given contents, grouped by spec; may include others. Without any, there is a group."""
+def entries_of(
+    source: IcebergSource, contents: Iterable[int], part: ManifestPart, *, of_all: bool = False
+) -> list[Entries]:
+    """Return the entries of the given contents, grouped by spec; may include others. Without any, there is a group.
+
+    Parameters
+    ----------
+    of_all
+        Whether they are those of all snapshots that the table has, and not of one.
+    """
     wanted = pa.array(sorted({0 if content == DATA else 1 for content in contents}), pa.int32())
-    chosen = source.manifests.filter(pc.is_in(source.manifests.column("content"), value_set=wanted))
+    manifests = _all_manifests(source) if of_all else source.manifests
+    chosen = manifests.filter(pc.is_in(manifests.column("content"), value_set=wanted))
     found = source.reader.read(chosen.to_pylist(), part)
     return found or [source.reader.no_entries(source.metadata.default_spec_id, part)]
 
 
-def files_table(contents: Sequence[int]) -> Callable[[IcebergSource], pa.Table]:
-    """Return a function that makes the table of live files of some contents."""
+def _all_manifests(source: IcebergSource) -> pa.Table:
+    """Return the manifests of all snapshots, each once, and as the newest list has it, which may know row ids."""
+    snapshots = sorted(source.metadata.snapshots.values(), key=lambda one: (one.sequence_number, one.timestamp_ms))
+    # Without snapshots there is nothing to list, but its columns.
+    lists = [source.at(one).manifests for one in reversed(snapshots)] or [source.at(None).manifests]
+    manifests = pa.concat_tables(lists).combine_chunks()
+    paths = as_array(manifests.column("manifest_path"))
+    found = manifests.take(pc.index_in(paths.unique(), value_set=paths))
+    return with_columns(found, number=count_up(0, len(found)).cast(pa.int32()))
+
+
+def files_table(contents: Sequence[int], *, of_all: bool = False) -> Callable[[IcebergSource], pa.Table]:
+    """Return a function that makes the table of live files of some contents.
+
+    Of all snapshots, a file has a row for each manifest that it is in.
+    """
 
     def make(source: IcebergSource) -> pa.Table:
-        parts = [_file_rows(found, source) for found in entries_of(source, contents, _FILE_PART)]
+        parts = [_file_rows(found, source) for found in entries_of(source, contents, _FILE_PART, of_all=of_all)]
         table = pa.concat_tables([part.drop_columns(list(_ENTRY_COLUMNS)) for part in parts])
         return table.filter(pc.is_in(table.column("content"), value_set=pa.array(contents, pa.int32())))
 
@@ -62,10 +85,10 @@ def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Arr
     return columns
 
 
-def entries_table(source: IcebergSource) -> pa.Table:
+def entries_table(source: IcebergSource, *, of_all: bool = False) -> pa.Table:
     """Return the entries of all manifests, those of removed files among them."""
     part = replace(_FILE_PART, deleted=True)
-    found = entries_of(source, (DATA, POSITION_DELETES), part)
+    found = entries_of(source, (DATA, POSITION_DELETES), part, of_all=of_all)
     table = pa.concat_tables([_file_rows(entries, source) for entries in found]).combine_chunks()
     names = [name for name in table.column_names if name not in (*_ENTRY_COLUMNS, _READABLE)]
     arrays = [as_array(table.column(name)) for name in names]

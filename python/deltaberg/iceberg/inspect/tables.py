@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from deltaberg.table.arguments import checked_text
 
 __all__ = ["METADATA_TABLES", "inspect_table"]
 
+_DELETES = (POSITION_DELETES, EQUALITY_DELETES)
+_EVERY = (DATA, *_DELETES)
 _TABLES: dict[MetadataTable, Callable[[IcebergSource], pa.Table]] = {
     "snapshots": snapshots_table,
     "history": history_table,
@@ -26,10 +29,14 @@ _TABLES: dict[MetadataTable, Callable[[IcebergSource], pa.Table]] = {
     "metadata_log_entries": metadata_log_table,
     "manifests": manifests_table,
     "all_manifests": all_manifests_table,
-    "files": files_table((DATA, POSITION_DELETES, EQUALITY_DELETES)),
+    "files": files_table(_EVERY),
     "data_files": files_table((DATA,)),
-    "delete_files": files_table((POSITION_DELETES, EQUALITY_DELETES)),
+    "delete_files": files_table(_DELETES),
     "entries": entries_table,
+    "all_files": files_table(_EVERY, of_all=True),
+    "all_data_files": files_table((DATA,), of_all=True),
+    "all_delete_files": files_table(_DELETES, of_all=True),
+    "all_entries": partial(entries_table, of_all=True),
     "partitions": partitions_table,
 }
 #: The names of the metadata tables.
