@@ -54,6 +54,18 @@ def test_documents_of_numbers(root: Path) -> None:
     assert (done["dry_run"], done["steps"][0]["added_files"]) == (False, 1)
 
 
+def test_compact_has_the_name_of_the_field(root: Path) -> None:
+    """With the same options, documents and errors, which name what was typed."""
+    assert json_lines("optimize", root, "--dry-run") == json_lines("compact", root, "--dry-run")
+    refused = call("optimize", root, "--min-files", "0")
+    assert refused.exit_code == 2
+    assert refused.stderr == call("compact", root, "--min-files", "0").stderr.replace("compact", "optimize")
+    (done,) = json_lines("optimize", root, "--where", "id < 3")
+    assert (done["removed_files"], done["added_files"], ids_of(open_table(root))) == (3, 1, list(range(6)))
+    assert "Did you mean optimize?" in call("optimise", root).stderr
+    assert "optimize" in printed("compact", "--help")
+
+
 def test_steps_of_the_other_format(tmp_path: Path) -> None:
     create_table(tmp_path / "ice", ID, format="iceberg")
     assert "no vacuum" in call("maintain", tmp_path / "ice", "--dry-run", "--step", "vacuum").stderr

@@ -50,6 +50,8 @@ COMMANDS = {
     "verify": "verify",
     "repair": "verify",
 }
+#: What other tools call a command.
+_ALIASES = {"optimize": "compact"}
 
 
 class _Commands(click.Group):
@@ -60,7 +62,8 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name."""
+        """Return a command by its name, or by that of other tools."""
+        cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(
@@ -72,7 +75,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, or say which names are near."""
-        near = get_close_matches(args[0], COMMANDS) if args and args[0] not in COMMANDS else []
+        known = [*COMMANDS, *_ALIASES]
+        near = get_close_matches(args[0], known) if args and args[0] not in known else []
         if near and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
         return super().resolve_command(ctx, args)

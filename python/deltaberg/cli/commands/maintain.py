@@ -56,7 +56,7 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
 @click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
-    """Put small files of a table together, and drop deleted rows from files."""
+    """Put small files of a table together, and drop deleted rows from files (also: optimize)."""
     opened = place.open()
     arguments |= {name: value for name, value in packing.items() if value not in (None, ())}
     if "cluster" in arguments:
