@@ -19,6 +19,7 @@ from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitUnknownError, DeltabergError
+from deltaberg.schema.arrow import as_array
 
 __all__ = ["compact_after"]
 
@@ -91,13 +92,13 @@ def _small_files(snapshot: Snapshot, added: Collection[str], size: int, timezone
         if fields
         else files.column("path")
     )
-    partitions = partition_value_texts(values, fields)
-    is_new = pc.is_in(files.column("path"), value_set=pa.array(sorted(added), pa.string()))
+    partitions = as_array(partition_value_texts(values, fields))
+    is_new = pc.is_in(as_array(files.column("path")), value_set=pa.array(sorted(added), pa.string()))
     counted = pc.value_counts(partitions.filter(pc.is_in(partitions, value_set=pc.unique(partitions.filter(is_new)))))
     full = counted.field("values").filter(pc.greater_equal(counted.field("counts"), MIN_FILES))
     among = pc.is_in(partitions, value_set=full)
-    found, sizes = numbers.filter(among), files.column("size").filter(among)
-    return found.filter(pc.less_equal(pc.cumulative_sum(sizes), MOST_BYTES).combine_chunks())
+    found, sizes = numbers.filter(among), as_array(files.column("size")).filter(among)
+    return found.filter(pc.less_equal(pc.cumulative_sum(sizes), MOST_BYTES))
 
 
 def _compact(made: Transaction, chosen: pa.Int64Array, target: int) -> list[Exception]:
