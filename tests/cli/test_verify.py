@@ -95,8 +95,27 @@ def test_agreed(lost: Path) -> None:
     assert call("verify", lost).exit_code == 0
 
 
-def test_iceberg_tables_are_refused(tmp_path: Path) -> None:
-    create_table(tmp_path / "t", ID, format="iceberg")
-    for command in ("verify", "repair"):
-        ended = call(command, tmp_path / "t")
-        assert (ended.exit_code, ended.stdout) == (3, "")
+def test_iceberg_tables(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, format="iceberg")
+    table.append(ids(1, 2))
+    root = table.location
+    assert "no findings" in printed("verify", root)
+    Path(table.scan().files()["file_path"][0].as_py().removeprefix("file:")).unlink()
+    ended = call("verify", root)
+    assert (ended.exit_code, "1 missing" in ended.stdout) == (1, True)
+    assert "1 file with 2 rows would leave the table" in printed("repair", root, "--dry-run")
+    (done,) = json_lines("repair", root, "--yes")
+    assert (done["rows"], done["refs"], done["statistics"], done["warnings"]) == (2, [], [], [])
+    assert call("verify", root).exit_code == 0
+    assert ids_of(table.refresh()) == []
+
+
+def test_a_tag_that_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path / "t", ID, format="iceberg")
+    raw = {**table.metadata.raw, "refs": {"old": {"snapshot-id": 7, "type": "tag"}}}
+    (Path(table.location) / "metadata" / "v2.metadata.json").write_text(json.dumps(raw))
+    ended = call("verify", table.location)
+    assert (ended.exit_code, "the tag old names the snapshot 7" in ended.stdout) == (1, True)
+    ended = _answer(monkeypatch, "y", "repair", table.location)
+    assert (ended.exit_code, "1 branch or tag named what is not there" in ended.stdout) == (0, True)
+    assert call("verify", table.location).exit_code == 0

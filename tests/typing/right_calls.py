@@ -136,6 +136,8 @@ def describing_delta(table: DeltaTable) -> None:
 
 
 def describing_iceberg(table: IcebergTable) -> None:
+    assert_type(table.verify(depth="footers"), VerifyResult)
+    assert_type(table.repair(table.verify(), branch="audit").refs, tuple[str, ...])
     assert_type(table.format_version, int)
     assert_type(table.snapshot, Snapshot | None)
     assert_type(table.snapshot_id, int | None)

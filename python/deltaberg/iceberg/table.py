@@ -37,16 +37,15 @@ from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
-from deltaberg.table.verbs.cloned_table import ClonedTable
-from deltaberg.table.verbs.compaction import CompactedTable
 from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments
 from deltaberg.table.verbs.table import operations_of
+from deltaberg.table.verbs.verification import VerifiedTable
 
 # What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from deltaberg.choices import MaintenanceStep
+    from deltaberg.choices import MaintenanceStep, VerifyDepth
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.iceberg.table_transaction import IcebergTransaction
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.repairs import RepairResult
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
@@ -62,8 +63,7 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 class IcebergTable(
     IcebergVerbs[CommitResult],
     IcebergUpkeep,
-    CompactedTable["IcebergTransaction", "Alteration"],
-    ClonedTable["IcebergTransaction", "Alteration"],
+    VerifiedTable["IcebergTransaction", "Alteration"],
 ):
     """One snapshot of an Iceberg table.
 
@@ -457,6 +457,26 @@ class IcebergTable(
         from deltaberg.iceberg.maintain.clone import clone_table
 
         return clone_table(self.location, asked)
+
+    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+        from deltaberg.iceberg.maintain.verify import verify_table
+
+        def newest() -> tuple[LoadedTable, IcebergSource]:
+            opened = self if is_pinned else self._newest()
+            return opened._loaded, opened._source  # noqa: SLF001 - it is of the same class
+
+        return verify_table(newest, depth, self._file_tasks, is_pinned=is_pinned)
+
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
+        from deltaberg.iceberg.maintain.repair import repair_table
+
+        def newest() -> IcebergSource:
+            return self._newest()._source  # noqa: SLF001 - it is of the same class
+
+        return repair_table(newest, findings, begin, self._file_tasks)
+
+    def _newest(self) -> IcebergTable:
+        return open_iceberg_table(self._pointer, self._options)
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""

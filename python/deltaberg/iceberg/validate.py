@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.schema.evolution import forbidden_changes
 
-__all__ = ["validate_table"]
+__all__ = ["count_violations", "metadata_violations", "validate_table", "vector_violations"]
 
 _MOST_SHOWN = 20
 _COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
@@ -36,7 +36,7 @@ def validate_table(source: IcebergSource) -> None:
     SpecViolationError
         If there is any violation; ``context["violations"]`` lists all of them.
     """
-    found = [*_metadata_violations(source.metadata), *_manifest_violations(source)]
+    found = [*metadata_violations(source.metadata), *_manifest_violations(source)]
     if found:
         shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
         error = SpecViolationError(f"{len(found)} violations of the Iceberg specification: {shown}", table=source.table)
@@ -44,7 +44,8 @@ def validate_table(source: IcebergSource) -> None:
         raise error
 
 
-def _metadata_violations(metadata: TableMetadata) -> Iterator[str]:
+def metadata_violations(metadata: TableMetadata) -> Iterator[str]:
+    """Yield what the metadata of a table says that it may not say."""
     highest = max(highest_field_id(found.struct) for found in metadata.schemas.values())
     last = metadata.raw.get("last-column-id")
     if isinstance(last, int) and last < highest:
@@ -74,10 +75,7 @@ def _manifest_violations(source: IcebergSource) -> Iterator[str]:
         size = source.store.open(location).head(location.path).size
         if row["manifest_length"] != size:
             yield f"manifest_length of {row['manifest_path']} is {row['manifest_length']}, but it has {size} bytes"
-        for name, status in _COUNTS.items():
-            mine = table.filter(pc.equal(table.column("status"), status))
-            yield from _count_violations(row, f"{name}_files_count", len(mine))
-            yield from _count_violations(row, f"{name}_rows_count", pc.sum(mine.column("record_count")).as_py() or 0)
+        yield from count_violations(row, table)
         kept = table.filter(pc.not_equal(table.column("status"), DELETED))
         if row["content"] == 0:
             live.append(kept.column("file_path"))
@@ -110,12 +108,13 @@ def _vectors_violations(entries: list[dict[str, Any]], source: IcebergSource) ->
             if path not in puffins:
                 location = source.resolver.resolve(path)
                 puffins[path] = PuffinFile(location, source.store, entry["file_size_in_bytes"])
-            yield from _vector_violations(entry, puffins[path])
+            yield from vector_violations(entry, puffins[path])
         except (CorruptTableError, DataFileNotFoundError, UnsupportedFeatureError) as error:
             yield f"{path}: {error.message}"
 
 
-def _vector_violations(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[str]:
+def vector_violations(entry: Mapping[str, Any], puffin: PuffinFile) -> Iterator[str]:
+    """Yield what an entry says of a deletion vector otherwise than its file."""
     place = f"offset {entry['content_offset']} of {entry['file_path']}"
     blob = next((found for found in puffin.blobs if found.offset == entry["content_offset"]), None)
     if blob is None or blob.type != _VECTOR or blob.compression_codec is not None:
@@ -137,7 +136,12 @@ def _vector_violations(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[st
         yield f"the deletion vector at {place} holds {rows} rows, but its manifest says {entry['record_count']}"
 
 
-def _count_violations(manifest: dict[str, object], name: str, found: int) -> Iterator[str]:
-    told = manifest[name]
-    if told is not None and told != found:
-        yield f"{name} of {manifest['manifest_path']} is {told}, but the manifest has {found}"
+def count_violations(manifest: Mapping[str, Any], entries: pa.Table) -> Iterator[str]:
+    """Yield what a manifest list says of a manifest otherwise than its entries."""
+    for kind, status in _COUNTS.items():
+        mine = entries.filter(pc.equal(entries.column("status"), status))
+        counted = {"files": len(mine), "rows": pc.sum(mine.column("record_count")).as_py() or 0}
+        for what, found in counted.items():
+            told = manifest[name := f"{kind}_{what}_count"]
+            if told is not None and told != found:
+                yield f"{name} of {manifest['manifest_path']} is {told}, but the manifest has {found}"

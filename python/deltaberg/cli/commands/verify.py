@@ -30,11 +30,11 @@ _FOUND = 1
     help="How closely files are looked at; by default their names, sizes and deletion vectors.",
 )
 def verify(place: TablePlace, as_json: bool, depth: VerifyDepth | None) -> None:
-    """Compare what the metadata of a Delta table says with what is in the store; nothing is changed.
+    """Compare what the metadata of a table says with what is in the store; nothing is changed.
 
     The exit code is 1 if there is a finding.
     """
-    opened = place.open("delta")
+    opened = place.open()
     with progress(f"verifying {opened.location}"):
         result = opened.verify(**({} if depth is None else {"depth": depth}))
     if as_json:
@@ -50,17 +50,17 @@ def verify(place: TablePlace, as_json: bool, depth: VerifyDepth | None) -> None:
 @write_command("RecordedArguments")
 @asking_options
 def repair(place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run: bool, is_agreed: bool) -> None:
-    """Take files that the store has lost out of a Delta table; their rows are gone.
+    """Take files that the store has lost out of a table; their rows are gone.
 
     The files are shown first, and taken out after a question.
     """
-    opened = place.open("delta")
+    opened = place.open()
     findings = None
     if dry_run or not is_agreed:
         with progress(f"verifying {opened.location}"):
             findings = opened.verify(depth="names")
             planned = opened.repair(findings, dry_run=True)
-        if dry_run or not planned.files:
+        if dry_run or not (planned.files or planned.refs or planned.statistics):
             _print(opened.location, planned, as_json)
             return
         ask(f"Take them out of {opened.location}?", [str(planned)], otherwise="nothing was changed")
@@ -74,6 +74,7 @@ def _print(location: str, result: RepairResult, as_json: bool) -> None:
         print_lines(f"{location}: {result}")
         return
     facts = {"dry_run": result.dry_run, "rows": result.rows, "bytes": result.bytes, "warnings": result.warnings}
+    facts |= {"refs": result.refs, "statistics": result.statistics}
     version = None if result.commit is None else result.commit.version
     files = [asdict(file) for file in result.files]
     print_done(location, {**facts, "version": version, "files": files}, as_json)

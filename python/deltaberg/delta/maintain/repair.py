@@ -17,12 +17,13 @@ from deltaberg.delta.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable, check_writable
-from deltaberg.errors import CommitConflictError, ConstraintViolationError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import MISSING, Finding
+from deltaberg.table.maintain.verifying.looks import check_still_lost, failure_among, unchecked_warnings
 from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of
 
@@ -136,10 +137,8 @@ class _Loss:
             known = paths.filter(pc.or_(*(locations.contains(paths) for locations in sought))).to_pylist()
             answers.update(zip(known, look_up(self._log.store, self._log.root, known), strict=True))
         self._locations = pa.array([location for location, one in answers.items() if one is None], pa.string())
-        self.warnings = _unchecked(list(answers.values()))
-        self.failure = next(
-            (one for one in answers.values() if isinstance(one, DeltabergError) and _is_failure(one)), None
-        )
+        self.warnings = unchecked_warnings(list(answers.values()))
+        self.failure = failure_among(list(answers.values()))
         lost = names.files_at(self._locations)
         has_lost = pc.is_in(names.vector_files, value_set=self._locations, skip_nulls=True)
         self.numbers = pa.array(
@@ -153,17 +152,7 @@ class _Loss:
 
     def check_again(self) -> None:
         """Ask the store again, immediately before the commit."""
-        locations = self._locations.to_pylist()
-        for location, answer in zip(locations, look_up(self._log.store, self._log.root, locations), strict=True):
-            if isinstance(answer, DeltabergError):
-                raise answer
-            if answer is not None:
-                raise CommitConflictError(
-                    "a file that was lost is there again, so that nothing was removed",
-                    hint="repair the table again, if other files are still lost",
-                    table=str(self._log.root),
-                    file=location,
-                )
+        check_still_lost(self._log.store, self._log.root, self._locations.to_pylist())
 
 
 def _described(snapshot: Snapshot, names: LiveNames, numbers: pa.Int64Array, data: pa.BooleanArray) -> list[LostFile]:
@@ -182,23 +171,6 @@ def _described(snapshot: Snapshot, names: LiveNames, numbers: pa.Int64Array, dat
         LostFile(path, location if is_lost else vector, DATA_FILE if is_lost else VECTOR, size, rows)
         for path, location, vector, is_lost, size, rows in zip(*(one.to_pylist() for one in columns), strict=True)
     ]
-
-
-def _is_failure(answer: DeltabergError) -> bool:
-    """Return whether the store gave no answer. It did about what has the name of a file and is none."""
-    return not isinstance(answer, ObjectNotFoundError)
-
-
-def _unchecked(presence: Sequence[Presence]) -> list[str]:
-    errors = [one for one in presence if isinstance(one, DeltabergError)]
-    if not errors:
-        return []
-    count = (
-        "1 file could not be checked, and stays"
-        if len(errors) == 1
-        else f"{len(errors)} files could not be checked, and stay"
-    )
-    return [f"{count}: {errors[0].message}"]
 
 
 def _check_allowed(snapshot: Snapshot, file: LostFile) -> None:

@@ -7,8 +7,8 @@ missing then must still be named by the newest version, because a file may have 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,15 +18,15 @@ from deltaberg.choices import VerifyDepth
 from deltaberg.delta.maintain.live_names import LiveNames
 from deltaberg.delta.maintain.verify_log import LogNames, NamedFile, change_files, checksum_findings
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import CorruptDataFileError, CorruptDeletionVectorError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import DeltabergError
 from deltaberg.files.formats.footers import count_rows
 from deltaberg.files.read.bitmaps import load_bitmap
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import DAMAGED, MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
-from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presence, Presences, find_files
-from deltaberg.workers import in_chunks, map_in_order
+from deltaberg.table.maintain.verifying.findings import MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
+from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, look_in_parallel, unreadable
+from deltaberg.table.maintain.verifying.presence import Presence, Presences, find_files
 
 __all__ = ["DATA_FILE", "VECTOR", "verify_table"]
 
@@ -36,11 +36,6 @@ VECTOR = "deletion vector"
 _CHANGE_FILE = "change data file"
 _SIDECAR = "sidecar"
 _FOOTER = "footer"
-
-#: Files that are looked into together.
-_TOGETHER = 1 << 13
-
-_T = TypeVar("_T")
 
 
 def verify_table(
@@ -154,8 +149,8 @@ class _Verification:
         self.checked[DATA_FILE] = len(names.sizes)
         listed = data.sizes.take(names.places)
         is_odd = pc.or_(listed.is_null(), pc.fill_null(pc.not_equal(listed, names.sizes), False))
-        for start in range(0, len(listed), _TOGETHER):
-            rows = pc.add(pc.indices_nonzero(is_odd.slice(start, _TOGETHER)).cast(pa.int64()), start)
+        for start in range(0, len(listed), TOGETHER):
+            rows = pc.add(pc.indices_nonzero(is_odd.slice(start, TOGETHER)).cast(pa.int64()), start)
             if len(rows):
                 places, sizes = (numbers.take(rows).to_pylist() for numbers in (names.places, names.sizes))
                 files = zip(names.locations(rows), sizes, rows.to_pylist(), strict=True)
@@ -179,16 +174,9 @@ class _Verification:
     def _compared(self, what: str, files: Iterator[_Named], answers: Sequence[Presence]) -> Iterator[_Found]:
         """Compare what the store says of some files with what names them."""
         for file, answer in zip(files, answers, strict=True):
-            finding = partial(Finding, what=what, path=file.location, named_by=file.named_by, expected=file.size)
-            if answer is None:
-                yield _Found(file.row, finding(MISSING))
-            elif isinstance(answer, ObjectNotFoundError):
-                yield _Found(file.row, finding(DAMAGED, found=answer.message))
-            elif isinstance(answer, DeltabergError):
-                yield _Found(file.row, finding(UNCHECKED, found=answer.message))
-            elif file.size is not None and (answer < file.size if file.is_part else answer != file.size):
-                least = f"at least {file.size}" if file.is_part else file.size
-                yield _Found(file.row, finding(SIZE, expected=least, found=answer))
+            finding = difference(what, file.location, file.size, file.named_by, answer, is_part=file.is_part)
+            if finding is not None:
+                yield _Found(file.row, finding)
 
     def _still_named(self, found: Sequence[_Found], log: LogNames) -> list[_Found]:
         """Leave out sidecars of checkpoints that were cleaned up meanwhile."""
@@ -210,14 +198,14 @@ class _Verification:
             return _failure(lambda: load_bitmap(names.vector(number), self._store, True, most))
 
         self.checked[VECTOR] = len(numbers)
-        for number, failure in _in_parallel(decode, numbers):
+        for number, failure in look_in_parallel(decode, numbers):
             if failure is not None:
                 yield self._damaged_vector(number, failure)
 
     def _damaged_vector(self, number: int, error: DeltabergError) -> _Found:
         row = self._file_of(number)
         path = self._names.vector_files[number].as_py() or self._names.location(row)
-        return _Found(row, _damaged(VECTOR, path, self._named_by_file(number), error))
+        return _Found(row, unreadable(VECTOR, path, self._named_by_file(number), error))
 
     def _of_footers(self, data: Presences) -> Iterator[_Found]:
         """Compare the rows of data files with what their statistics say."""
@@ -234,10 +222,10 @@ class _Verification:
                 return error
 
         self.checked[_FOOTER] = len(there)
-        for row, found in _in_parallel(count, list(there)):
+        for row, found in look_in_parallel(count, list(there)):
             path = names.location(row)
             if isinstance(found, DeltabergError):
-                yield _Found(row, _damaged(DATA_FILE, path, self._version, found))
+                yield _Found(row, unreadable(DATA_FILE, path, self._version, found))
             elif counts[row] not in (None, found):
                 yield _Found(row, Finding(ROWS, DATA_FILE, path, self._version, counts[row], found))
 
@@ -259,12 +247,6 @@ class _Verification:
         return [one for one in found if one.row is None or keys[one.row] in still]
 
 
-def _damaged(what: str, path: str, named_by: str, error: DeltabergError) -> Finding:
-    """Return the finding of an error: only some of them say that what was read is damaged."""
-    is_damage = isinstance(error, (CorruptDataFileError, CorruptDeletionVectorError))
-    return Finding(DAMAGED if is_damage else UNCHECKED, what, path, named_by, None, error.message)
-
-
 def _locations_of(files: Sequence[NamedFile]) -> pa.StringArray:
     return pa.array([one.location for one in files], pa.string())
 
@@ -279,12 +261,6 @@ def _failure(work: Callable[[], object]) -> DeltabergError | None:
     except DeltabergError as error:
         return error
     return None
-
-
-def _in_parallel(look: Callable[[int], _T], rows: Sequence[int]) -> Iterator[tuple[int, _T]]:
-    """Look at some files, several at a time."""
-    for chunk in in_chunks(rows, _TOGETHER):
-        yield from zip(chunk, map_in_order(CONCURRENT, look, chunk), strict=True)
 
 
 def _once(found: Sequence[_Found]) -> list[Finding]:

@@ -14,8 +14,10 @@ from deltaberg.iceberg.updates.update import Update, protocol_name
 
 __all__ = [
     "AddSnapshot",
+    "RemovePartitionStatistics",
     "RemoveSnapshotRef",
     "RemoveSnapshots",
+    "RemoveStatistics",
     "SetSnapshotRef",
 ]
 
@@ -93,3 +95,25 @@ class RemoveSnapshots(Update):
     def apply(self, draft: Draft) -> None:
         """Remove those of the snapshots that are there."""
         draft.remove_snapshots(self.snapshot_ids)
+
+
+@dataclass(frozen=True)
+class RemoveStatistics(Update):
+    """Forget the statistics of a snapshot."""
+
+    snapshot_id: int
+
+    def apply(self, draft: Draft) -> None:
+        """Forget them, if there are some."""
+        draft.keep("statistics", lambda part: part.get("snapshot-id") != self.snapshot_id)
+
+
+@dataclass(frozen=True)
+class RemovePartitionStatistics(Update):
+    """Forget the statistics of the partitions of a snapshot."""
+
+    snapshot_id: int
+
+    def apply(self, draft: Draft) -> None:
+        """Forget them, if there are some."""
+        draft.keep("partition-statistics", lambda part: part.get("snapshot-id") != self.snapshot_id)

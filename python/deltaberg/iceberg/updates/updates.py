@@ -26,7 +26,14 @@ from deltaberg.iceberg.updates.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from deltaberg.iceberg.updates.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
+from deltaberg.iceberg.updates.snapshot_updates import (
+    AddSnapshot,
+    RemovePartitionStatistics,
+    RemoveSnapshotRef,
+    RemoveSnapshots,
+    RemoveStatistics,
+    SetSnapshotRef,
+)
 from deltaberg.iceberg.updates.update import Update
 
 __all__ = [
@@ -37,10 +44,12 @@ __all__ = [
     "AddSpec",
     "AssignUUID",
     "RemovePartitionSpecs",
+    "RemovePartitionStatistics",
     "RemoveProperties",
     "RemoveSchemas",
     "RemoveSnapshotRef",
     "RemoveSnapshots",
+    "RemoveStatistics",
     "SetCurrentSchema",
     "SetDefaultSortOrder",
     "SetDefaultSpec",

@@ -46,17 +46,19 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
     def verify(self, *, depth: VerifyDepth = "vectors") -> VerifyResult:
         """Compare what the metadata of the table says with what is in the store. Nothing is changed.
 
-        The newest version is verified, or the one that was opened by its version or a timestamp. An error of the store
-        about a single file is a finding of its own kind (``unchecked``): nothing is known of such a file.
+        The newest version or snapshot is verified, or the one that was opened by its number or a timestamp. An error of
+        the store about a single file is a finding of its own kind (``unchecked``): nothing is known of such a file.
 
         Parameters
         ----------
         depth
-            How closely files are looked at. ``names`` looks for every file that the log names and compares its size:
-            data files, deletion vectors, change data files that vacuum must still keep, checkpoints, their parts and
-            sidecars, and log entries between others; it also compares the version checksum with the log. ``vectors``
-            decodes every deletion vector, too. ``footers`` also reads the footer of every data file, and compares its
-            rows with the statistics, which takes a request or two for each file.
+            How closely files are looked at. ``names`` looks for every file that metadata names and compares its size.
+            Of a Delta table, these are data files, deletion vectors, change data files that vacuum must still keep,
+            checkpoints, their parts and sidecars, and log entries between others; it also compares the version checksum
+            with the log. Of an Iceberg table, these are data files and delete files, manifests and their lists,
+            statistics and older metadata; it also compares manifests with their entries, and looks for numbers and
+            names that cannot be. ``vectors`` decodes every deletion vector, too. ``footers`` also reads the footer of
+            every Parquet file, and compares its rows with what metadata says, which takes a request or two for each.
 
         Returns
         -------
@@ -68,7 +70,7 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
         StorageError
             If the table cannot be listed.
         CorruptTableError
-            If the log does not say what belongs to the version.
+            If the log of a Delta table does not say what belongs to the version.
 
         Examples
         --------
@@ -87,9 +89,10 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
         dry_run: bool = False,
         **commit: Unpack[RecordedArguments],
     ) -> RepairResult:
-        """Take files that the store has lost out of the newest version, by a commit of their own.
+        """Take files that the store has lost out of the newest version or snapshot, by a commit of their own.
 
-        A data file goes if it is lost, or if its deletion vector is, without which deleted rows would come back.
+        A data file goes if it is lost, or if its deletion vector is, without which deleted rows would come back. Out of
+        an Iceberg table go also branches and tags whose snapshot is not there, and lost statistics.
         The store has to say of each file that it is not there, in a listing and by its name, and again immediately
         before the commit. An error of the store is no such answer, so that the file stays. Rows that are gone are gone:
         put files back from a copy first, if there is one. Other findings, such as wrong sizes, are left as they are.
@@ -107,7 +110,7 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
         Returns
         -------
         RepairResult
-            The files and the number of rows that are gone, and the commit, if anything was lost.
+            The files and the number of rows that are gone, and the commit, if there was something to repair.
 
         Raises
         ------

@@ -13,10 +13,12 @@ from deltaberg.signatures import public
 __all__ = [
     "CHECKSUM",
     "DAMAGED",
+    "DANGLING",
     "MISSING",
     "ROWS",
     "SIZE",
     "UNCHECKED",
+    "VIOLATION",
     "Finding",
     "VerifyResult",
     "first_lines",
@@ -30,6 +32,8 @@ SIZE = "size"
 ROWS = "rows"
 DAMAGED = "damaged"
 CHECKSUM = "checksum"
+DANGLING = "dangling"
+VIOLATION = "violation"
 #: How many findings are shown where all are printed together.
 _MOST_SHOWN = 20
 _MOST_ON_A_LINE = 10
@@ -62,13 +66,14 @@ class Finding:
     kind
         ``missing`` (the store certainly lacks the file), ``unchecked`` (the store gave no answer, so that nothing is
         known), ``size`` (another number of bytes), ``rows`` (another number of rows), ``damaged`` (the file cannot be
-        decoded, or is none), ``checksum`` (a version checksum states another number than the log).
+        decoded, or is none), ``checksum`` (a version checksum states another number than the log), ``dangling`` (a
+        name of what the table does not have), ``violation`` (the format does not allow what is recorded).
     what
         What it is about, such as ``data file`` or ``deletion vector``.
     path
         Where the file is, or should be.
     named_by
-        What names it: a version, a checkpoint or a data file.
+        What names it: a version, a snapshot, a checkpoint, a manifest or a data file.
     expected, found
         What the metadata says and what is there, where that is a number or a text.
 

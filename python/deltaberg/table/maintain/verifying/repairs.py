@@ -66,6 +66,10 @@ class RepairResult:
     warnings
         What to know of the outcome, a sentence each: files that could not be checked and stay, and what readers of the
         change feed will see.
+    refs
+        Branches and tags of an Iceberg table that left it, because the table does not have their snapshots.
+    statistics
+        Where the statistics of an Iceberg table were that it names no more.
 
     Examples
     --------
@@ -77,6 +81,8 @@ class RepairResult:
     commit: CommitResult | None = None
     dry_run: bool = False
     warnings: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int | None:
@@ -92,15 +98,21 @@ class RepairResult:
     def _summary(self) -> str:
         if self.commit is not None and not self.commit.committed:
             return "nothing was to be done: the progress was recorded before"
+        names = _counted(len(self.refs), "branch or tag", "branches and tags")
+        statistics = _counted(len(self.statistics), "file of statistics", "files of statistics")
+        others = [text for text, found in ((names, self.refs), (statistics, self.statistics)) if found]
         if not self.files:
+            if others:
+                return f"{'dry run: ' if self.dry_run else ''}{' and '.join(others)} named what is not there"
             return "no file is lost"
         count = "1 file" if len(self.files) == 1 else f"{len(self.files)} files"
         rows = self.rows
-        held = "rows that nobody counted" if rows is None else _counted(rows)
+        held = "rows that nobody counted" if rows is None else _counted(rows, "row", "rows")
+        count = " and ".join([f"{count} with {held}", *others])
         if self.dry_run:
-            return f"dry run: {count} with {held} would leave the table"
+            return f"dry run: {count} would leave the table"
         done = "" if self.commit is None else f" by version {self.commit.version}"
-        return f"{count} with {held} left the table{done}"
+        return f"{count} left the table{done}"
 
     def __repr__(self) -> str:
         return f"RepairResult({'; '.join((self._summary, *self.warnings))})"
@@ -111,10 +123,10 @@ class RepairResult:
 
 
 def _line(file: LostFile) -> str:
-    counted = "" if file.rows is None else f", {_counted(file.rows)}"
+    counted = "" if file.rows is None else f", {_counted(file.rows, 'row', 'rows')}"
     why = "it is lost" if file.what == "data file" else f"its deletion vector {file.lost} is lost"
     return f"{file.path}{counted}: {why}"
 
 
-def _counted(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows} rows"
+def _counted(number: int, one: str, many: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number} {many}"

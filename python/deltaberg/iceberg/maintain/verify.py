@@ -1,0 +1,329 @@
+"""Verification of an Iceberg table: what its metadata says, compared with what is in the store. Nothing is changed.
+
+The store is asked before anything is reported. What is wrong while others commit must be wrong in newer metadata, too,
+since a snapshot may have expired, or a file may have left the table, in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.choices import VerifyDepth
+from deltaberg.errors import DataFileNotFoundError, DeltabergError, UnsafePathError
+from deltaberg.files.formats.footers import count_rows
+from deltaberg.iceberg.deletes.puffin import PuffinFile
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.maintain.verify_metadata import (
+    NamedFile,
+    findings_in_metadata,
+    lineage_findings,
+    manifest_findings,
+    named_files,
+)
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.validate import vector_violations
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import parse_location
+from deltaberg.table.maintain.file_tasks import FileTasks
+from deltaberg.table.maintain.verifying.findings import (
+    DAMAGED,
+    DANGLING,
+    ROWS,
+    VIOLATION,
+    Finding,
+    VerifyResult,
+)
+from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, unreadable
+from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presences, find_files
+from deltaberg.workers import in_chunks, map_in_order
+
+__all__ = ["DATA_FILE", "VECTOR", "verify_table"]
+
+DATA_FILE = "data file"
+VECTOR = "deletion vector"
+_POSITIONS, _KEYS = "position delete file", "equality delete file"
+_MANIFEST = "manifest"
+_PART = ManifestPart(
+    rest=("first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes"), deleted=True
+)
+#: What is kept of live entries.
+_ENTRY = pa.schema(
+    [
+        ("location", pa.string()),
+        ("file_path", pa.string()),
+        ("what", pa.string()),
+        ("format", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("first_row_id", pa.int64()),
+        ("referenced", pa.string()),
+        ("content_offset", pa.int64()),
+        ("content_size_in_bytes", pa.int64()),
+    ]
+)
+#: How many manifests are read at a time.
+_MANIFESTS_AT_ONCE = 64
+
+
+def verify_table(
+    newest: Callable[[], tuple[LoadedTable, IcebergSource]],
+    depth: VerifyDepth,
+    tasks: FileTasks | None = None,
+    *,
+    is_pinned: bool,
+) -> VerifyResult:
+    """Compare a snapshot, and what metadata names, with the store.
+
+    Parameters
+    ----------
+    newest
+        Returns the newest metadata with the snapshot that is meant in it.
+    depth
+        How closely files are looked at.
+    tasks
+        What lists a large table in place of this process.
+    is_pinned
+        Whether the snapshot is meant as it was opened, whatever comes later.
+
+    Raises
+    ------
+    StorageError
+        The table cannot be listed.
+    """
+    loaded, source = newest()
+    first = _Verification(loaded, source, depth, tasks)
+    found = list(dict.fromkeys(first.findings()))
+    if found and not is_pinned:
+        newer, source = newest()
+        if newer.file != loaded.file:
+            first = _Verification(newer, source, depth, tasks)
+            again = {(one.kind, one.path) for one in first.findings()}
+            found = [one for one in found if (one.kind, one.path) in again or one.path == str(loaded.file)]
+    return VerifyResult(source.description, depth, tuple(found), first.checked)
+
+
+class _Content(NamedTuple):
+    """Live files of a snapshot: their entries, their locations as a set, and the number of each in that."""
+
+    entries: pa.Table
+    paths: kernels.PathSet
+    places: pa.Int64Array
+
+
+class _Verification:
+    def __init__(self, loaded: LoadedTable, source: IcebergSource, depth: VerifyDepth, tasks: FileTasks | None) -> None:
+        self._loaded = loaded
+        self._source = source
+        self._depth = depth
+        self._tasks = tasks
+        self._prefix = f"{loaded.metadata.location.rstrip('/')}/"
+        #: What could not be read, by the recorded path.
+        self._failures: dict[str, DeltabergError] = {}
+        self._found: list[Finding] = []
+        self.checked: dict[str, int] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        """Look for all files, and into them."""
+        yield from findings_in_metadata(self._loaded)
+        rows = self._manifest_rows()
+        data, deletes = self._live(rows)
+        named = [*named_files(self._loaded.metadata), *self._manifests(rows)]
+        recorded = [one.recorded for one in named]
+        located = self._locate(pa.chunked_array([recorded], pa.string()), "file", "the table").to_pylist()
+        others = kernels.PathSet([pa.array(located, pa.string()).drop_null()])
+        found = find_files(self._source.store, self._loaded.root, [others, data.paths, deletes.paths], self._tasks)
+        yield from self._found
+        yield from self._of_named(named, located, others, found[0])
+        for content, presences in ((data, found[1]), (deletes, found[2])):
+            yield from self._of_content(content, presences)
+        yield from self._of_names(data, deletes)
+        yield from lineage_findings(data.entries, self._loaded.metadata, self._source.description)
+        if self._depth != "names":
+            yield from self._of_vectors(deletes, found[2])
+        if self._depth == "footers":
+            for content, presences in ((data, found[1]), (deletes, found[2])):
+                yield from self._of_footers(content, presences)
+
+    def _manifest_rows(self) -> list[dict[str, Any]]:
+        snapshot = self._source.snapshot
+        try:
+            rows: list[dict[str, Any]] = self._source.manifests.to_pylist()
+        except DeltabergError as error:
+            if snapshot is None or snapshot.manifest_list is None:
+                raise
+            self._failures[snapshot.manifest_list] = error
+            return []
+        return rows
+
+    def _manifests(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[NamedFile]:
+        self.checked[_MANIFEST] = len(rows)
+        for row in rows:
+            yield NamedFile(_MANIFEST, row["manifest_path"], row["manifest_length"], self._source.description)
+
+    def _live(self, rows: Sequence[dict[str, Any]]) -> tuple[_Content, _Content]:
+        """Read each manifest once, and return the live data files and delete files."""
+        kept: dict[bool, list[pa.Table]] = {True: [_ENTRY.empty_table()], False: [_ENTRY.empty_table()]}
+
+        def read(row: dict[str, Any]) -> pa.Table | DeltabergError:
+            try:
+                (entries,) = self._source.reader.read([row], _PART)
+            except DeltabergError as error:
+                return error
+            return entries.table
+
+        for some in in_chunks(rows, _MANIFESTS_AT_ONCE):
+            for row, table in zip(some, map_in_order(CONCURRENT, read, some), strict=True):
+                if isinstance(table, DeltabergError):
+                    self._failures[row["manifest_path"]] = table
+                    continue
+                if self._source.snapshot is not None:
+                    self._found += manifest_findings(row, table, self._source.snapshot, row["manifest_path"])
+                live = table.filter(pc.not_equal(table.column("status"), DELETED))
+                kept[row["content"] == DATA].append(self._entries(live))
+        return _content(kept[True]), _content(kept[False])
+
+    def _entries(self, live: pa.Table) -> pa.Table:
+        content, is_vector = live.column("content"), pc.equal(live.column("file_format"), "puffin")
+        deletes = pc.if_else(is_vector, VECTOR, pc.if_else(pc.equal(content, POSITION_DELETES), _POSITIONS, _KEYS))
+        what = pc.if_else(pc.equal(content, DATA), DATA_FILE, deletes)
+        located = self._locate(live.column("file_path"), DATA_FILE, self._source.description)
+        names = ("file_format", "file_size_in_bytes", "record_count", "first_row_id", "referenced_data_file")
+        columns = [live.column(name) for name in (*names, "content_offset", "content_size_in_bytes")]
+        table = pa.Table.from_arrays([located, live.column("file_path"), what, *columns], names=_ENTRY.names)
+        return table.cast(_ENTRY).filter(located.is_valid())
+
+    def _locate(self, recorded: pa.ChunkedArray, what: str, named_by: str) -> pa.StringArray:
+        """Return where files are; null for those whose paths cannot be followed, which are findings."""
+        resolver = self._source.resolver
+        try:
+            return as_array(resolver.locate(recorded, self._prefix))
+        except UnsafePathError:
+            return pa.array([self._one(path, what, named_by) for path in recorded.to_pylist()], pa.string())
+
+    def _one(self, recorded: str, what: str, named_by: str) -> str | None:
+        try:
+            return str(self._source.resolver.resolve(recorded))
+        except UnsafePathError as error:
+            self._found.append(Finding(VIOLATION, what, recorded, named_by, None, error.message))
+            return None
+
+    def _of_named(
+        self,
+        named: Sequence[NamedFile],
+        located: Sequence[str | None],
+        paths: kernels.PathSet,
+        presences: Presences,
+    ) -> Iterator[Finding]:
+        """Compare files that metadata and lists name with the store, and tell why some of them could not be read."""
+        numbers = iter(paths.numbers(pa.array(located, pa.string()).drop_null()).to_pylist())
+        for file, location in zip(named, located, strict=True):
+            if file.what != _MANIFEST:
+                self.checked[file.what] = self.checked.get(file.what, 0) + 1
+            if location is None:
+                continue
+            finding = difference(file.what, location, file.size, file.named_by, presences.of(next(numbers)))
+            failure = self._failures.get(file.recorded)
+            if finding is not None:
+                yield finding
+            elif failure is not None and not isinstance(failure, DataFileNotFoundError):
+                yield unreadable(file.what, location, file.named_by, failure)
+
+    def _of_content(self, content: _Content, presences: Presences) -> Iterator[Finding]:
+        """Compare live files with the store, most of them without looking at each."""
+        entries = content.entries
+        for pair in pc.value_counts(entries.column("what")).to_pylist():
+            self.checked[pair["values"]] = pair["counts"]
+        listed, sizes = presences.sizes.take(content.places), as_array(entries.column("size"))
+        odd = pc.indices_nonzero(pc.or_(listed.is_null(), pc.not_equal(listed, sizes).fill_null(False)))
+        seen: set[str] = set()
+        for row in entries.take(odd).append_column("place", content.places.take(odd)).to_pylist():
+            answer = presences.of(row["place"])
+            finding = difference(row["what"], row["location"], row["size"], self._named_by(row), answer)
+            # A file may hold the vectors of many data files.
+            if finding is not None and row["location"] not in seen:
+                seen.add(row["location"])
+                yield finding
+
+    def _named_by(self, row: Mapping[str, Any]) -> str:
+        return f"the data file {row['referenced']}" if row["what"] == VECTOR else self._source.description
+
+    def _of_names(self, data: _Content, deletes: _Content) -> Iterator[Finding]:
+        """Find files that are live twice, and deletes of data files that are not there."""
+        counted = pc.value_counts(data.places)
+        twice = counted.filter(pc.greater(pc.struct_field(counted, "counts"), 1))
+        for path in data.paths.texts(pc.struct_field(twice, "values")).to_pylist():
+            yield Finding(VIOLATION, DATA_FILE, path, self._source.description, None, "it is live twice")
+        named = deletes.entries.filter(as_array(deletes.entries.column("referenced")).is_valid())
+        targets = self._locate(named.column("referenced"), DATA_FILE, self._source.description)
+        numbers = data.paths.numbers(targets)
+        for row in named.filter(numbers.is_null()).to_pylist():
+            why = f"it is of the data file {row['referenced']}, which the snapshot does not have"
+            yield Finding(DANGLING, row["what"], row["location"], self._source.description, None, why)
+        vectors = numbers.filter(as_array(pc.equal(named.column("what"), VECTOR))).drop_null()
+        counted = pc.value_counts(vectors)
+        twice = counted.filter(pc.greater(pc.struct_field(counted, "counts"), 1))
+        for path in data.paths.texts(pc.struct_field(twice, "values")).to_pylist():
+            yield Finding(VIOLATION, DATA_FILE, path, self._source.description, None, "it has two deletion vectors")
+
+    def _there(self, content: _Content, presences: Presences, chosen: pa.BooleanArray) -> pa.Table:
+        """Return chosen files that are in the store as recorded: others are findings already."""
+        sizes = as_array(content.entries.column("size"))
+        listed = presences.sizes.take(content.places)
+        asked = {number: answer for number, answer in presences.asked.items() if isinstance(answer, int)}
+        if asked:
+            known = pa.array([asked.get(number) for number in content.places.to_pylist()], pa.int64())
+            listed = pc.coalesce(listed, known)
+        return content.entries.filter(pc.and_(chosen, pc.equal(listed, sizes).fill_null(False)))
+
+    def _of_vectors(self, deletes: _Content, presences: Presences) -> Iterator[Finding]:
+        """Decode the deletion vectors whose files are there."""
+        is_vector = as_array(pc.equal(deletes.entries.column("what"), VECTOR))
+        vectors = self._there(deletes, presences, is_vector).sort_by("location")
+        for start in range(0, len(vectors), TOGETHER):
+            rows = vectors.slice(start, TOGETHER).to_pylist()
+            yield from (one for found in map_in_order(CONCURRENT, self._vector, rows) for one in found)
+
+    def _vector(self, row: Mapping[str, Any]) -> list[Finding]:
+        path, named_by = row["location"], self._named_by(row)
+        told = {"referenced_data_file": row["referenced"], "record_count": row["rows"], **row}
+        try:
+            puffin = PuffinFile(parse_location(path), self._source.store, row["size"])
+            texts = list(vector_violations(told, puffin))
+        except DeltabergError as error:
+            return [unreadable(VECTOR, path, named_by, error)]
+        return [Finding(DAMAGED, VECTOR, path, named_by, None, text) for text in texts]
+
+    def _of_footers(self, content: _Content, presences: Presences) -> Iterator[Finding]:
+        """Compare the rows of Parquet files with what manifests say."""
+        is_parquet = as_array(pc.equal(content.entries.column("format"), "parquet"))
+        files = self._there(content, presences, is_parquet)
+        self.checked["footer"] = self.checked.get("footer", 0) + len(files)
+        store = self._source.store
+
+        def count(row: Mapping[str, Any]) -> int | DeltabergError:
+            place = parse_location(row["location"])
+            try:
+                return count_rows(store.open(place), place.path, row["size"])
+            except DeltabergError as error:
+                return error
+
+        for start in range(0, len(files), TOGETHER):
+            rows = files.slice(start, TOGETHER).to_pylist()
+            for row, found in zip(rows, map_in_order(CONCURRENT, count, rows), strict=True):
+                if isinstance(found, DeltabergError):
+                    yield unreadable(row["what"], row["location"], self._named_by(row), found)
+                elif found != row["rows"]:
+                    yield Finding(ROWS, row["what"], row["location"], self._named_by(row), row["rows"], found)
+
+
+def _content(tables: Sequence[pa.Table]) -> _Content:
+    entries = pa.concat_tables(tables).combine_chunks()
+    locations = as_array(entries.column("location"))
+    paths = kernels.PathSet([locations])
+    return _Content(entries, paths, paths.numbers(locations))
