@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
 from deltaberg.spark.write.item_tasks import ItemTask
@@ -168,3 +168,19 @@ def test_copies_are_made_by_tasks(
     os.remove(lost)
     with pytest.raises(DataFileNotFoundError, match="a file that the table names is gone"):
         table.on_spark(spark).clone(tmp_path / "other")
+
+
+def test_copies_of_an_iceberg_table_are_made_by_tasks(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_LEAST_IN_TASKS", 1)
+    monkeypatch.setattr(copies, "copy_file", _refused)
+    table: Any = create_table(tmp_path / "t", pa.schema([("id", pa.int64())]), format="iceberg")
+    for first in (0, 10, 20):
+        table.append(pa.table({"id": range(first, first + 10)}))
+    table.delete("id = 13", strategy="merge-on-read")
+    table.delete_by_keys(pa.table({"id": [4]}))
+    result = table.on_spark(spark).clone(tmp_path / "clone")
+    assert (result.source_files, result.copied_files) == (3, 4)
+    found = IcebergTable(tmp_path / "clone").scan().to_arrow()["id"].to_pylist()
+    assert sorted(found) == [number for number in range(30) if number not in (4, 13)]

@@ -13,15 +13,14 @@ import pytest
 
 import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import restorable
 from deltaberg.delta.maintain.cloning import clone
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.errors import (
     DataFileNotFoundError,
     InvalidArgumentError,
     TableExistsError,
-    UnsupportedFeatureError,
 )
+from deltaberg.table.maintain.verifying import presence
 from tests.support import moto_s3
 from tests.support.clones import ROW_IDS, TRACKED, with_vectors
 from tests.support.delta_builder import DeltaBuilder
@@ -247,7 +246,7 @@ def test_properties_that_files_would_have_to_follow_are_refused(tmp_path: Path) 
 
 
 def test_many_files_are_looked_for_in_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restorable, "_ASKED_AT_MOST", 1)
+    monkeypatch.setattr(presence, "_ASKED_AT_MOST", 1)
     table = new_table(tmp_path / "t")
     for number in range(3):
         table.append(ids(number))
@@ -255,9 +254,3 @@ def test_many_files_are_looked_for_in_a_listing(tmp_path: Path, monkeypatch: pyt
         place = tmp_path / f"clone-{shallow}"
         table.clone(place, shallow=shallow)
         assert ids_of(DeltaTable(place)) == [0, 1, 2]
-
-
-def test_iceberg_tables_share_no_files(tmp_path: Path) -> None:
-    table = deltaberg.create_table(str(tmp_path / "t"), ID, format="iceberg")
-    with pytest.raises(UnsupportedFeatureError, match="would own the same files"):
-        table.clone(tmp_path / "clone", shallow=True)

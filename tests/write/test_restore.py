@@ -13,7 +13,7 @@ import pytest
 
 import deltaberg
 from deltaberg import DeltaTable, IcebergTable
-from deltaberg.delta.maintain import restorable, restore
+from deltaberg.delta.maintain import restore
 from deltaberg.errors import (
     CommitConflictError,
     ConstraintViolationError,
@@ -24,6 +24,7 @@ from deltaberg.errors import (
     VersionNotFoundError,
 )
 from deltaberg.storage.local import LocalStorage
+from deltaberg.table.maintain.verifying import presence
 from deltaberg.table.maintain.verifying.presence import Presence
 from deltaberg.table.verbs.table import operations_of
 from tests.support.delta_builder import DeltaBuilder
@@ -194,7 +195,7 @@ def test_an_answer_of_the_store_that_says_nothing_ends_it(
 
 @pytest.mark.req("DL-OPS-02")
 def test_many_files_are_looked_for_in_a_listing(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restorable, "_ASKED_AT_MOST", 0)
+    monkeypatch.setattr(presence, "_ASKED_AT_MOST", 0)
     table = _removed(builder, 1)
     (builder.root / "1.parquet").unlink()
     with pytest.raises(DataFileNotFoundError):

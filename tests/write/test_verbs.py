@@ -39,8 +39,6 @@ def test_every_argument(tmp_path: Path, place: Place, verb: str) -> None:
         elif place.in_transaction and ours in OF_COMMITS:
             assert isinstance(refused, InvalidArgumentError), name
             assert refused.message == f"{ours} is about the commit, which is that of the whole transaction"
-        elif place.format == "iceberg" and verb == "clone":
-            assert isinstance(refused, (UnsupportedFeatureError, InvalidArgumentError)), name
         elif ours in others:
             assert isinstance(refused, UnsupportedFeatureError), name
             assert refused.message.startswith(f"{ours} applies only to "), name

@@ -113,6 +113,10 @@ class Catalog(ABC):
         """Return what `default_location` does."""
         raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be created")
 
+    def _place_of_new(self, identifier: Identifier) -> tuple[TablePointer, str]:
+        """Return the place of a table that does not exist yet, as clones ask for it (`NamesTables`)."""
+        return table_pointer(self, identifier), default_location(self, identifier)
+
     def create_table(
         self,
         identifier: Identifier,

@@ -10,7 +10,6 @@ import time
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg import kernels
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.actions.table_actions import Metadata
@@ -22,13 +21,13 @@ from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, PROTECTED_BEFORE, deleted_file_retention, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import later_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
-from deltaberg.table.maintain.verifying.presence import find_files, look_up
+from deltaberg.table.maintain.verifying.presence import lost_locations
 
 __all__ = [
     "OF_HISTORY",
@@ -44,8 +43,6 @@ __all__ = [
 OF_HISTORY = (IN_COMMIT_TIMESTAMPS, SINCE_VERSION, SINCE_TIMESTAMP, PROTECTED_BEFORE, KEPT_VERSIONS)
 #: A vacuum that runs may have begun so many milliseconds ago, with files that had expired by then.
 _HOUR = 3_600_000
-#: With fewer files to look for, each is asked for; otherwise the table is listed.
-_ASKED_AT_MOST = 1000
 
 
 def file_keys(files: pa.Table) -> pa.StringArray:
@@ -124,16 +121,7 @@ def lost_files(
     descriptors = as_array(files.column("deletionVector"))
     vectors = pc.struct_field(locate_vectors(descriptors, resolver), "location")
     wanted = pc.unique(pa.concat_arrays([data, vectors])).drop_null()
-    if len(wanted) <= _ASKED_AT_MOST:
-        answers = look_up(log.store, log.root, wanted.to_pylist())
-    else:
-        sought = kernels.PathSet([wanted])
-        (found,) = find_files(log.store, log.root, [sought], tasks)
-        answers = [found.of(number) for number in sought.numbers(wanted).to_pylist()]
-    for answer in answers:
-        if isinstance(answer, DeltabergError):
-            raise answer
-    gone = wanted.filter(pa.array([answer is None for answer in answers], pa.bool_()))
+    gone = lost_locations(log.store, log.root, wanted, tasks)
     return pc.or_(*(pc.is_in(one, value_set=gone, skip_nulls=True) for one in (data, vectors)))
 
 

@@ -34,7 +34,7 @@ from deltaberg.table.change.positions import RowPositions, positions_of
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
 from deltaberg.workers import map_in_order
 
-__all__ = ["HiddenRows", "hide_rows", "position_lists", "positions_in"]
+__all__ = ["HiddenRows", "deleted_positions", "hide_rows"]
 
 _WHOLE_FILE = 1 << 62
 #: How many data files are asked first whether delete files name them.
@@ -267,6 +267,19 @@ def positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequenc
     threads = 1 if source.resolver.root.scheme == "file" else _REQUESTS
     read = partial(deletion_bitmaps, store=source.store, resolver=source.resolver)
     return map_in_order(threads, read, tasks_of(batch))
+
+
+def deleted_positions(source: IcebergSource, files: pa.Table) -> list[pa.UInt64Array]:
+    """Return the rows of files that vectors and position delete files delete, ascending."""
+    found = []
+    paths = files.column("path").to_pylist()
+    for path, bitmaps in zip(paths, positions_in(source, files, position_lists(source, files)), strict=True):
+        rows = RowPositions()
+        for bitmap in bitmaps:
+            positions = positions_of(bitmap, file=path)
+            rows.add(pa.repeat(pa.scalar(0, pa.int64()), len(positions)), positions.cast(pa.int64()))
+        found.append(rows.positions(0))
+    return found
 
 
 # Position delete files

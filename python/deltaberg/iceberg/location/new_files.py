@@ -11,12 +11,14 @@ import pyarrow as pa
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["DataPaths", "data_location", "metadata_location"]
+__all__ = ["LOCATION_PROPERTIES", "DataPaths", "data_location", "metadata_location"]
 
 _DATA_PATH = "write.data.path"
 _METADATA_PATH = "write.metadata.path"
 _OBJECT_STORAGE = "write.object-storage.enabled"
 _OBJECT_STORAGE_PATH, _FOLDER_PATH = "write.object-storage.path", "write.folder-storage.path"
+#: The properties that lead to places of one table.
+LOCATION_PROPERTIES = frozenset({_DATA_PATH, _METADATA_PATH, _OBJECT_STORAGE_PATH, _FOLDER_PATH})
 _PARTITIONED_PATHS = "write.object-storage.partitioned-paths"
 #: The bits of a hash that make directories, and how they are divided.
 _BITS, _DIRECTORIES, _DIRECTORY_BITS = 20, 3, 4

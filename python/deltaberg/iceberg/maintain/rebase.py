@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import constant_column
-from deltaberg.iceberg.change.hidden_rows import position_lists, positions_in
+from deltaberg.iceberg.change.hidden_rows import deleted_positions
 from deltaberg.iceberg.change.write_deletes import write_positions_of, write_vectors_of
 from deltaberg.iceberg.deletes.write_positions import DeletedRows
 from deltaberg.iceberg.manifests.fields import DATA, POSITION_DELETES
@@ -26,7 +26,7 @@ from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import as_array
-from deltaberg.table.change.positions import RowPositions, positions_of
+from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import file_numbers
 
@@ -141,7 +141,7 @@ class DeleteRebase:
         chosen = pa.array(changed, pa.int64())
         old, new = self._files.take(chosen), files.take(chosen)
         numbers, paths = file_numbers(old).to_pylist(), old.column("path").to_pylist()
-        sides = (_positions(source, own) for source, own in ((self._read, old), (newest, new)))
+        sides = (deleted_positions(source, own) for source, own in ((self._read, old), (newest, new)))
         gone = RowPositions()
         for number, path, before, after in zip(numbers, paths, *sides, strict=True):
             added = after.filter(pc.invert(pc.is_in(after, value_set=before)))
@@ -186,17 +186,4 @@ def _deletes_of(source: IcebergSource, files: pa.Table) -> list[_Deletes]:
         own.update((paths[number], None) for number in numbers or () if contents[number] == POSITION_DELETES)
         keys = frozenset(paths[number] for number in numbers or () if contents[number] != POSITION_DELETES)
         found.append(_Deletes(frozenset(own), keys))
-    return found
-
-
-def _positions(source: IcebergSource, files: pa.Table) -> list[pa.UInt64Array]:
-    """Return the rows of files that vectors and position delete files delete, ascending."""
-    found = []
-    paths = files.column("path").to_pylist()
-    for path, bitmaps in zip(paths, positions_in(source, files, position_lists(source, files)), strict=True):
-        rows = RowPositions()
-        for bitmap in bitmaps:
-            positions = positions_of(bitmap, file=path)
-            rows.add(pa.repeat(pa.scalar(0, pa.int64()), len(positions)), positions.cast(pa.int64()))
-        found.append(rows.positions(0))
     return found

@@ -63,6 +63,9 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
         from a clone what the source has removed. An Iceberg table cannot be cloned in this way, since both tables would
         own the files.
 
+        A clone of an Iceberg table is a new one each time. It has the snapshot as its only one, and ids of columns,
+        partition specs and rows stay, as do the sequence numbers of files.
+
         Parameters
         ----------
         target
@@ -70,7 +73,7 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
         shallow
             Name the files where they are, in place of copies (Delta).
         version, timestamp
-            The state, by the version of a Delta table or by a time; by default the one that is open.
+            The state, by the version of a Delta table, or by a time; by default the one that is open.
         replace
             Make a table that is there the clone, whatever it was. Its history stays (Delta).
         properties

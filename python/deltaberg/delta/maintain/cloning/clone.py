@@ -37,7 +37,7 @@ from deltaberg.errors import (
 from deltaberg.kernels.results import DELETION_VECTOR
 from deltaberg.storage.location import Location, PathResolver, parse_location
 from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.maintain.cloning.clone_places import check_apart, check_one_store
+from deltaberg.table.maintain.cloning.clone_places import check_apart, check_empty, check_one_store
 from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
 from deltaberg.table.maintain.cloning.copies import copy_files, leftovers
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
@@ -114,7 +114,7 @@ def _planned(
 ) -> _Plan:
     base = newest_version(log)
     if base is None:
-        _check_empty(log, shallow=asked.shallow)
+        check_empty(log.storage, log.root, lambda path: not asked.shallow and is_copy(path))
     elif asked.shallow and not asked.replace:
         raise _exists(base, "there is a table already")
     origin = None if asked.shallow else _origin(source, base, asked)
@@ -355,23 +355,6 @@ def _recorded(files: list[ClonedFile]) -> pa.Table:
 
 def _uri(root: Location) -> str:
     return f"file:{root.path}" if root.scheme == "file" else str(root)
-
-
-# Where a clone may be
-
-
-def _check_empty(log: LogDirectory, *, shallow: bool) -> None:
-    """Refuse a directory with files, but for those that an interrupted deep clone has copied."""
-    prefix = f"{log.root.path.rstrip('/')}/"
-    for meta in log.storage.walk(log.root.path):
-        path = meta.path.removeprefix(prefix)
-        if shallow or not is_copy(path):
-            raise InvalidArgumentError(
-                "there are files in the directory of the clone, and no table",
-                hint="choose an empty directory",
-                target=str(log.root),
-                file=path,
-            )
 
 
 def _origin(source: Snapshot, base: Snapshot | None, asked: CloneRequest) -> Origin | None:

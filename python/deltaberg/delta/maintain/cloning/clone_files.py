@@ -19,17 +19,13 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.atomic import is_temporary
 from deltaberg.storage.location import Location, PathResolver, decode_path, parse_location
-from deltaberg.table.maintain.cloning.copies import name_of_copy
+from deltaberg.table.maintain.cloning.copies import COPY_NAME, CopyNames, name_of_copy
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
 
 __all__ = ["ClonedFile", "CopiedFiles", "Naming", "SourceFiles", "is_copy"]
 
-#: What a copy of a data file is called: the key of its source, and which clone made it.
-_DATA_COPY = re.compile(r"copied-(?P<key>[0-9a-f]{32})-[0-9a-f-]+(?:\.[A-Za-z0-9_-]+)*", re.ASCII)
-#: The same for a file of deletion vectors, whose name is given by the format, in a directory of that clone.
+#: What a copy of a file of deletion vectors is called, whose name is given by the format, in a directory of that clone.
 _VECTOR_COPY = re.compile(r"copied[0-9a-f]+/deletion_vector_[0-9a-f-]{36}\.bin", re.ASCII)
-#: What may stand behind the first dot of a name.
-_SUFFIX = re.compile(r"(?:\.[A-Za-z0-9_-]+)+", re.ASCII)
 _ENCODED_ID = 20
 #: What absolute paths have codes for. Other letters stay as they are, as Hadoop spells them: where delta-spark deletes
 #: rows by vectors, it compares these texts with its own.
@@ -139,15 +135,17 @@ class CopiedFiles:
     copies: dict[str, FileCopy] = field(default_factory=dict, init=False)
     _data: dict[str, str] = field(default_factory=dict, init=False)
     _vectors: dict[str, str] = field(default_factory=dict, init=False)
-    #: What makes other names of those that must not be used.
+    _names: CopyNames = field(init=False)
+    #: What makes other directories of those that must not be used.
     _other: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        self._names = CopyNames(self.source_id, self.generation)
         if self.base is None:
             return
         files, own = self.base.live.table, PathResolver(self.base.log.root)
         for path in files.column("path").to_pylist():
-            copied = _DATA_COPY.fullmatch(path.rpartition("/")[2])
+            copied = COPY_NAME.fullmatch(path.rpartition("/")[2])
             # A shallow clone has files of others, which may be copies of theirs.
             if copied is not None and own.absolute(path) is None:
                 self._data[copied["key"]] = path
@@ -160,6 +158,7 @@ class CopiedFiles:
         """Give copies other names than these locations; those that were named before are named again by `name`."""
         for target in targets:
             self._other[target] = uuid.uuid4().hex[:8]
+            self._names.avoid([target.rpartition("/")[2]])
         self.copies.clear()
 
     def name(self, files: pa.Table) -> list[ClonedFile]:
@@ -174,20 +173,13 @@ class CopiedFiles:
         return found
 
     def _file(self, recorded: str, location: str, size: int) -> str:
-        key = name_of_copy(self.source_id, recorded).hex
-        known = self._data.get(key)
+        known = self._data.get(self._names.key(recorded))
         if known is not None:
             return known
-        folder, _, name = recorded.rpartition("/")
-        dot = name.find(".")
-        suffix = name[dot:] if dot >= 0 and _SUFFIX.fullmatch(name[dot:]) else ".parquet"
-        made = f"{self._folder(folder)}copied-{key}-{self.generation:x}"
-        target = str(self.root.join(decode_path(made + suffix)))
-        if target in self._other:
-            made += f"-{self._other[target]}"
-            target = str(self.root.join(decode_path(made + suffix)))
+        made = f"{self._folder(recorded.rpartition('/')[0])}{self._names.of(recorded)}"
+        target = str(self.root.join(decode_path(made)))
         self.copies[target] = FileCopy(location, target, size)
-        return made + suffix
+        return made
 
     def _folder(self, recorded: str) -> str:
         """Return the directory of a copy, spelled as its source spells it: some engines read partition values there."""
@@ -215,7 +207,7 @@ class CopiedFiles:
 def is_copy(path: str) -> bool:
     """Return whether a file below a clone may be what an interrupted clone left there."""
     name = path.rpartition("/")[2]
-    return is_temporary(name) or bool(_DATA_COPY.fullmatch(name) or _VECTOR_COPY.fullmatch(path))
+    return is_temporary(name) or bool(COPY_NAME.fullmatch(name) or _VECTOR_COPY.fullmatch(path))
 
 
 def _without_nulls(descriptor: dict[str, Any]) -> dict[str, Any]:

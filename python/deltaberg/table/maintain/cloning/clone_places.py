@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["check_apart", "check_one_store"]
+__all__ = ["check_apart", "check_empty", "check_one_store"]
 
 
 def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, target: Location) -> None:
@@ -49,3 +51,28 @@ def check_one_store(store: StoreSpec, source: Location, target_store: StoreSpec,
             table=str(source),
             target=str(target),
         )
+
+
+def check_empty(storage: Storage, root: Location, is_left: Callable[[str], bool]) -> None:
+    """Refuse a directory with files, but for those that an interrupted deep clone has left.
+
+    Parameters
+    ----------
+    is_left
+        Whether a path below the directory is that of such a file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is another one.
+    """
+    prefix = f"{root.path.rstrip('/')}/"
+    for meta in storage.walk(root.path):
+        path = meta.path.removeprefix(prefix)
+        if not is_left(path):
+            raise InvalidArgumentError(
+                "there are files in the directory of the clone, and no table",
+                hint="choose an empty directory",
+                target=str(root),
+                file=path,
+            )

@@ -8,8 +8,9 @@ them. A vacuum takes those that nothing names, a day later.
 from __future__ import annotations
 
 import logging
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from deltaberg.errors import ObjectNotFoundError
@@ -23,7 +24,7 @@ from deltaberg.table.maintain.verifying.presence import CONCURRENT
 from deltaberg.table.rows.progress import ProgressSum, WriteProgress
 from deltaberg.workers import in_chunks, map_in_order
 
-__all__ = ["copy_files", "leftovers", "name_of_copy"]
+__all__ = ["COPY_NAME", "CopyNames", "copy_files", "leftovers", "name_of_copy"]
 
 _logger = logging.getLogger("deltaberg.clone")
 #: A vacuum takes files that no version names after a day. What may become that old meanwhile is not relied upon.
@@ -34,6 +35,12 @@ _LEAST_IN_TASKS = 1000
 _COPIED, _COPIED_AT_ONCE = 500, 8
 #: How many tasks a job has for each that runs at a time.
 _IN_A_JOB = 16
+
+
+#: What a copy of a data file is called: the key of its source, and which clone made it.
+COPY_NAME = re.compile(r"copied-(?P<key>[0-9a-f]{32})-[0-9a-f-]+(?:\.[A-Za-z0-9_-]+)*", re.ASCII)
+#: What may stand behind the first dot of a name.
+_SUFFIX = re.compile(r"(?:\.[A-Za-z0-9_-]+)+", re.ASCII)
 
 
 def name_of_copy(table: str, recorded: str) -> uuid.UUID:
@@ -47,6 +54,42 @@ def name_of_copy(table: str, recorded: str) -> uuid.UUID:
         The file as its metadata records it.
     """
     return uuid.uuid5(uuid.NAMESPACE_URL, f"{table}\n{recorded}")
+
+
+class CopyNames:
+    """Makes the names of copies of data files.
+
+    Parameters
+    ----------
+    table
+        The id of the table of the files.
+    generation
+        A number that no clone in the same place had before.
+    """
+
+    def __init__(self, table: str, generation: int = 0) -> None:
+        self._table = table
+        self._generation = generation
+        #: What makes other names of those that must not be used.
+        self._other: dict[str, str] = {}
+
+    def key(self, recorded: str) -> str:
+        """Return by what the name of a copy tells which file it is of."""
+        return name_of_copy(self._table, recorded).hex
+
+    def of(self, recorded: str) -> str:
+        """Return the name of the copy of a file, as `COPY_NAME` has it."""
+        name = recorded.rpartition("/")[2]
+        dot = name.find(".")
+        suffix = name[dot:] if dot >= 0 and _SUFFIX.fullmatch(name[dot:]) else ".parquet"
+        made = f"copied-{self.key(recorded)}-{self._generation:x}"
+        other = self._other.get(made + suffix)
+        return f"{made}{'' if other is None else f'-{other}'}{suffix}"
+
+    def avoid(self, names: Iterable[str]) -> None:
+        """Give those copies other names that have these."""
+        for name in names:
+            self._other[name] = uuid.uuid4().hex[:8]
 
 
 def leftovers(store: StoreSpec, root: Location, copies: Sequence[FileCopy]) -> tuple[set[str], set[str]]:

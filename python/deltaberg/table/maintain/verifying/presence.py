@@ -23,7 +23,7 @@ from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
 from deltaberg.workers import map_in_order
 
-__all__ = ["CONCURRENT", "Presence", "Presences", "find_files", "look_up"]
+__all__ = ["CONCURRENT", "Presence", "Presences", "find_files", "look_up", "lost_locations"]
 
 #: The size of a file in bytes; None if the file is certainly gone; an error if that could not be found out.
 Presence = int | DeltabergError | None
@@ -32,6 +32,8 @@ Presence = int | DeltabergError | None
 CONCURRENT = 32
 #: Files for which requests are made together.
 _CHUNK = 1 << 13
+#: With fewer files to look for, each is asked for; otherwise the table is listed.
+_ASKED_AT_MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,37 @@ def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: 
         some = lacking.slice(start, _CHUNK)
         asked.update(zip(some.to_pylist(), look_up(store, root, locations.texts(some).to_pylist()), strict=True))
     return Presences(pc.if_else(is_listed, sizes, None), asked)
+
+
+def lost_locations(
+    store: StoreSpec, root: Location, wanted: pa.StringArray, tasks: FileTasks | None = None
+) -> pa.StringArray:
+    """Return which files are certainly gone.
+
+    Parameters
+    ----------
+    root
+        The location of the table.
+    wanted
+        The locations of the files as text, each once.
+    tasks
+        What lists a large table in place of this process.
+
+    Raises
+    ------
+    StorageError
+        The store does not say whether one is there.
+    """
+    if len(wanted) <= _ASKED_AT_MOST:
+        answers = look_up(store, root, wanted.to_pylist())
+    else:
+        sought = kernels.PathSet([wanted])
+        (found,) = find_files(store, root, [sought], tasks)
+        answers = [found.of(number) for number in sought.numbers(wanted).to_pylist()]
+    for answer in answers:
+        if isinstance(answer, DeltabergError):
+            raise answer
+    return wanted.filter(pa.array([answer is None for answer in answers], pa.bool_()))
 
 
 def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:
