@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deltaberg.files.write.write_parquet import ParquetOptions
     from deltaberg.iceberg.maintain.expire import ExpiryResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
+    from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -80,6 +81,7 @@ __all__ = [
     "PruneStep",
     "RepairResult",
     "RestoreResult",
+    "RewriteDeletesResult",
     "Scan",
     "ScanMetrics",
     "ScanOptions",
@@ -131,6 +133,7 @@ _HOMES = {
     "PruneStep": "table.read.source",
     "RepairResult": "table.maintain.verifying.repairs",
     "RestoreResult": "table.maintain.restored",
+    "RewriteDeletesResult": "iceberg.maintain.rewriting.rewritten",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",

@@ -68,6 +68,8 @@ PYICEBERG: dict[str, dict[str, str]] = {
     "alter": _PROPERTIES,
     "compact": _PROPERTIES,
     "reorg": _PROPERTIES,
+    "convert_equality_deletes": _PROPERTIES,
+    "rewrite_position_delete_files": _PROPERTIES,
     "repair": _PROPERTIES,
     "restore": _PROPERTIES,
     "delete_by_keys": _PROPERTIES,

@@ -1,11 +1,11 @@
-"""What keeps the metadata of Iceberg tables in order, as operations of the harness."""
+"""What keeps the metadata of Iceberg tables in order, and rewrites of their delete files, as operations of the harness."""
 
 from __future__ import annotations
 
 from deltaberg.errors import StorageError
 from tests.crash.targets import Target
 
-__all__ = ["expire", "remove_orphans", "rewrite_manifests"]
+__all__ = ["convert_deletes", "expire", "join_deletes", "remove_orphans", "rewrite_manifests"]
 
 
 def expire(at: Target) -> None:
@@ -26,3 +26,15 @@ def remove_orphans(at: Target) -> None:
 def rewrite_manifests(at: Target) -> None:
     """Put the entries of all manifests into others of about two thousand bytes."""
     at.table.rewrite_manifests(rewrite_all=True, target_size=2000)
+
+
+def convert_deletes(at: Target) -> None:
+    """Turn the equality deletes into positions or vectors."""
+    if at.table.convert_equality_deletes().removed_files == 0:
+        raise StorageError("no equality deletes were converted")
+
+
+def join_deletes(at: Target) -> None:
+    """Join the position delete files, or turn them into vectors."""
+    if at.table.rewrite_position_delete_files(min_files=2).removed_files != 2:
+        raise StorageError("the position delete files were not joined")

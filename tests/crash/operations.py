@@ -18,7 +18,7 @@ import pytest
 import deltaberg
 from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
-from tests.crash.clean_ups import expire, remove_orphans, rewrite_manifests
+from tests.crash.clean_ups import convert_deletes, expire, join_deletes, remove_orphans, rewrite_manifests
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
@@ -480,6 +480,10 @@ _ICEBERG = [
     Operation("expire snapshots", expire, start="iceberg", keeps_from=3),
     Operation("expire snapshots of version 1", expire, start="iceberg of version 1", keeps_from=3),
     Operation("remove orphans", remove_orphans, start="iceberg beside a file", versions=0),
+    Operation("convert to positions", convert_deletes, start="iceberg with deletes"),
+    Operation("convert to vectors", convert_deletes, start="iceberg with deletes before version 3"),
+    Operation("join position deletes", join_deletes, start="iceberg with deletes"),
+    Operation("join into vectors", join_deletes, start="iceberg with deletes before version 3"),
 ]
 #: Those of a catalog, which knows a table by its name.
 _OF_CATALOGS = [

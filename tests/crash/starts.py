@@ -214,6 +214,17 @@ def _iceberg_beside_file(at: Target) -> None:
     open_store(location, dict(at.options)).put(location.path, sink.getvalue().to_pybytes())
 
 
+def _iceberg_with_deletes(at: Target, version: str) -> None:
+    """Make the same table, with more rows that position delete files and equality deletes have deleted since."""
+    _iceberg(at, {"format-version": "2", "write.delete.granularity": "partition"})
+    table = at.open()
+    table.append(_rows(7, 8, 9, 10))
+    for one in (9, 10):
+        table.delete(f"id = {one}", strategy="merge-on-read")
+    table.delete_by_keys(pa.table({"id": [7, 8]}))
+    table.alter().set({"format-version": version}).commit()
+
+
 def _iceberg_sorted(at: Target, file_format: str) -> None:
     """Make a table whose rows are sorted from the greatest id on, in files of a format."""
     _iceberg(at, {"write.format.default": file_format})
@@ -248,6 +259,8 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "iceberg staged": _iceberg_staged,
     "iceberg beside another": _iceberg_and_other,
     "iceberg beside a file": _iceberg_beside_file,
+    "iceberg with deletes": partial(_iceberg_with_deletes, version="2"),
+    "iceberg with deletes before version 3": partial(_iceberg_with_deletes, version="3"),
     "iceberg sorted in orc": partial(_iceberg_sorted, file_format="orc"),
     "iceberg sorted in avro": partial(_iceberg_sorted, file_format="avro"),
     "tidy iceberg": partial(_iceberg, properties=_TIDY),

@@ -101,7 +101,7 @@ _ROOMS = {
         {"write"},
         {"maintain"},
         {"operations"},
-        {"upkeep", "verbs"},
+        {"rewriting", "upkeep", "verbs"},
         {"table_transaction"},
         {"staged_write", "table"},
         {"place"},

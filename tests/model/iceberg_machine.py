@@ -129,6 +129,20 @@ class IcebergMachine(ModelMachine):
         if size is None:
             assert self.table.rewrite_manifests().commit is None
 
+    @precondition(lambda self: self.versions and self.has_deletes)
+    @rule(joins=st.booleans())
+    def rewrite_deletes(self, joins: bool) -> None:
+        """Turn equality deletes into positions, or join position delete files: the rows stay."""
+        self.table.refresh()
+        table = self.table
+        done = table.rewrite_position_delete_files(rewrite_all=True) if joins else table.convert_equality_deletes()
+        if done.commit is not None:
+            assert self.landed(done.commit) == len(self.versions)
+            assert done.commit.warnings == ()
+            self._landed()
+        if not joins:
+            assert 2 not in table.inspect("delete_files")["content"].to_pylist()
+
     # Branches and tags
 
     def _name(self) -> str:

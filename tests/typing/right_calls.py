@@ -41,6 +41,7 @@ from deltaberg import (
     Primitive,
     PruneStep,
     RepairResult,
+    RewriteDeletesResult,
     Scan,
     ScanMetrics,
     ScanOptions,
@@ -241,6 +242,8 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.add_files(["a.parquet"], check_duplicate_files=False), CommitResult)
     assert_type(table.compact(min_files=3, max_file_size=1 << 30, dry_run=True), CompactResult)
     assert_type(table.compact(sort_by="day(at) desc", hilbert_by=None), CompactResult)
+    assert_type(table.convert_equality_deletes("id > 1", branch="audit"), RewriteDeletesResult)
+    assert_type(table.rewrite_position_delete_files(min_files=3, dry_run=True), RewriteDeletesResult)
     assert_type(table.maintain()["compact"], MaintainedStep)
     assert_type(table.rewrite_manifests(spec_id=0, dry_run=True, branch="audit"), ManifestRewriteResult)
     assert_type(table.publish("w1"), CommitResult)

@@ -54,7 +54,13 @@ def test_every_argument(tmp_path: Path, place: Place, verb: str) -> None:
 def test_both_formats_have_the_same_verbs() -> None:
     """What only one format has is named here, so that nothing becomes so by an oversight."""
     delta, iceberg = (set(verbs_of(place.kind)) for place in PLACES if not place.in_transaction)
-    assert iceberg - delta == {"add_files", "delete_by_keys", "rewrite_manifests"}
+    assert iceberg - delta == {
+        "add_files",
+        "convert_equality_deletes",
+        "delete_by_keys",
+        "rewrite_manifests",
+        "rewrite_position_delete_files",
+    }
     assert delta - iceberg == {"drop_feature"}
     for in_transaction in (False, True):
         kinds = [place.kind for place in PLACES if place.in_transaction == in_transaction]

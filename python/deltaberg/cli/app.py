@@ -45,6 +45,7 @@ COMMANDS = {
     "vacuum": "clean_up",
     "expire": "clean_up",
     "orphans": "clean_up",
+    "rewrite-deletes": "rewrite_deletes",
     "restore": "restore",
     "clone": "clone",
     "verify": "verify",

@@ -20,6 +20,7 @@ from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.rewriting import IcebergRewriting
 from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -63,6 +64,7 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 class IcebergTable(
     IcebergVerbs[CommitResult],
     IcebergUpkeep,
+    IcebergRewriting["IcebergTransaction", "Alteration"],
     VerifiedTable["IcebergTransaction", "Alteration"],
 ):
     """One snapshot of an Iceberg table.

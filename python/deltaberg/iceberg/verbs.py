@@ -36,10 +36,10 @@ class IcebergVerbs(Verbs[_Done]):
 
         The keys are written to equality delete files, which every reader has to compare with all rows that are older
         (Iceberg spec, "Equality Delete Files"). That makes the commit quick and reading slow, until `compact` leaves
-        the rows out. Rows that others commit before this are also deleted. If the table is partitioned by a column that
-        is not compared, the deletes belong to a partition spec without fields, and are compared with the rows of all
-        partitions. In a transaction this is refused after rows were added, which are not found, and before changes of
-        rows.
+        the rows out, or `convert_equality_deletes` turns the keys into positions. Rows that others commit before this
+        are also deleted. If the table is partitioned by a column that is not compared, the deletes belong to a
+        partition spec without fields, and are compared with the rows of all partitions. In a transaction this is
+        refused after rows were added, which are not found, and before changes of rows.
 
         Parameters
         ----------

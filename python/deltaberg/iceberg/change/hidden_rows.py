@@ -5,7 +5,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,7 +34,15 @@ from deltaberg.table.change.positions import RowPositions, positions_of
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
 from deltaberg.workers import map_in_order
 
-__all__ = ["HiddenRows", "deleted_positions", "hide_rows"]
+__all__ = [
+    "HiddenRows",
+    "deleted_positions",
+    "hide_anew",
+    "hide_rows",
+    "position_lists",
+    "positions_in",
+    "remove_deletes",
+]
 
 _WHOLE_FILE = 1 << 62
 #: How many data files are asked first whether delete files name them.
@@ -112,6 +120,31 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
     return done
 
 
+def hide_anew(transaction: Transaction, rows: RowPositions, replaced: Collection[DeleteKey]) -> None:
+    """Write the deletes of rows anew, in place of delete files of the snapshot that a transaction is planned on.
+
+    The transaction gets the files that delete the rows, and claims what `hide_rows` has it claim.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, in one of its operations.
+    rows
+        All rows that the replaced files delete, by the numbers that data files have in a plan of its source.
+    replaced
+        The delete files that are removed.
+    """
+    source = transaction.source
+    if rows.numbers:
+        targets = _Targets(source, rows)
+        if transaction.metadata.format_version >= VECTORS_SINCE:
+            _hide_by_vectors(transaction, targets, rows)
+        else:
+            _write_delete_files(transaction, targets, rows)
+        transaction.claims.hidden.update(zip(targets.paths, targets.manifest_paths, strict=True))
+    remove_deletes(transaction, source, replaced)
+
+
 class _Targets:
     """The data files of which rows are deleted, in the order of their manifests."""
 
@@ -175,18 +208,30 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
         positions = ((targets.paths[at], whole.positions(targets.numbers[at])) for at in places)
         values = _partition_values(part)
         transaction.add_entries(write_vectors_of(transaction, part.spec, part.partition, values, positions))
-    _remove(transaction, targets, removed)
+    remove_deletes(transaction, targets.source, removed)
     vectors = sum(offset is not None for _, offset in removed)
     return HiddenRows(len(targets.paths), vectors, 0, len(removed) - vectors)
 
 
-def _remove(transaction: Transaction, targets: _Targets, keys: Sequence[DeleteKey]) -> None:
-    """Remove delete files of the planned snapshot."""
-    if keys:
-        deletes = targets.source.deletes.table
-        paths = pa.array(sorted({path for path, _ in keys}), pa.string())
-        chosen = deletes.filter(pc.is_in(deletes.column("file_path"), value_set=paths))
-        transaction.remove_deletes(keys, manifests_of(targets.source.manifests, entry_numbers(chosen)))
+def remove_deletes(transaction: Transaction, source: IcebergSource, keys: Collection[DeleteKey]) -> None:
+    """Remove delete files of the snapshot that a transaction is planned on.
+
+    The transaction claims of those that may be about several data files that no others are added meanwhile to which
+    they apply.
+
+    Parameters
+    ----------
+    source
+        The rows of the snapshot.
+    """
+    if not keys:
+        return
+    deletes = source.deletes.table
+    paths = pa.array(sorted({path for path, _ in keys}), pa.string())
+    gone = deletes.filter(pc.is_in(deletes.column("file_path"), value_set=paths))
+    transaction.remove_deletes(keys, manifests_of(source.manifests, entry_numbers(gone)))
+    shared = gone.filter(pc.is_null(gone.column("referenced_data_file")))
+    transaction.claims.unneeded.update(shared.column("file_path").to_pylist())
 
 
 def _with_bitmaps(targets: _Targets, rows: RowPositions, bitmaps: Iterable[Iterable[bytes]]) -> RowPositions:
@@ -286,22 +331,28 @@ def deleted_positions(source: IcebergSource, files: pa.Table) -> list[pa.UInt64A
 
 
 def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
-    is_by_file = has_deletes_by_file(transaction.metadata.properties)
-    count = 0
-    own = _own_lists(targets) if is_by_file else [[] for _ in targets.paths]
+    own = _own_lists(targets) if has_deletes_by_file(transaction.metadata.properties) else [[] for _ in targets.paths]
     # The new files also delete what earlier ones do that they replace.
     replaced = any(own)
     whole = _with_bitmaps(targets, rows, positions_in(targets.source, targets.files, own)) if replaced else rows
-    for part, places in targets.by_spec():
-        deleted, firsts = _grouped(part, places, targets, whole, by_file=is_by_file)
-        made = write_positions_of(transaction, part.spec, part.partition, _partition_values(part, firsts), deleted)
-        transaction.add_entries(made)
-        count += len(made.entries)
+    count = _write_delete_files(transaction, targets, whole)
     table = targets.source.deletes.table if replaced else None
     numbers = sorted({number for numbers in own for number in numbers})
     removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
-    _remove(transaction, targets, [(path, None) for path in removed])
+    remove_deletes(transaction, targets.source, [(path, None) for path in removed])
     return HiddenRows(delete_files_added=count, delete_files_removed=len(removed))
+
+
+def _write_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> int:
+    """Write position delete files of rows, and return how many."""
+    is_by_file = has_deletes_by_file(transaction.metadata.properties)
+    count = 0
+    for part, places in targets.by_spec():
+        deleted, firsts = _grouped(part, places, targets, rows, by_file=is_by_file)
+        made = write_positions_of(transaction, part.spec, part.partition, _partition_values(part, firsts), deleted)
+        transaction.add_entries(made)
+        count += len(made.entries)
+    return count
 
 
 def _own_lists(targets: _Targets) -> list[list[int]]:

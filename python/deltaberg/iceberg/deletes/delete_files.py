@@ -132,7 +132,7 @@ class DeleteFiles:
         return pc.if_else(pc.equal(lower, upper).fill_null(False), lower, pa.scalar(None, pa.string()))
 
     def locate(self, files: pa.Table) -> dict[str, pa.Array]:
-        """Return ``deletion_vector``, ``only_in_vector`` and ``delete_files`` for rows of a file table."""
+        """Return ``deletion_vector``, ``only_in_vector`` and the lists of delete files for rows of a file table."""
         rows = len(files)
         found: dict[str, pa.Array] = {"only_in_vector": pa.nulls(rows, BITMAP)}
         vectors = as_array(files.column("deletion_vector"))
@@ -146,8 +146,9 @@ class DeleteFiles:
             ]
             vectors = pa.StructArray.from_arrays(children, fields=list(BITMAP), mask=vectors.is_null())
         found["deletion_vector"] = vectors
-        if "delete_files" in files.column_names:
-            found["delete_files"] = self._located_deletes(as_array(files.column("delete_files")))
+        for name in ("delete_files", "only_in_delete_files"):
+            if name in files.column_names:
+                found[name] = self._located_deletes(as_array(files.column(name)))
         return found
 
     def _located_deletes(self, lists: pa.ListArray) -> pa.ListArray:

@@ -24,8 +24,10 @@ from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, Ma
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles
+from deltaberg.schema.arrow import as_array
 from deltaberg.table.read.plan import make_plan
 
 __all__ = [
@@ -123,6 +125,9 @@ class Claims:
         there are no such deletes, or they apply to all files.
     picked
         The snapshots whose files are added again: they must stay in the table.
+    unneeded
+        The recorded paths of delete files that are removed though they are about more than one data file: none that
+        they apply to may be added meanwhile.
     rebase
         What follows deletes of rows that move; None if no rows move, or none of them may be deleted meanwhile.
     """
@@ -133,12 +138,13 @@ class Claims:
     hidden: dict[str, str] = field(default_factory=dict)
     reached: frozenset[int] | None = None
     picked: set[int] = field(default_factory=set)
+    unneeded: set[str] = field(default_factory=set)
     rebase: Rebase | None = None
 
     @property
     def reads_nothing(self) -> bool:
         """Whether neither rows nor files of others matter, but for those that `reached` leaves out."""
-        claimed = (self.conditions, self.partitions, self.moved, self.hidden)
+        claimed = (self.conditions, self.partitions, self.moved, self.hidden, self.unneeded)
         return not any(claimed) and self.rebase is None
 
     def copy(self) -> Claims:
@@ -150,6 +156,7 @@ class Claims:
             moved=set(self.moved),
             hidden=dict(self.hidden),
             picked=set(self.picked),
+            unneeded=set(self.unneeded),
         )
 
     def reach_only(self, specs: Iterable[int]) -> None:
@@ -179,7 +186,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     Raises
     ------
     ConcurrentAppendError
-        If files were added that may hold rows that were to be replaced.
+        If files were added that may hold rows that were to be replaced, or that removed delete files apply to.
     ConcurrentDeleteReadError
         If rows were deleted that move to other files, or a file has got a deletion vector of another commit.
     ConcurrentDeleteDeleteError
@@ -197,8 +204,11 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     since = _snapshots_since(planned, current, newest)
     if claims.hidden:
         _check_live(claims.hidden, newest)
+    ids = pa.array([found.snapshot_id for found in since], pa.int64())
     if claims.moved or claims.hidden:
-        _check_deletes(claims, newest, pa.array([found.snapshot_id for found in since], pa.int64()))
+        _check_deletes(claims, newest, ids)
+    if claims.unneeded:
+        _check_unneeded(claims.unneeded, newest, ids)
     if not claims.conditions and not claims.partitions:
         return
     # A rewrite adds files, but no rows. Later snapshots may have merged the manifests of earlier ones, or moved rows.
@@ -288,6 +298,29 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
                 raise conflict(
                     ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved", newest.table
                 )
+
+
+def _check_unneeded(deletes: AbstractSet[str], newest: IcebergSource, snapshots: pa.Int64Array) -> None:
+    """Refuse to remove delete files that apply to data files of others, such as rewritten ones of an older number."""
+    data = newest.data_manifests
+    fresh = data.filter(pc.is_in(data.column("added_snapshot_id"), value_set=snapshots))
+    found = newest.reader.read(fresh.to_pylist(), ManifestPart(rest=FURTHER_FIELDS))
+    # A manifest that others merged also has files that were there before.
+    added = [part.filter(pc.is_in(part.table.column("snapshot_id"), value_set=snapshots)) for part in found]
+    files = newest.file_table(added)
+    if "delete_files" not in files.column_names:
+        return
+    removed = pc.is_in(newest.deletes.table.column("file_path"), value_set=pa.array(sorted(deletes), pa.string()))
+    lists = as_array(files.column("delete_files"))
+    numbers = pc.indices_nonzero(as_array(removed)).cast(pa.int32())
+    hit = pc.list_parent_indices(lists).filter(pc.is_in(pc.list_flatten(lists), value_set=numbers))
+    if len(hit):
+        raise conflict(
+            ConcurrentAppendError,
+            "another commit added data files that delete files apply to which are removed",
+            newest.table,
+            files.column("path")[hit[0].as_py()].as_py(),
+        )
 
 
 def _partitions_of(paths: AbstractSet[str], newest: IcebergSource) -> set[tuple[int, Hashable]]:

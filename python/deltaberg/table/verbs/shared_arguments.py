@@ -27,6 +27,7 @@ __all__ = [
     "CreateArguments",
     "DeleteArguments",
     "DeltaStateArguments",
+    "DescribedArguments",
     "FileArguments",
     "IcebergStateArguments",
     "MergeArguments",
@@ -120,12 +121,14 @@ class SingleCommitArguments(CommitArguments, total=False):
     txn: tuple[str, int] | None
 
 
-class _DescribedArguments(CommitArguments, total=False):
+class DescribedArguments(CommitArguments, total=False):
+    """How commits are made, and what they record beside their changes."""
+
     properties: Mapping[str, Any] | None
     snapshot_properties: Mapping[str, Any] | None
 
 
-class RecordedArguments(_DescribedArguments, SingleCommitArguments, total=False):
+class RecordedArguments(DescribedArguments, SingleCommitArguments, total=False):
     """How one commit is made, and what it records beside its changes."""
 
 
@@ -191,7 +194,7 @@ class UpsertArguments(_JoinArguments, total=False):
     join_cols: ColumnName | Sequence[ColumnName] | None
 
 
-class CompactArguments(_DescribedArguments, total=False):
+class CompactArguments(DescribedArguments, total=False):
     """The arguments of `compact`."""
 
     compression: Compression | None
