@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.maintain.expire import ExpiryResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
+    from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -77,6 +78,7 @@ __all__ = [
     "Map",
     "MergeBuilder",
     "ParquetOptions",
+    "PartitionStatsResult",
     "Primitive",
     "PruneStep",
     "RepairResult",
@@ -129,6 +131,7 @@ _HOMES = {
     "Map": "schema.types",
     "MergeBuilder": "table.merge.clauses",
     "ParquetOptions": "files.write.write_parquet",
+    "PartitionStatsResult": "iceberg.maintain.statistics.compute_partition_stats",
     "Primitive": "schema.types",
     "PruneStep": "table.read.source",
     "RepairResult": "table.maintain.verifying.repairs",

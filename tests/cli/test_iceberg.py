@@ -167,6 +167,19 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
     ]
 
 
+def test_partitions_are_counted(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    table = create_table(root, {"id": pa.int64(), "kind": pa.string()}, format="iceberg", partition_by=["kind"])
+    (none,) = json_lines("stats", root)
+    assert none["snapshot_id"] is None
+    table.append(pa.table({"id": [1, 2], "kind": ["a", "b"]}))
+    (done,) = json_lines("stats", root)
+    assert (done["snapshot_id"], done["partitions"], done["committed"]) == (table.snapshot_id, 2, True)
+    (again,) = json_lines("stats", root, "--snapshot-id", table.snapshot_id)
+    assert (again["path"], again["committed"]) == (done["path"], False)
+    assert done["path"] in printed("stats", root)
+
+
 def test_rows_are_changed(tmp_path: Path) -> None:
     root, rows = tmp_path / "w", tmp_path / "rows.csv"
     create_table(root, {"id": pa.int64(), "kind": pa.string()}, format="iceberg")

@@ -1,4 +1,4 @@
-"""What keeps the metadata of Iceberg tables in order, and rewrites of their delete files, as operations of the harness."""
+"""What keeps Iceberg tables in order without a change of rows, as operations of the harness."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ _ROOMS = {
         {"write"},
         {"maintain"},
         {"operations"},
-        {"rewriting", "upkeep", "verbs"},
+        {"rewriting", "statistics", "upkeep", "verbs"},
         {"table_transaction"},
         {"staged_write", "table"},
         {"place"},

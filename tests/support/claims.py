@@ -87,7 +87,7 @@ CLAIMS = Claims(
             # Compaction.
             *("DL-ACT-12", "DL-CON-02"),
             "DL-OPT",
-            *(f"ICE-MNT-{number:02}" for number in (*range(1, 19), 23, 24)),
+            *(f"ICE-MNT-{number:02}" for number in (*range(1, 19), 20, 23, 24)),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",
@@ -116,7 +116,7 @@ CLAIMS = Claims(
             *(f"ICE-ORC-{number:02}" for number in (1, 2, 3, 4, 5, 9)),
             # Columns, values and files of tables that are written.
             *(f"ICE-SCH-{number:02}" for number in (*range(1, 11), *range(12, 16), *range(17, 21))),
-            *(f"BEY-{number}" for number in (11, 26, 27, 28, 32, *range(35, 43), 44, 48, *range(50, 55))),
+            *(f"BEY-{number}" for number in (11, 26, 27, 28, 29, 32, *range(35, 43), 44, 48, *range(50, 55))),
             *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-07", "ICE-GEN-08", "ICE-GEN-12", "ICE-SCAN-21", "ICE-HASH-13"),
         )
     ),

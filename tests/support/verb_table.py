@@ -99,7 +99,6 @@ _RIGHT: dict[str, Any] = {
     "progress": lambda _: None,
     "properties": {"a": "b"},
     "replace": True,
-    "rewrite_all": True,
     "schema_mode": "merge",
     "shallow": False,
     "source_alias": "s",

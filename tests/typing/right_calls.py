@@ -38,6 +38,7 @@ from deltaberg import (
     Map,
     MergeBuilder,
     ParquetOptions,
+    PartitionStatsResult,
     Primitive,
     PruneStep,
     RepairResult,
@@ -246,6 +247,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.rewrite_position_delete_files(min_files=3, dry_run=True), RewriteDeletesResult)
     assert_type(table.maintain()["compact"], MaintainedStep)
     assert_type(table.rewrite_manifests(spec_id=0, dry_run=True, branch="audit"), ManifestRewriteResult)
+    assert_type(table.compute_partition_stats(7), PartitionStatsResult | None)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)
 

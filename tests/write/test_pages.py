@@ -65,6 +65,8 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("CleanupResult(would delete 0 files")
     run_blocks("docs/maintenance.md", heading="## Manifests")
     assert capsys.readouterr().out.splitlines()[1] == "6 became 1"
+    run_blocks("docs/maintenance.md", heading="## Statistics")
+    assert "'data_record_count': 2, 'data_file_count': 1}" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Purge")
     assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 files into 1, 1 commits)"
     run_blocks("docs/maintenance.md", heading="## Dropping features")

@@ -40,6 +40,7 @@ COMMANDS = {
     "compact-log": "maintain",
     "reorg": "maintain",
     "rewrite-manifests": "maintain",
+    "stats": "statistics",
     "drop-feature": "maintain",
     "maintain": "maintain",
     "vacuum": "clean_up",

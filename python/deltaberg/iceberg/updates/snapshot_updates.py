@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "RemoveSnapshotRef",
     "RemoveSnapshots",
     "RemoveStatistics",
+    "SetPartitionStatistics",
     "SetSnapshotRef",
 ]
 
@@ -117,3 +119,16 @@ class RemovePartitionStatistics(Update):
     def apply(self, draft: Draft) -> None:
         """Forget them, if there are some."""
         draft.keep("partition-statistics", lambda part: part.get("snapshot-id") != self.snapshot_id)
+
+
+@dataclass(frozen=True)
+class SetPartitionStatistics(Update):
+    """Name the file of partition statistics of a snapshot, in place of another one."""
+
+    partition_statistics: Mapping[str, Any]
+
+    def apply(self, draft: Draft) -> None:
+        """Set the entry of the snapshot."""
+        number = self.partition_statistics["snapshot-id"]
+        draft.keep("partition-statistics", lambda part: part.get("snapshot-id") != number)
+        draft.append("partition-statistics", dict(self.partition_statistics))

@@ -32,6 +32,7 @@ from deltaberg.iceberg.updates.snapshot_updates import (
     RemoveSnapshotRef,
     RemoveSnapshots,
     RemoveStatistics,
+    SetPartitionStatistics,
     SetSnapshotRef,
 )
 from deltaberg.iceberg.updates.update import Update
@@ -54,6 +55,7 @@ __all__ = [
     "SetDefaultSortOrder",
     "SetDefaultSpec",
     "SetLocation",
+    "SetPartitionStatistics",
     "SetProperties",
     "SetSnapshotRef",
     "Update",

@@ -1,0 +1,1 @@
+"""Statistics of snapshots that a table names beside its snapshots."""

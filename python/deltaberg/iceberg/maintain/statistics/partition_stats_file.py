@@ -1,0 +1,89 @@
+"""Files of partition statistics: writing and reading them (Iceberg spec, "Partition Statistics")."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltaberg.errors import CorruptDataFileError, StorageError, first_line
+from deltaberg.iceberg.location.new_files import metadata_location
+from deltaberg.iceberg.maintain.statistics.partition_sums import partition_columns
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.schema.arrow import as_array
+from deltaberg.schema.name_mapping import FIELD_ID
+from deltaberg.storage.base import PutOutcome
+
+__all__ = ["read_partition_stats", "write_partition_stats"]
+
+
+def write_partition_stats(source: IcebergSource, table: pa.Table) -> dict[str, Any]:
+    """Write the statistics of a snapshot as a new Parquet file, and return its entry in the metadata.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    metadata, snapshot = source.metadata, source.snapshot
+    if snapshot is None:
+        raise AssertionError("without a snapshot there is nothing to describe")
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", store_schema=False)
+    data = buffer.getvalue()
+    name = f"partition-stats-{snapshot.snapshot_id}-{uuid.uuid4()}.parquet"
+    path = f"{metadata_location(metadata.location, metadata.properties)}/{name}"
+    place = source.resolver.resolve(path)
+    done = source.store.open(place).put(place.path, data)
+    if done.outcome is not PutOutcome.WRITTEN:
+        raise done.cause or StorageError("a file of statistics could not be written", path=path)
+    return {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": len(data)}
+
+
+def read_partition_stats(source: IcebergSource, path: str) -> pa.Table | None:
+    """Return the statistics in a file, in the columns that a file of ours has; None if it is of another format.
+
+    Columns are found by their field ids.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        The file is not there.
+    CorruptDataFileError
+        It cannot be decoded, or lacks a column that is required.
+    """
+    if not path.endswith(".parquet"):
+        return None
+    try:
+        found = pq.read_table(pa.BufferReader(source.reader.fetch(path)))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptDataFileError(f"a file of statistics cannot be decoded: {first_line(error)}", file=path) from None
+    places = {_number(field): at for at, field in enumerate(found.schema)}
+    columns = []
+    for field in partition_columns(source):
+        at = places.get(_number(field))
+        if at is None and not field.nullable and field.name != "dv_count":
+            raise CorruptDataFileError(f"a file of statistics has no column {field.name}", file=path)
+        own = pa.nulls(len(found), field.type) if at is None else as_array(found.column(at))
+        columns.append(_in_union(own, field.type) if field.name == "partition" else own.cast(field.type))
+    return pa.table(columns, names=partition_columns(source).names)
+
+
+def _number(field: pa.Field) -> bytes:
+    found: bytes = (field.metadata or {}).get(FIELD_ID, b"")
+    return found
+
+
+def _in_union(own: pa.StructArray, kind: pa.DataType) -> pa.StructArray:
+    """Return partition values with the fields that the specs of the table have by now."""
+    places = {_number(child): at for at, child in enumerate(own.type)}
+    children = []
+    for child in kind:
+        at = places.get(_number(child))
+        values = pa.nulls(len(own), child.type) if at is None else pc.struct_field(own, [at])
+        children.append(values.cast(child.type))
+    return pa.StructArray.from_arrays(children, fields=list(kind))
