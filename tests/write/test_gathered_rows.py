@@ -28,14 +28,24 @@ def test_rows_keep_their_order() -> None:
 def test_wide_rows_do_not_wait() -> None:
     wide = pa.record_batch({"text": ["x" * (5 << 20)]})
     assert [batch.num_rows for batch in gathered([wide, wide, wide])] == [2, 1]
+    wider = pa.record_batch({"text": ["x" * (9 << 20)]})
+    assert list(gathered([wide, wider, wide])) == [wide, wider, wide]
+
+
+def _wide(size: int) -> pa.RecordBatch:
+    """Return a row with so many bytes, which the system provides when they are read."""
+    value = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(mmap.mmap(-1, size))]
+    )
+    return pa.RecordBatch.from_arrays([value], names=["text"])
 
 
 @pytest.mark.full
 def test_rows_beyond_an_array_are_refused() -> None:
-    size = 3 << 29
-    text = pa.Array.from_buffers(
-        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(mmap.mmap(-1, size))]
-    )
-    batch = pa.RecordBatch.from_arrays([text], names=["text"])
+    """Where they must be one batch. Where they need not, a large one stays as it is."""
+    batch = _wide(3 << 29)
     with pytest.raises(TooLargeError, match="2 rows have more than 2 GiB"):
         as_batch([batch, batch], batch.schema)
+    most = _wide((1 << 31) - 2)
+    found = gathered([pa.record_batch({"text": pa.array([b"x" * 100])}), most])
+    assert [each["text"][0].as_buffer().size for each in found] == [100, (1 << 31) - 2]

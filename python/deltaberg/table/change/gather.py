@@ -33,9 +33,14 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
+        own = batch.nbytes
+        if waiting and own >= _BYTES:
+            # It is not copied, and an array may not hold its texts and others.
+            yield as_batch(waiting, waiting[0].schema)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += own
         if rows >= _ROWS or size >= _BYTES:
             yield as_batch(waiting, waiting[0].schema)
             waiting, rows, size = [], 0, 0

@@ -18,6 +18,7 @@ from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
+from deltaberg.table.change.gather import gathered
 from deltaberg.table.maintain.row_order import BoundOrder
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan, RowAddress
@@ -196,7 +197,7 @@ class BinWriter:
 
         def counted() -> Iterator[pa.RecordBatch]:
             nonlocal read
-            for batch in batches:
+            for batch in gathered(batches):
                 read += batch.num_rows
                 yield flat(batch)
 
