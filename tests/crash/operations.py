@@ -1,7 +1,4 @@
-"""The operations that the harness kills at every point, and whose every request it disturbs: an entry for each.
-
-To add one, add an `Operation` to the list below.
-"""
+"""The operations that the harness kills at every point, and whose every request it disturbs: an entry for each."""
 
 from __future__ import annotations
 

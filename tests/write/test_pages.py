@@ -65,6 +65,12 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("CleanupResult(would delete 0 files")
     run_blocks("docs/maintenance.md", heading="## Manifests")
     assert capsys.readouterr().out.splitlines()[1] == "6 became 1"
+    run_blocks("docs/maintenance.md", heading="## Rewriting deletes")
+    assert capsys.readouterr().out.splitlines() == [
+        "RewriteDeletesResult(would replace 1 delete files that may be about 1 data files)",
+        "RewriteDeletesResult(1 delete files into 1, of 1 data files)",
+        "RewriteDeletesResult(0 delete files into 0, of 0 data files)",
+    ]
     run_blocks("docs/maintenance.md", heading="## Statistics")
     assert "'data_record_count': 2, 'data_file_count': 1}" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Purge")

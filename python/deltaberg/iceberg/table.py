@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
-from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError, in_context
+from deltaberg.errors import CorruptMetadataError, in_context
 from deltaberg.expressions.given.given import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
@@ -460,21 +460,7 @@ class IcebergTable(
     def _clone(self, asked: CloneRequest) -> CloneResult:
         from deltaberg.iceberg.maintain.clone import clone_table
 
-        ICEBERG.refuse(asked.commit, self.location)
-        if asked.version is not None:
-            raise UnsupportedFeatureError(
-                ICEBERG.why_not("version"),
-                hint="open the snapshot: ⟪IcebergTable(location, snapshot_id=…)⟫",
-                table=self.location,
-                feature="version",
-            )
-        metadata, source = self.metadata, self._source
-        known = {metadata.current_schema_id: metadata.current_schema, **metadata.schemas}
-        schema_id = next(number for number, found in known.items() if found.struct == source.schema)
-        if asked.instant is not None:
-            snapshot = metadata.snapshot_as_of(asked.instant)
-            source, schema_id = source.at(snapshot), metadata.schema_of(snapshot).schema_id
-        return clone_table(source, schema_id, asked, self._file_tasks)
+        return clone_table(self._source, asked, self._file_tasks)
 
     def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
         from deltaberg.iceberg.maintain.verify import verify_table

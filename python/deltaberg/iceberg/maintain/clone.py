@@ -39,6 +39,7 @@ from deltaberg.storage.atomic import is_temporary
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.formats import ICEBERG
 from deltaberg.table.maintain.cloning.clone_places import check_apart, check_empty
 from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
 from deltaberg.table.maintain.cloning.copies import COPY_NAME, CopyNames, copy_files, leftovers
@@ -63,17 +64,15 @@ class NamesTables(Protocol):
         """Return what finds a table that does not exist yet, and where it goes; an empty text if a server says that."""
 
 
-def clone_table(source: IcebergSource, schema_id: int, asked: CloneRequest, tasks: FileTasks | None) -> CloneResult:
+def clone_table(opened: IcebergSource, asked: CloneRequest, tasks: FileTasks | None) -> CloneResult:
     """Make a new table of a snapshot, with files of its own.
 
     Parameters
     ----------
-    source
-        The snapshot.
-    schema_id
-        The schema of the new table.
+    opened
+        The snapshot that is open.
     asked
-        What is asked for.
+        What is asked for, which may be an older snapshot.
     tasks
         What copies files, and lists a large table, in place of this process.
 
@@ -90,6 +89,15 @@ def clone_table(source: IcebergSource, schema_id: int, asked: CloneRequest, task
     StorageError
         A store fails. Nothing was committed.
     """
+    ICEBERG.refuse(asked.commit, opened.table)
+    if asked.version is not None:
+        raise UnsupportedFeatureError(
+            ICEBERG.why_not("version"),
+            hint="open the snapshot: ⟪IcebergTable(location, snapshot_id=…)⟫",
+            table=opened.table,
+            feature="version",
+        )
+    source, schema_id = _state(opened, asked.instant)
     if asked.shallow:
         raise UnsupportedFeatureError(
             "two Iceberg tables would own the same files, and the clean-up of one would delete those of the other",
@@ -114,6 +122,16 @@ def clone_table(source: IcebergSource, schema_id: int, asked: CloneRequest, task
     metadata = cloned_metadata(source.metadata, schema_id, location, asked.properties)
     staged = dataclasses.replace(committer.stage(metadata), store=asked.store)
     return _Clone(source, staged, committer, asked, tasks).run()
+
+
+def _state(opened: IcebergSource, instant: int | None) -> tuple[IcebergSource, int]:
+    """Return the snapshot that is cloned, and the id of its schema."""
+    metadata = opened.metadata
+    if instant is not None:
+        snapshot = metadata.snapshot_as_of(instant)
+        return opened.at(snapshot), metadata.schema_of(snapshot).schema_id
+    known = {metadata.current_schema_id: metadata.current_schema, **metadata.schemas}
+    return opened, next(number for number, schema in known.items() if schema.struct == opened.schema)
 
 
 def _place(table: str, asked: CloneRequest) -> tuple[TablePointer, str]:

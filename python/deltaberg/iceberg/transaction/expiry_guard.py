@@ -28,6 +28,7 @@ __all__ = [
     "ExpiryGuard",
     "GuardRemovedError",
     "check_returned",
+    "check_snapshots",
     "guards_of",
     "named_refs",
     "required_snapshots",
@@ -109,6 +110,12 @@ def _without(committer: Committer, loaded: LoadedTable, policy: ClockedPolicy | 
 def returned_snapshots(updates: Iterable[Update], picked: Collection[int]) -> set[int]:
     """Return the snapshots that changes go back to: by a branch or a tag, or because their files are added again."""
     return {*picked, *(one.ref.snapshot_id for one in updates if isinstance(one, SetSnapshotRef))}
+
+
+def check_snapshots(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> None:
+    """Refuse to go back to snapshots that the table does not have any more."""
+    for number in snapshot_ids:
+        metadata.snapshot_by_id(number)
 
 
 def required_snapshots(committer: Committer, snapshot_ids: Collection[int]) -> list[Update]:

@@ -26,9 +26,9 @@ from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction import expiry_guard
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts, checked_isolation
-from deltaberg.iceberg.transaction.expiry_guard import check_returned, required_snapshots, returned_snapshots
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles, Regrouping
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
@@ -360,14 +360,12 @@ class Transaction(shared.Transaction):
             try:
                 self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
                 done = self._change.commit(self._commit_policy)
-            except (ConcurrentAppendError, ConcurrentDeleteReadError) as error:
-                if not left or not self._runs_again():
+            except BaseException as error:
+                lost = isinstance(error, (ConcurrentAppendError, ConcurrentDeleteReadError))
+                if not lost or not left or not self._runs_again():
                     self.end_failed(error)
                     raise
                 left -= 1
-            except BaseException as error:
-                self.end_failed(error)
-                raise
             else:
                 result = self.end_committed(done)
                 self.check_returned(done)
@@ -434,7 +432,8 @@ class Transaction(shared.Transaction):
 
     def check_returned(self, done: Committed) -> None:
         """Make sure that the table still has the snapshots that the commit went back to."""
-        check_returned(self._committer, done, returned_snapshots(self._updates, self.claims.picked), self._policy)
+        returned = expiry_guard.returned_snapshots(self._updates, self.claims.picked)
+        expiry_guard.check_returned(self._committer, done, returned, self._policy)
 
     def end_failed(self, error: BaseException) -> None:
         """Delete the files that were written for the transaction if it surely is not committed."""
@@ -447,8 +446,7 @@ class Transaction(shared.Transaction):
         check_writable(base, self.root, self.resolver)
         for check in self._checks:
             check(base)
-        for number in returned_snapshots(self._updates, self.claims.picked):
-            base.snapshot_by_id(number)
+        expiry_guard.check_snapshots(base, expiry_guard.returned_snapshots(self._updates, self.claims.picked))
         held = requirements_of(self._loaded.metadata, self._updates)
         updates = list(self._updates)
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
@@ -458,7 +456,7 @@ class Transaction(shared.Transaction):
             hiding = () if self.claims.rebase is None else self.claims.rebase(source)
             snapshot = self._production.produce(source, self._now(), hiding)
             moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
-            updates += [*moved, *required_snapshots(self._committer, self.claims.picked)]
+            updates += [*moved, *expiry_guard.required_snapshots(self._committer, self.claims.picked)]
             held += requirements_of(base, moved)
         return updates, list(dict.fromkeys(held))
 
@@ -488,8 +486,7 @@ class Transaction(shared.Transaction):
     def _delete_dropped(self, hiding: Sequence[AddedFiles]) -> None:
         """Delete the files that later operations, or later attempts to commit, have replaced."""
         added = (*self.pending.added, *hiding)
-        paths = (path for files in added for path in files.entries.column("file_path").to_pylist())
-        kept = {self.resolver.resolve(path) for path in paths}
+        kept = {self.resolver.resolve(path) for files in added for path in files.entries["file_path"].to_pylist()}
         self._files.delete_if(lambda folder, path: folder.join(path) not in kept)
 
     def _delete_all(self) -> None:
