@@ -18,6 +18,7 @@ import deltaberg
 import deltaberg.spark
 from deltaberg import (
     CheckpointLayout,
+    CleanupResult,
     Column,
     CommitPolicy,
     CommitResult,
@@ -338,7 +339,7 @@ def cataloging() -> None:
     catalog.register_table("db.v", table.metadata_location)
     catalog.update_namespace_properties("db", removals=["owner"], updates={"a": "b"})
     assert_type(catalog.load_namespace_properties("db"), dict[str, str])
-    catalog.drop_table("db.u")
+    assert_type(catalog.drop_table("db.u", purge=True), CleanupResult | None)
     catalog.drop_namespace("db")
 
 

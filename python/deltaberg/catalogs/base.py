@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.catalogs.rest.rest_transaction import SeveralTables
+    from deltaberg.table.maintain.cleanup import CleanupResult
 
 __all__ = [
     "Catalog",
@@ -220,13 +221,31 @@ class Catalog(ABC):
             return self._default_location(levels)
         return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
-    def drop_table(self, identifier: Identifier) -> None:
-        """Remove a table from the catalog. Its files stay.
+    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> CleanupResult | None:
+        """Remove a table from the catalog. Its files stay, unless they are to be purged.
+
+        A purge deletes the data files, delete files, statistics and metadata that the table names, where they are in
+        its own directories. Other files of these directories, and tables below them, stay.
+
+        Parameters
+        ----------
+        identifier
+            The table.
+        purge
+            Also delete its files. A REST catalog is asked to do that.
+
+        Returns
+        -------
+        CleanupResult or None
+            The files that were deleted here. None without a purge, and where the catalog deletes them.
 
         Raises
         ------
         TableNotFoundError
             If the catalog has no such table.
+        InvalidArgumentError
+            If its files are to be purged, and may be those of others: the property ``gc.enabled`` is false, or another
+            table has the same directory. The table was not dropped.
         """
         raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be dropped")
 

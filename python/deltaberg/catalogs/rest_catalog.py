@@ -31,12 +31,13 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
+from deltaberg.iceberg.maintain.expiring import check_collected
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.schema.json_members import objects, optional, required, strings, text
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.storage.location import LocationMap
-from deltaberg.table.arguments import checked_text
+from deltaberg.table.arguments import checked_flag, checked_text
 from deltaberg.table.commit.commit import CommitPolicy
 
 __all__ = ["RestCatalog"]
@@ -124,13 +125,17 @@ class RestCatalog(Catalog):
         identifier_levels(identifier)
         return ""
 
-    def drop_table(self, identifier: Identifier) -> None:
-        """Remove a table from the catalog. Its files stay."""
+    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
+        """Remove a table from the catalog, which is asked to delete its files if these are to be purged."""
         levels = identifier_levels(identifier)
+        if checked_flag("purge", purge):
+            loaded = self._pointer(levels, None).load()
+            # Servers differ in whether they look at the property.
+            check_collected(loaded.metadata, ".".join(levels))
         self._change(
             "DELETE",
             self._door.table_path(levels),
-            query={"purgeRequested": "false"},
+            query={"purgeRequested": "true" if purge else "false"},
             meanings={404: TableNotFoundError},
             is_done=lambda: self._found(levels) is None,
         )

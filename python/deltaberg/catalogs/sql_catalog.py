@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -29,12 +29,19 @@ from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
-from deltaberg.storage.location import LocationMap
+from deltaberg.storage.location import Location, LocationMap
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import checked_text
+from deltaberg.table.arguments import checked_flag, checked_text
+
+if TYPE_CHECKING:
+    from deltaberg.table.maintain.cleanup import CleanupResult
 
 __all__ = ["SqlCatalog"]
+
+
+def _folder(file: Location) -> Location:
+    return file._replace(path=file.path.rpartition("/")[0])
 
 
 class _RolledBackError(UnsettledError):
@@ -113,12 +120,41 @@ class SqlCatalog(Catalog):
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
         return full_location(f"{above.rstrip('/')}/{levels[-1]}")
 
-    def drop_table(self, identifier: Identifier) -> None:
-        """Remove a table from the catalog. Its files stay."""
+    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> CleanupResult | None:
+        """Remove a table from the catalog, and its files if that is asked for."""
         levels = identifier_levels(identifier)
+        made = loaded = None
+        if checked_flag("purge", purge):
+            from deltaberg.iceberg.maintain.purged_table import TablePurge
+
+            loaded = self._pointer(levels, None).load()
+            made = TablePurge(loaded)
+            self._check_unshared(loaded.file, levels)
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
             raise self._no_table(levels)
+        return None if made is None or loaded is None else made.run(partial(self._check_unshared, loaded.file))
+
+    def _check_unshared(self, metadata_file: Location, but: Levels | None = None) -> None:
+        """Refuse to delete the files of a table that the database knows, but for one name.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Another table, of this catalog or another one in the database, has metadata in the same directory.
+        """
+        own = None if but is None else (self.name, ".".join(but[:-1]), but[-1])
+        with self._connection() as connection:
+            tables, _ = self._tables(connection)
+            names = (tables.c.catalog_name, tables.c.table_namespace, tables.c.table_name)
+            for *name, file in connection.execute(sa.select(*names, tables.c.metadata_location)):
+                known = place_of(file, None) if isinstance(file, str) and file else None
+                if known is not None and tuple(name) != own and _folder(known) == _folder(metadata_file):
+                    raise InvalidArgumentError(
+                        f"the files are those of the table {'.'.join(name[1:])} of the catalog {name[0]} as well",
+                        hint="drop the table without a purge",
+                        file=str(metadata_file),
+                    )
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened."""

@@ -1,0 +1,153 @@
+"""Purge of a table that leaves its catalog: the files that its metadata names go, and nothing else of its directory.
+
+Metadata goes last, the newest file at the very end. Where a purge was interrupted, that file can be entered into the
+catalog again, and the table dropped once more: what is gone already is passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import DataFileNotFoundError, DeltabergError
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.maintain.expiring import check_collected
+from deltaberg.iceberg.maintain.reached import REACHED, STATISTICS, Places, Reached, statistics_of
+from deltaberg.iceberg.maintain.sweep import TABLE_FILE, Sweep, check_alone
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.workers import in_chunks, map_in_order
+
+__all__ = ["TablePurge"]
+
+_REASON = "its table was dropped"
+_PART = ManifestPart(deleted=True)
+#: How many manifests are read at a time, and by how many threads.
+_AT_ONCE, _READERS = 64, 16
+
+
+class TablePurge:
+    """The purge of a table, which is made ready before the table is dropped, so that a refusal leaves it there.
+
+    Parameters
+    ----------
+    loaded
+        The table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property ``gc.enabled`` is false, or the directory is also that of another table.
+    """
+
+    def __init__(self, loaded: LoadedTable) -> None:
+        check_alone(loaded)
+        self._resolver = PathResolver(loaded.root, None, encoded=False)
+        check_writable(loaded.metadata, loaded.root, self._resolver)
+        check_collected(loaded.metadata, str(loaded.root))
+        self._loaded = loaded
+        self._places = Places(loaded)
+        self._prefix = f"{loaded.metadata.location.rstrip('/')}/"
+        self._warnings: list[str] = []
+
+    def run(self, check: Callable[[], object]) -> CleanupResult:
+        """Delete the files. The table must not be in the catalog any more.
+
+        Parameters
+        ----------
+        check
+            Raises an exception if somebody has the table again. It is called before each batch of files goes.
+        """
+        begun = time.monotonic()
+
+        def load(known: LoadedTable) -> LoadedTable:
+            check()
+            return known
+
+        sweep = Sweep(load, self._loaded, Reached(self._places), None, None)
+        files = sweep.in_own_folders(self._files())
+        gone = sweep.carry_out(files, TABLE_FILE)
+        warnings = [*self._warnings, *sweep.warnings]
+        if warnings or sweep.failed:
+            warnings.append(f"to go on, register the table again by {self._loaded.file}, and drop it once more")
+        return CleanupResult(
+            False,
+            sweep.as_cleaned(gone),
+            sweep.failed,
+            {reason: count for reason, count in sorted(sweep.kept.items()) if count},
+            time.monotonic() - begun,
+            tuple(warnings),
+        )
+
+    def _files(self) -> pa.Table:
+        """Return the files that metadata names, each once, in the order in which they go."""
+        metadata = self._loaded.metadata
+        lists, rows = self._manifests()
+        found = [REACHED.empty_table(), *self._contents(rows)]
+        found.append(self._table([row["manifest_path"] for row in rows], "manifest"))
+        found.append(self._table(lists, "manifest list"))
+        found.append(self._table(sorted({path for path, _ in statistics_of(metadata)}), STATISTICS))
+        older = [entry.metadata_file for entry in metadata.metadata_log]
+        found.append(self._table([*older, str(self._loaded.file)], "metadata"))
+        files = pa.concat_tables(found)
+        numbered = files.append_column("number", pa.array(range(len(files)), pa.int64()))
+        first = numbered.group_by("location").aggregate([("number", "min")]).column("number_min")
+        files = files.take(first.combine_chunks().sort())
+        return files.append_column("reason", pa.repeat(_REASON, len(files)))
+
+    def _manifests(self) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the manifest lists of all snapshots, and the manifests in them, each once."""
+        snapshots = list(self._loaded.metadata.snapshots.values())
+        lists = [one.manifest_list for one in snapshots if one.manifest_list is not None]
+        rows: dict[str, dict[str, Any]] = {}
+        for some in in_chunks(snapshots, _AT_ONCE):
+            for found in map_in_order(_READERS, self._rows_of, some):
+                rows |= {row["manifest_path"]: row for row in found if row["manifest_path"] not in rows}
+        return lists, list(rows.values())
+
+    def _rows_of(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+        try:
+            rows: list[dict[str, Any]] = self._source(snapshot).manifests.to_pylist()
+        except DeltabergError as error:
+            self._note(f"the snapshot {snapshot.snapshot_id}", error)
+            return []
+        return rows
+
+    def _contents(self, rows: list[dict[str, Any]]) -> Iterator[pa.Table]:
+        """Yield the data files and delete files that manifests name, those that were removed as well."""
+        source = self._source(None)
+
+        def read(row: dict[str, Any]) -> pa.Table:
+            try:
+                (entries,) = source.reader.read([row], _PART)
+            except DeltabergError as error:
+                self._note(f"the manifest {row['manifest_path']}", error)
+                return self._table([], "data file")
+            return self._table(entries.table.column("file_path"), "data file", entries.table["file_size_in_bytes"])
+
+        for some in in_chunks(rows, _AT_ONCE):
+            yield from map_in_order(_READERS, read, some)
+
+    def _note(self, what: str, error: DeltabergError) -> None:
+        # What is not there was purged before, with all that it named.
+        if not isinstance(error, DataFileNotFoundError):
+            self._warnings.append(f"files of {what} stay, since it cannot be read: {error.message}")
+
+    def _table(self, recorded: Any, kind: str, sizes: Any = None) -> pa.Table:
+        paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.array(recorded, pa.string())
+        located = self._places.of(paths, self._prefix)
+        lengths = pa.nulls(len(located), pa.int64()) if sizes is None else as_array(sizes)
+        return pa.Table.from_arrays([located, pa.repeat(kind, len(located)), lengths], schema=REACHED)
+
+    def _source(self, snapshot: Snapshot | None) -> IcebergSource:
+        loaded = self._loaded
+        place = (loaded.store, self._resolver, str(loaded.root), str(loaded.file))
+        return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)

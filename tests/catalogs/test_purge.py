@@ -1,0 +1,177 @@
+"""Tables that are dropped with their files: what goes, what stays, and what happens where a purge ends half-way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+import deltaberg
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.maintain.sweep import Sweep
+from deltaberg.storage.local import LocalStorage
+from tests.catalogs.rest_server import RestServer
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_ID = pa.schema({"id": pa.int64()})
+
+
+@pytest.fixture
+def catalog(sqlite: str, tmp_path: Path) -> Any:
+    made: Any = deltaberg.load_catalog("shop", type="sql", uri=sqlite, warehouse=str(tmp_path / "w"))
+    made.create_namespace("db")
+    return made
+
+
+def _table(catalog: Any, name: str = "db.t", **more: Any) -> Any:
+    """Return a table with files of each kind: data, vectors, and those that only an older snapshot needs."""
+    table = catalog.create_table(name, _ID, properties={"format-version": "3"}, **more)
+    table.append(ids(1, 2, 3))
+    table.delete("id = 1", strategy="merge-on-read")
+    table.append(ids(4))
+    table.delete("id = 4", strategy="copy-on-write")
+    return table
+
+
+def _files(root: Any) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file())
+
+
+def test_all_that_a_table_names_goes(catalog: Any) -> None:
+    table = _table(catalog)
+    stranger = Path(table.location, "data", "notes.txt")
+    stranger.write_text("of somebody else")
+    before = _files(table.location)
+    done = catalog.drop_table("db.t", purge=True)
+    assert not catalog.table_exists("db.t")
+    assert _files(table.location) == ["data/notes.txt"]
+    assert sorted(done.files["path"].to_pylist()) == [path for path in before if path != "data/notes.txt"]
+    assert (done.dry_run, done.failed, done.kept, done.warnings) == (False, {}, {}, ())
+    assert set(done.files["reason"].to_pylist()) == {"its table was dropped"}
+    # The newest metadata goes last.
+    assert done.files["path"].to_pylist()[-1] == table.metadata_location.rpartition(f"{table.location}/")[2]
+
+
+def test_without_a_purge_all_files_stay(catalog: Any) -> None:
+    table = _table(catalog)
+    before = _files(table.location)
+    assert catalog.drop_table("db.t") is None
+    assert _files(table.location) == before
+    with pytest.raises(InvalidArgumentError, match="purge"):
+        catalog.drop_table("db.t", purge="yes")
+
+
+@pytest.mark.req("ICE-MNT-06")
+def test_files_that_may_be_those_of_others(catalog: Any) -> None:
+    """The table is still in the catalog then."""
+    table = _table(catalog)
+    before = _files(table.location)
+    table.alter().set({"gc.enabled": "false"}).commit()
+    with pytest.raises(InvalidArgumentError, match=r"the property gc\.enabled is not true"):
+        catalog.drop_table("db.t", purge=True)
+    table.alter().set({"gc.enabled": "true"}).commit()
+    catalog.register_table("db.copy", table.metadata_location)
+    with pytest.raises(InvalidArgumentError, match=r"those of the table db\.copy of the catalog shop as well"):
+        catalog.drop_table("db.t", purge=True)
+    assert {*before} <= {*_files(table.location)}
+    assert ids_of(catalog.load_table("db.t")) == [2, 3]
+    catalog.drop_table("db.copy")
+    assert catalog.drop_table("db.t", purge=True).deleted_files > len(before)
+
+
+def test_files_elsewhere_and_of_tables_below_stay(catalog: Any, tmp_path: Path) -> None:
+    outside = _table(catalog, "db.outside")
+    table = catalog.create_table("db.t", _ID)
+    inner = _table(catalog, "db.inner", location=f"{table.location}/inner")
+    for other in (outside, inner):
+        table.add_files(other.scan().files()["file_path"].to_pylist())
+    done = catalog.drop_table("db.t", purge=True)
+    assert list(done.kept.values()) == [2]
+    for name in ("db.outside", "db.inner"):
+        assert ids_of(catalog.load_table(name)) == [2, 3]
+        assert catalog.load_table(name).verify(depth="footers").is_clean
+
+
+def test_a_purge_that_is_interrupted_goes_on(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever file it was at: the newest metadata is there until the end, and leads to the rest."""
+    real = LocalStorage.delete
+    for number in range(100):
+        name = f"db.t{number}"
+        table = _table(catalog, name)
+        left = number
+
+        def delete(self: LocalStorage, path: str) -> bool:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return real(self, path)
+
+        with mock.patch.object(LocalStorage, "delete", delete):
+            try:
+                catalog.drop_table(name, purge=True)
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+        assert not catalog.table_exists(name)
+        catalog.register_table(name, table.metadata_location)
+        done = catalog.drop_table(name, purge=True)
+        assert (_files(table.location), done.warnings) == ([], ())
+    assert number > 10
+
+
+def test_what_cannot_be_read_stays_and_is_said(catalog: Any) -> None:
+    table = _table(catalog)
+    manifest = Path(table.inspect("manifests")["path"][0].as_py().removeprefix("file://"))
+    manifest.write_bytes(b"nothing")
+    done = catalog.drop_table("db.t", purge=True)
+    assert any("stay, since it cannot be read" in text for text in done.warnings)
+    assert f"register the table again by {table.metadata_location}" in done.warnings[-1]
+
+
+def test_a_table_that_comes_back_keeps_its_files(catalog: Any) -> None:
+    """Somebody registers it again before the files go."""
+    table = _table(catalog)
+    before = _files(table.location)
+    real = Sweep.carry_out
+
+    def meanwhile(self: Sweep, *given: Any) -> pa.Table:
+        catalog.register_table("db.again", table.metadata_location)
+        return real(self, *given)
+
+    with mock.patch.object(Sweep, "carry_out", meanwhile):
+        done = catalog.drop_table("db.t", purge=True)
+    assert (done.deleted_files, _files(table.location)) == (0, before)
+    assert "db.again" in done.warnings[0]
+
+
+@pytest.mark.req("ICE-MNT-06")
+def test_a_rest_catalog_is_asked_to_purge(server: RestServer, orders: Any) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    metadata = server.tables["sales", "orders"]
+    raw = json.loads(metadata.read_text())
+    metadata.write_text(json.dumps({**raw, "properties": {"gc.enabled": "false"}}))
+    with pytest.raises(InvalidArgumentError, match=r"gc\.enabled is not true"):
+        catalog.drop_table("sales.orders", purge=True)
+    assert not [one for one in server.asked if one.method == "DELETE"]
+    metadata.write_text(json.dumps(raw))
+    real = server.answer
+
+    def answer(asked: Any) -> Any:
+        if asked.method == "DELETE":
+            server.asked.append(asked)
+            server.tables.clear()
+            return 204, {}, None
+        return real(asked)
+
+    server.answer = answer  # type: ignore[method-assign]
+    assert catalog.drop_table("sales.orders", purge=True) is None
+    (deleted,) = [one for one in server.asked if one.method == "DELETE"]
+    assert deleted.query == {"purgeRequested": ["true"]}
