@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,7 +12,8 @@ from click.testing import CliRunner, Result
 from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.cli import confirm
 from deltaberg.cli.app import cli
-from deltaberg.errors import AuthenticationError
+from deltaberg.errors import AuthenticationError, StorageError
+from deltaberg.iceberg.maintain.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.support.command_line import call, json_lines, printed
 from tests.support.delta_builder import DeltaBuilder
@@ -105,6 +107,20 @@ def test_files_that_cannot_be_deleted_end_with_1(root: Path, monkeypatch: pytest
     ended = call("vacuum", root, "--yes")
     assert ended.exit_code == 1
     assert "1.parquet could not be deleted: the store denies it" in ended.stdout
+
+
+def test_files_that_stay_end_with_1(history: IcebergTable) -> None:
+    """The store does not tell what newer metadata needs: snapshots have expired, and their files stay."""
+    unread = mock.patch.object(Sweep, "look_at_newer", side_effect=StorageError("the store is busy"))
+    with unread:
+        ended = call("expire", history.location, "--older-than", "2100-01-01", "--yes")
+    assert (ended.exit_code, len(history.refresh().snapshots)) == (1, 1)
+    assert "files stay, since what newer metadata reaches could not be found out: the store is busy" in ended.stdout
+    history.overwrite(ids(3))
+    with unread:
+        ended = call("maintain", history.location, "--step", "remove_orphan_files", "--yes")
+    assert ended.exit_code != 0
+    assert call("orphans", history.location, "--yes").exit_code == 0
 
 
 @pytest.fixture

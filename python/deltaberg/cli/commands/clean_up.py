@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["expire", "orphans", "vacuum"]
 
-#: The exit code where files could not be deleted.
+#: The exit code where files stay that should have gone.
 _NOT_DELETED = 1
 #: What metadata has no more, of those results that say so.
 _FORGOTTEN = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
@@ -137,7 +137,7 @@ def _clean_up(opened: Any, verb: str, dry_run: bool, is_agreed: bool, as_json: b
     with progress(f"cleaning up {opened.location}"):
         result = getattr(opened, verb)(dry_run=False, **arguments)
     _print_cleanup(opened.location, result, as_json)
-    if result.failed:
+    if not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
 
 

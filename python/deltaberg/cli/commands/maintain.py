@@ -216,7 +216,7 @@ def maintain(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, *
     with progress(f"maintaining {opened.location}"):
         result = opened.maintain(policy, dry_run=False)
     _print_maintenance(opened.location, result, as_json)
-    if any(one.numbers.get("failed") for one in result.steps):
+    if not all(getattr(one.result, "is_complete", True) for one in result.steps):
         raise click.exceptions.Exit(_NOT_DELETED)
 
 

@@ -88,6 +88,11 @@ class CleanupResult:
         return pc.sum(self.files.column("bytes")).as_py() or 0
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all went well: no file stays that should have gone, and nothing went wrong beside the deletions."""
+        return not self.failed and not self.warnings
+
+    @property
     def _counts(self) -> str:
         """What was done to files, in numbers."""
         done = "would delete" if self.dry_run else "deleted"
