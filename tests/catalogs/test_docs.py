@@ -20,6 +20,8 @@ def test_the_examples_run(no_configuration: Path, tmp_path: Path) -> None:
     peer.engine.dispose()
     names = run_blocks("docs/catalogs.md", heading="# Catalogs")
     assert ids(names["table"]) == [1, 2, 3, 4, 5]
+    dropped = run_blocks("docs/catalogs.md", names, heading="## Dropping a table with its files")
+    assert dropped["result"].deleted_files == 1
     assert [level[0] for level in names["catalog"].list_namespaces()] == ["sales"]
     (tmp_path / "warehouse").rename(tmp_path / "copy")
     places = {"s3://old-bucket": tmp_path, "/mnt": tmp_path}
