@@ -21,6 +21,7 @@ from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.points import Nursery, kill_everywhere
 from tests.crash.refusals import refuse_everywhere
 from tests.crash.requests import disturb_everywhere
+from tests.races.expiry import race_of_expiries, table_to_expire
 from tests.races.race import (
     PATIENT,
     Race,
@@ -135,6 +136,13 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             bucket.close()
 
 
+def _expiries(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for kind, where in (("iceberg", "in a directory"), ("sqlite", "in a SQL catalog"), ("rest", "through REST")):
+        if options.only in (name := f"expiries {where}"):
+            with table_to_expire(_made(folder / kind), kind) as open_table:
+                yield race_of_expiries(open_table, 8, max(1, options.turns // 4), options.seed, name)
+
+
 def _vacuums(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     for number, (name, race) in enumerate(vacuum_races(max(1, options.turns // 2), options.seed).items()):
         if options.only in name:
@@ -165,6 +173,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "faults": _faults,
     "races": _races,
     "vacuums": _vacuums,
+    "expiries": _expiries,
     "model": _model,
 }
 

@@ -222,7 +222,7 @@ def test_a_commit_that_landed_tells_that_its_snapshot_is_gone(server: WritableSe
     table, first, _ = _history(catalog)
     committer = table._pointer.committer()
     guard = ExpiryGuard(committer, ClockedPolicy())
-    guard.put(table._loaded, first)
+    guard.put(table._loaded, [first])
 
     def expiry() -> None:
         forgotten = [changes.RemoveSnapshots((first,)), changes.RemoveSnapshotRef(guard.name)]
@@ -256,10 +256,25 @@ def test_an_expiry_gives_up_where_names_keep_coming(server: WritableServer, cata
     assert len(table.expire_snapshots(_END).snapshot_ids) == 2
 
 
+def test_another_expiry_is_faster(server: WritableServer, catalog: _Rest) -> None:
+    """It lands before the tag of this one, which then finds nothing to do."""
+    table, *_ = _history(catalog)
+
+    def another() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, "before", [])
+            assert len(catalog.open().expire_snapshots(_END).snapshot_ids) == 3
+
+    server.before.append(another)
+    done = table.expire_snapshots(_END, policy=CommitPolicy(retries=3, pause=0.0))
+    assert (done.snapshot_ids, done.commit, set(catalog.open().refs)) == ((), None, {"main"})
+    assert ids_of(catalog.open()) == [3]
+
+
 def test_a_tag_that_an_interrupted_expiry_has_left(catalog: _Rest) -> None:
     """It keeps no snapshot, refuses none, and the next expiry removes it, of which it is none of the tags."""
     table, first, _ = _history(catalog)
     left = ExpiryGuard(table._pointer.committer(), ClockedPolicy())
-    left.put(table._loaded, first)
+    left.put(table._loaded, [first])
     done = catalog.open().expire_snapshots(snapshot_ids=[first])
     assert (done.snapshot_ids, done.refs, set(catalog.open().refs)) == ((first,), (), {"main"})

@@ -19,6 +19,7 @@ import pytest
 from tests.crash.aftermath import local_files
 from tests.crash.targets import Target
 from tests.races.deletions import check_deletions, needed_files
+from tests.races.expiry import race_of_expiries, table_to_expire
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
 from tests.races.race import (
@@ -88,6 +89,17 @@ def test_vacuums_beside_writers(tmp_path: Path, seed: int, name: str) -> None:
 @pytest.mark.parametrize("name", list(vacuum_races(1, 0)))
 def test_all_vacuums_beside_writers(tmp_path: Path, seed: int, name: str) -> None:
     _check_vacuums(race_on_disk(tmp_path, vacuum_races(60, seed)[name], name), 120)
+
+
+@pytest.mark.req("ICE-MNT-02", "ICE-MNT-04", "ICE-MNT-07")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["iceberg", "rest"])
+def test_expiries_beside_all_else(tmp_path: Path, seed: int, kind: str) -> None:
+    with table_to_expire(tmp_path, kind) as open_table:
+        tally = race_of_expiries(open_table, 6, 8, seed, "race of expiries")
+    print(tally)
+    assert tally.faults == []
+    assert "expired" in tally.note
 
 
 @pytest.mark.slow

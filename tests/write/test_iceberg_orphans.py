@@ -13,6 +13,7 @@ import pytest
 
 from deltaberg import DeltaTable, IcebergTable, write_table
 from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain import orphans as orphans_module
 from deltaberg.iceberg.maintain.reached import Elsewhere, Places
@@ -110,6 +111,21 @@ def test_metadata_that_nothing_names(tmp_path: Path) -> None:
     assert ids_of(IcebergTable(table.location)) == [0, 1, 2]
     table.append(rows_of(9))
     assert ids_of(table) == [0, 1, 2, 9]
+
+
+def test_a_commit_at_the_beginning(tmp_path: Path) -> None:
+    """It is no reason to refuse: the table is found by its directory, which knows the newest metadata."""
+    table = new_table(tmp_path)
+    real = DirectoryCommitter.load
+
+    def meanwhile(self: DirectoryCommitter, known: Any = None) -> Any:
+        with mock.patch.object(DirectoryCommitter, "load", real):
+            IcebergTable(table.location).append(rows_of(1))
+        return real(self, known)
+
+    with mock.patch.object(DirectoryCommitter, "load", meanwhile):
+        assert table.remove_orphan_files().deleted_files == 0
+    assert ids_of(table.refresh()) == [1]
 
 
 @pytest.mark.req("ICE-MNT-08")

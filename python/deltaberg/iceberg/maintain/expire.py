@@ -178,7 +178,7 @@ class _Expiry:
         guard = ExpiryGuard(self._committer, policy)
         done = None
         try:
-            self._base = guard.put(self._base, self._expired.snapshot_ids[0])
+            self._base = guard.put(self._base, self._expired.snapshot_ids)
             self._guard = guard
             done = TableChange(self._committer, self._make, planned=self._base).commit(policy)
         finally:

@@ -69,18 +69,27 @@ class ExpiryGuard:
     # No two attempts have the same one, so that one that is there again is not taken for one that was never removed.
     name: str = field(default_factory=lambda: f"{_PREFIX}{uuid.uuid4().hex[:16]}", init=False)
 
-    def put(self, loaded: LoadedTable, snapshot_id: int) -> LoadedTable:
-        """Set the tag, and return the table with it.
+    def put(self, loaded: LoadedTable, snapshot_ids: Collection[int]) -> LoadedTable:
+        """Set the tag, and return the table with it; without it if there is nothing left to expire.
 
         Parameters
         ----------
         loaded
             The newest metadata that is known.
-        snapshot_id
-            A snapshot that is to expire.
+        snapshot_ids
+            The snapshots that are to expire.
         """
-        set_tag = SetSnapshotRef(self.name, SnapshotRef(snapshot_id, "tag", max_ref_age_ms=1))
-        return TableChange(self.committer, lambda _: ([set_tag], None), planned=loaded).commit(self.policy).loaded
+
+        def make(metadata: TableMetadata) -> tuple[list[SetSnapshotRef], None] | None:
+            # Another expiry may be faster.
+            left = next((one for one in snapshot_ids if one in metadata.snapshots), None)
+            return (
+                None
+                if left is None
+                else ([SetSnapshotRef(self.name, SnapshotRef(left, "tag", max_ref_age_ms=1))], None)
+            )
+
+        return TableChange(self.committer, make, planned=loaded).commit(self.policy).loaded
 
     def check(self, metadata: TableMetadata) -> None:
         """Refuse to expire anything if the tag was removed."""
