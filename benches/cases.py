@@ -10,6 +10,7 @@ from benches.change_cases import CHANGE_CASES, CHANGED_CASES
 from benches.compact_cases import COMPACT_CASES, SKIPPED_CASES
 from benches.curve_cases import CURVE_CASES
 from benches.delta_cases import LOG_CASES, SCAN_CASES
+from benches.expiry_cases import EXPIRY_CASES
 from benches.iceberg_cases import MANIFEST_CASES, ROW_CASES
 from benches.iceberg_write_cases import ICEBERG_CHANGE_CASES, ICEBERG_WRITE_CASES
 from benches.kernel_cases import KERNEL_CASES
@@ -33,6 +34,7 @@ SUBJECTS: dict[str, Subject] = {
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
     "vacuum": Subject("Vacuum on one machine", VACUUM_CASES),
+    "expiry": Subject("Expiry and orphans on one machine", EXPIRY_CASES),
     "compaction": Subject("Compaction on one machine", COMPACT_CASES),
     "skipping": Subject("Files that filters do not skip", SKIPPED_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
