@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 import click
 
-from deltaberg.cli.show.output import print_lines
+from deltaberg.cli.show.output import print_lines, progress
 
-__all__ = ["ask", "asking_options"]
+__all__ = ["Question", "ask", "asking_options", "carry_out"]
+
+_Result = TypeVar("_Result")
 
 #: The exit code where something was not wanted.
 _DECLINED = 1
@@ -20,6 +23,54 @@ _YES = click.option("--yes", "-y", "is_agreed", is_flag=True, help="Do it withou
 def asking_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add ``--dry-run`` and ``--yes``."""
     return _DRY_RUN(_YES(function))
+
+
+class Question(NamedTuple):
+    """What a command asks before it does something: see `ask`."""
+
+    question: str
+    shown: Iterable[str]
+    otherwise: str = "nothing was changed"
+
+
+def carry_out(
+    location: str,
+    doing: str,
+    plan: Callable[[], _Result],
+    do: Callable[[], _Result],
+    show: Callable[[_Result], object],
+    asks: Callable[[_Result], Question | None],
+    *,
+    dry_run: bool,
+    is_agreed: bool,
+) -> _Result | None:
+    """Find out what a command would do, ask, do it, and print what was done, which is returned.
+
+    Where nothing is to be done, or with ``--dry-run``, what was found out is printed, and None is returned.
+
+    Parameters
+    ----------
+    location, doing
+        The table, and what is being done to it.
+    plan, do
+        Finds out what would be done, and does it.
+    show
+        Prints either.
+    asks
+        Returns what is asked; None if nothing is to be done.
+    """
+    if dry_run or not is_agreed:
+        with progress(f"looking at {location}"):
+            planned = plan()
+        asked = None if dry_run else asks(planned)
+        if asked is None:
+            show(planned)
+            return None
+        ask(*asked)
+    with progress(f"{doing} {location}"):
+        result = do()
+    show(result)
+    return result
 
 
 def ask(question: str, shown: Iterable[str], otherwise: str) -> None:

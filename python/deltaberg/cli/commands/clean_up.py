@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import ask, asking_options
+from deltaberg.cli.confirm import Question, asking_options, carry_out
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.files import open_row_files
-from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.output import print_lines
 from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
@@ -125,19 +125,26 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 def _clean_up(opened: Any, verb: str, dry_run: bool, is_agreed: bool, as_json: bool, arguments: dict[str, Any]) -> None:
     """Show what a verb would delete, ask, and have it deleted."""
-    if dry_run or not is_agreed:
-        with progress(f"looking for files of {opened.location}"):
-            planned = getattr(opened, verb)(dry_run=True, **arguments)
+    run = getattr(opened, verb)
+
+    def question(planned: CleanupResult) -> Question | None:
         forgets = any(getattr(planned, name, ()) for name in _FORGOTTEN)
-        if dry_run or not (planned.deleted_files or forgets):
-            _print_cleanup(opened.location, planned, as_json)
-            return
-        question = f"Delete {planned.deleted_files} files of {opened.location}?"
-        ask(question, [*_file_lines(planned), str(planned)], otherwise="nothing was deleted")
-    with progress(f"cleaning up {opened.location}"):
-        result = getattr(opened, verb)(dry_run=False, **arguments)
-    _print_cleanup(opened.location, result, as_json)
-    if not result.is_complete:
+        if not (planned.deleted_files or forgets):
+            return None
+        text = f"Delete {planned.deleted_files} files of {opened.location}?"
+        return Question(text, [*_file_lines(planned), str(planned)], "nothing was deleted")
+
+    result = carry_out(
+        opened.location,
+        "cleaning up",
+        lambda: run(dry_run=True, **arguments),
+        lambda: run(dry_run=False, **arguments),
+        lambda found: _print_cleanup(opened.location, found, as_json),
+        question,
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
+    if result is not None and not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import ask, asking_options
+from deltaberg.cli.confirm import Question, asking_options, carry_out
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.output import print_lines
 from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
@@ -44,15 +44,16 @@ def clone(
     What would be copied is shown first, and done after a question.
     """
     opened = place.open()
-    if dry_run or not is_agreed:
-        planned = opened.clone(target, dry_run=True, **chosen)
-        if dry_run:
-            _print(opened.location, planned, as_json)
-            return
-        ask(f"Clone {opened.location}?", [str(planned)], otherwise="nothing was written")
-    with progress(f"cloning {opened.location}"):
-        result = opened.clone(target, **chosen, **arguments)
-    _print(opened.location, result, as_json)
+    carry_out(
+        opened.location,
+        "cloning",
+        lambda: opened.clone(target, dry_run=True, **chosen),
+        lambda: opened.clone(target, **chosen, **arguments),
+        lambda result: _print(opened.location, result, as_json),
+        lambda planned: Question(f"Clone {opened.location}?", [str(planned)], "nothing was written"),
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
 
 
 def _print(location: str, result: CloneResult, as_json: bool) -> None:

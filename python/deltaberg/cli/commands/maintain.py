@@ -8,7 +8,7 @@ import click
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import ask, asking_options
+from deltaberg.cli.confirm import Question, asking_options, carry_out
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done, state_of
@@ -81,17 +81,21 @@ def reorg(
     """
     opened = place.open()
     arguments |= {name: value for name, value in packing.items() if value is not None}
-    if dry_run or not is_agreed:
-        with progress(f"looking at files of {opened.location}"):
-            planned = opened.reorg(dry_run=True, **arguments)
-        if dry_run or not planned.groups:
-            _print_rewrite(opened, planned, as_json, arguments.get("branch"))
-            return
-        question = f"Write {planned.removed_files} files of {opened.location} anew?"
-        ask(question, [str(planned)], otherwise="nothing was changed")
-    with progress(f"reorganizing {opened.location}"):
-        result = opened.reorg(**arguments)
-    _print_rewrite(opened, result, as_json, arguments.get("branch"))
+
+    def question(planned: CompactResult) -> Question | None:
+        text = f"Write {planned.removed_files} files of {opened.location} anew?"
+        return Question(text, [str(planned)]) if planned.groups else None
+
+    carry_out(
+        opened.location,
+        "reorganizing",
+        lambda: opened.reorg(dry_run=True, **arguments),
+        lambda: opened.reorg(**arguments),
+        lambda result: _print_rewrite(opened, result, as_json, arguments.get("branch")),
+        question,
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
 
 
 @write_command("RecordedArguments")
@@ -132,15 +136,16 @@ def drop_feature(
     What has to be done is shown first, and done after a question.
     """
     opened = place.open("delta")
-    if dry_run or not is_agreed:
-        planned = opened.drop_feature(name, truncate_history=truncate_history, dry_run=True)
-        if dry_run:
-            _print_drop(opened.location, planned, as_json)
-            return
-        ask(f"Drop {name} of {opened.location}?", planned.steps, otherwise="nothing was changed")
-    with progress(f"dropping {name} of {opened.location}"):
-        result = opened.drop_feature(name, truncate_history=truncate_history, **arguments)
-    _print_drop(opened.location, result, as_json)
+    carry_out(
+        opened.location,
+        f"dropping {name} of",
+        lambda: opened.drop_feature(name, truncate_history=truncate_history, dry_run=True),
+        lambda: opened.drop_feature(name, truncate_history=truncate_history, **arguments),
+        lambda result: _print_drop(opened.location, result, as_json),
+        lambda planned: Question(f"Drop {name} of {opened.location}?", planned.steps),
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
 
 
 def _print_drop(location: str, result: DropFeatureResult, as_json: bool) -> None:
@@ -206,17 +211,21 @@ def maintain(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, *
 
     opened = place.open()
     policy = MaintenancePolicy(**{name: value for name, value in options.items() if value not in (None, ())})
-    if dry_run or not is_agreed:
-        with progress(f"looking at {opened.location}"):
-            planned = opened.maintain(policy)
-        if dry_run or not planned.is_due:
-            _print_maintenance(opened.location, planned, as_json)
-            return
-        ask(f"Do it to {opened.location}?", planned.lines, otherwise="nothing was done")
-    with progress(f"maintaining {opened.location}"):
-        result = opened.maintain(policy, dry_run=False)
-    _print_maintenance(opened.location, result, as_json)
-    if not all(getattr(one.result, "is_complete", True) for one in result.steps):
+
+    def question(planned: MaintenanceResult) -> Question | None:
+        return Question(f"Do it to {opened.location}?", planned.lines, "nothing was done") if planned.is_due else None
+
+    result = carry_out(
+        opened.location,
+        "maintaining",
+        lambda: opened.maintain(policy),
+        lambda: opened.maintain(policy, dry_run=False),
+        lambda done: _print_maintenance(opened.location, done, as_json),
+        question,
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
+    if result is not None and not all(getattr(one.result, "is_complete", True) for one in result.steps):
         raise click.exceptions.Exit(_NOT_DELETED)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import ask, asking_options
+from deltaberg.cli.confirm import Question, asking_options, carry_out
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.output import print_lines
 from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
@@ -40,15 +40,16 @@ def restore(
     """
     opened = place.open()
     state = int(target) if target.isascii() and target.isdigit() else target
-    if dry_run or not is_agreed:
-        planned = opened.restore(state, dry_run=True, **flags)
-        if dry_run:
-            _print(opened.location, planned, as_json)
-            return
-        ask(f"Set {opened.location} back?", [str(planned)], otherwise="nothing was changed")
-    with progress(f"restoring {opened.location}"):
-        result = opened.restore(state, **flags, **arguments)
-    _print(opened.location, result, as_json)
+    carry_out(
+        opened.location,
+        "restoring",
+        lambda: opened.restore(state, dry_run=True, **flags),
+        lambda: opened.restore(state, **flags, **arguments),
+        lambda result: _print(opened.location, result, as_json),
+        lambda planned: Question(f"Set {opened.location} back?", [str(planned)]),
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
 
 
 def _print(location: str, result: RestoreResult, as_json: bool) -> None:

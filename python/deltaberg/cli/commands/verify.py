@@ -9,13 +9,13 @@ import click
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import ask, asking_options
+from deltaberg.cli.confirm import Question, asking_options, carry_out
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_json, print_lines, progress
 from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
-    from deltaberg import RepairResult
+    from deltaberg import RepairResult, VerifyResult
 
 __all__ = ["repair", "verify"]
 
@@ -55,18 +55,28 @@ def repair(place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run:
     The files are shown first, and taken out after a question.
     """
     opened = place.open()
-    findings = None
-    if dry_run or not is_agreed:
-        with progress(f"verifying {opened.location}"):
-            findings = opened.verify(depth="names")
-            planned = opened.repair(findings, dry_run=True)
-        if dry_run or not (planned.files or planned.refs or planned.statistics):
-            _print(opened.location, planned, as_json)
-            return
-        ask(f"Take them out of {opened.location}?", [str(planned)], otherwise="nothing was changed")
-    with progress(f"repairing {opened.location}"):
-        result = opened.repair(findings, **arguments)
-    _print(opened.location, result, as_json)
+    findings: VerifyResult | None = None
+
+    def plan() -> RepairResult:
+        nonlocal findings
+        findings = opened.verify(depth="names")
+        planned: RepairResult = opened.repair(findings, dry_run=True)
+        return planned
+
+    def question(planned: RepairResult) -> Question | None:
+        is_due = planned.files or planned.refs or planned.statistics
+        return Question(f"Take them out of {opened.location}?", [str(planned)]) if is_due else None
+
+    carry_out(
+        opened.location,
+        "repairing",
+        plan,
+        lambda: opened.repair(findings, **arguments),
+        lambda result: _print(opened.location, result, as_json),
+        question,
+        dry_run=dry_run,
+        is_agreed=is_agreed,
+    )
 
 
 def _print(location: str, result: RepairResult, as_json: bool) -> None:
