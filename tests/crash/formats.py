@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 import deltaberg
+from deltaberg.delta.maintain.cloning.clone_metadata import CLONED_FROM
 from tests.crash.starts import LOST, LOST_ID
 from tests.crash.targets import Target
 from tests.support.serial_log import check_history, read_objects
@@ -120,8 +121,12 @@ class _Delta:
         return in_log or last.startswith((_TEMPORARY, *_DATA))
 
     def is_data(self, name: str) -> bool:
-        # A copy stays: the next clone goes on with it, and another one that runs may have named it.
-        return not name.startswith("_delta_log/") and not posixpath.basename(name).startswith("copied-")
+        return not name.startswith("_delta_log/") and not _is_copy(name)
+
+
+def _is_copy(name: str) -> bool:
+    """Return whether a file stays: the next clone goes on with it, and another one that runs may have named it."""
+    return posixpath.basename(name).startswith("copied-")
 
 
 def _rows_there(table: Any) -> Rows:
@@ -130,7 +135,9 @@ def _rows_there(table: Any) -> Rows:
 
 
 def _without_random(name: str, value: str) -> str:
-    """Return the value of a property; the names of columns that hold row ids end in a random part."""
+    """Return the value of a property without what is random: the ends of names, and the id of a clone."""
+    if name == CLONED_FROM:
+        return value.partition(',"of":')[0]
     return value[: -len(str(uuid.UUID(int=0)))] if name.startswith("delta.rowTracking.materialized") else value
 
 
@@ -187,7 +194,7 @@ class _Iceberg:
         )
 
     def is_data(self, name: str) -> bool:
-        return name.endswith(_ICEBERG_FILES)
+        return name.endswith(_ICEBERG_FILES) and not _is_copy(name)
 
 
 def _version(name: str) -> int:

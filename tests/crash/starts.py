@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def _plain(root: Path, configuration: Mapping[str, str] | None = None, *features
 def _vectors(root: Path) -> None:
     """Make the same table, which allows deletion vectors."""
     _plain(root, {"delta.enableDeletionVectors": "true"}, "deletionVectors")
+
+
+def _without_vectors(root: Path) -> None:
+    """Make the same table, which has no trace of deletion vectors any more, and has to wait for its history to age."""
+    import deltaberg
+    from deltaberg.errors import UnsupportedFeatureError
+
+    _vectors(root)
+    with suppress(UnsupportedFeatureError):
+        deltaberg.DeltaTable(root).drop_feature("deletionVectors", truncate_history=True)
 
 
 def _tracked(root: Path) -> None:
@@ -242,6 +253,7 @@ _TIDY = {
 STARTS: dict[str, Callable[[Target], None]] = {
     "plain": _in_folder(_plain),
     "vectors": _in_folder(_vectors),
+    "without vectors": _in_folder(_without_vectors),
     "compacting": _in_folder(_compacting),
     "compacting itself": _in_folder(_compacting_itself),
     "tracked": _in_folder(_tracked),

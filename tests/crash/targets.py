@@ -76,6 +76,12 @@ class Target:
         name, place = self._place
         return deltaberg.create_table(name, columns, **place, **more)
 
+    def clone(self, source: Any) -> Any:
+        """Make the table a clone of an Iceberg table."""
+        if self.kind == "iceberg":
+            return source.clone(self.location, storage_options=dict(self.options))
+        return source.clone((_NAMESPACE, self.name), catalog=self.catalog)
+
     def write(self, rows: pa.Table, **more: Any) -> Any:
         """Write rows, and create the table if there is none."""
         name, place = self._place

@@ -163,6 +163,27 @@ def test_the_history_is_cut_off_after_a_day(tmp_path: Path, name: str) -> None:
     assert (theirs.protocol().min_reader_version, sorted(theirs.to_pyarrow_table()["id"].to_pylist())) == (1, rows)
 
 
+@pytest.mark.req("DL-OPS-09")
+def test_no_history_goes_where_what_is_left_begins_with_a_trace(tmp_path: Path) -> None:
+    """A checkpoint of a version that made no use of the feature has the property that a commit before it has set."""
+    table = new_table(tmp_path, **VECTORS)
+    table.append(ids(1))
+    table.checkpoint()
+    table.append(ids(2))
+    with pytest.raises(UnsupportedFeatureError):
+        table.drop_feature("deletionVectors", truncate_history=True)
+    log = _log_files(tmp_path)
+    _age_log(tmp_path, 23)
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeatureError, match="cannot be cut off behind it before"):
+            table.drop_feature("deletionVectors", truncate_history=True, dry_run=dry_run)
+    assert _log_files(tmp_path) == log
+    assert ids_of(DeltaTable(tmp_path, version=1)) == [1]
+    _age_log(tmp_path, 1.1)
+    table.drop_feature("deletionVectors", truncate_history=True)
+    assert ("deletionVectors" in table.features, ids_of(table)) == (False, [1, 2])
+
+
 def test_the_retention_is_a_property(tmp_path: Path) -> None:
     table = _with_vectors(tmp_path, **{"delta.dropFeatureTruncateHistory.retentionDuration": "interval 2 hours"})
     with pytest.raises(UnsupportedFeatureError):

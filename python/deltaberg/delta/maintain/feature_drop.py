@@ -146,7 +146,7 @@ class FeatureDrop:
         if not steps:
             last = self._last_needed(table)
             if last is not None and not self._can_cut(table, retention, last):
-                begins = _begin_behind(table, last)
+                begins = self._begin_behind(table, last)
                 at = _now() if begins is None else CommitTimes(table.log, table).time_of(begins)
                 raise self._too_young(table, last, at + retention)
         elif retention:
@@ -209,18 +209,26 @@ class FeatureDrop:
             last = self._last_needed(table)
         if last is None:
             return
-        begins = _begin_behind(table, last)
+        begins = self._begin_behind(table, last)
         if begins is None:
             self._add_checkpoint()
             table = self.newest()
             begins = table.version
         raise self._too_young(table, last, CommitTimes(table.log, table).time_of(begins) + retention)
 
-    @staticmethod
-    def _can_cut(table: Snapshot, retention: int, last: int) -> bool:
-        """Return whether the clean-up of the log leaves nothing up to a version."""
+    def _can_cut(self, table: Snapshot, retention: int, last: int) -> bool:
+        """Return whether the clean-up of the log leaves nothing up to a version, and begins with no trace."""
         cut = clean_up_log(table, retention=retention, dry_run=True).first_version
-        return cut is not None and cut > last
+        return cut is not None and cut > last and self._is_clean(table, cut)
+
+    def _is_clean(self, table: Snapshot, version: int) -> bool:
+        """Return whether a version has no trace that a commit before it has left."""
+        return not steps_of(self.name, Snapshot.load(table.log, version))
+
+    def _begin_behind(self, table: Snapshot, last: int) -> int | None:
+        """Return the first version behind another one that the log can begin with; None if it has no checkpoint."""
+        behind = sorted(version for version in complete_checkpoints(table.log.entries()) if version > last)
+        return next((version for version in behind if self._is_clean(table, version)), None)
 
     def _too_young(self, table: Snapshot, last: int, since: int) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
@@ -270,11 +278,6 @@ class FeatureDrop:
             transaction.require(check)
             parameters = {"featureName": self.name, "truncateHistory": "true" if self.truncate_history else "false"}
             return transaction.commit("DROP FEATURE", parameters)
-
-
-def _begin_behind(table: Snapshot, last: int) -> int | None:
-    """Return the first version behind another one that the log can begin with; None if it has no checkpoint."""
-    return min((version for version in complete_checkpoints(table.log.entries()) if version > last), default=None)
 
 
 def _now() -> int:
