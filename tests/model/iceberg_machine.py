@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
+from deltaberg import IcebergTable
 from deltaberg.iceberg.metadata.write_metadata import version_of
 from tests.model.rules import ModelMachine
-from tests.model.values import Columns, Row, as_arrow, rows_of
+from tests.model.values import Columns, Row, as_arrow, counted, rows_of
 
 __all__ = ["IcebergMachine"]
 
@@ -200,3 +202,18 @@ class IcebergMachine(ModelMachine):
         )
         self._compare(self.open(), len(self.versions) - 1)
         self._write(lambda table: table.alter().set_current_snapshot(newest).commit(), lagging=False, rows=now)
+
+    @precondition(lambda self: self.versions and self.moments())
+    @rule(data=st.data())
+    def clone(self, data: st.DataObject) -> None:
+        """Make a table of a snapshot: it has its rows, and goes on by itself."""
+        moment = data.draw(st.sampled_from(self.moments()))
+        place = self.folder / "clone"
+        self.open(moment).clone(place)
+        cloned = IcebergTable(place)
+        self._compare(cloned, moment)
+        cloned.delete("id < 5")
+        assert counted(cloned.scan().to_arrow().to_pylist()) == counted(
+            [row for row in self.versions[moment][1] if not row["id"] < 5]
+        )
+        shutil.rmtree(place)

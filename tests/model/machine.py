@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -45,6 +46,8 @@ class TableMachine(ModelMachine):
         self.gone: set[int] = set()
         #: The versions that replaced all columns: their deleted rows are read by no column of theirs.
         self.replaced: set[int] = set()
+        #: The versions that changed the partitioning, past which no feed leads.
+        self.partitionings: set[int] = set()
         self.checkpoints: set[int] = set()
         self.interval = 10
         self.progress = 0
@@ -66,8 +69,8 @@ class TableMachine(ModelMachine):
         return [version for version in range(self.first, len(self.versions)) if version not in self.gone]
 
     def leads_to(self, before: int, moment: int) -> bool:
-        """Return whether no version in between has lost files, or replaced columns that are mapped."""
-        replaced = self.replaced if self.mapped else set()
+        """Return whether no version in between has lost files, other partition columns, or replaced mapped columns."""
+        replaced = self.partitionings | (self.replaced if self.mapped else set())
         return self.gone.isdisjoint(range(before, moment)) and replaced.isdisjoint(range(before + 1, moment + 1))
 
     def _landed(self) -> None:
@@ -179,6 +182,47 @@ class TableMachine(ModelMachine):
             lambda table: table.overwrite(given, schema_mode="overwrite"), lagging=False, rows=rows, columns=columns
         )
         self.replaced.add(len(self.versions) - 1)
+
+    @rule()
+    def partition_anew(self) -> None:
+        """Write all files anew, partitioned if they were not, or the other way round."""
+        self.table.refresh()
+        names = () if self.partitioned else (self.part,)
+        self._write(lambda table: table.alter().partition_by(*names).commit(), lagging=False, rows=self.rows)
+        self.partitioned = not self.partitioned
+        self.partitionings.add(len(self.versions) - 1)
+        assert self.open().partition_columns == list(names)
+        self.stale.refresh()
+
+    @precondition(lambda self: self.versions)
+    @rule(shallow=st.booleans())
+    def clone(self, shallow: bool) -> None:
+        """Make a table of the newest version, or have the one that was made follow: it has the rows of the model."""
+        place = self.folder / ("shallow" if shallow else "deep")
+        self.open().clone(place, shallow=shallow)
+        cloned = DeltaTable(place)
+        self._compare(cloned, len(self.versions) - 1)
+        if shallow:
+            # The source does not notice what becomes of a clone.
+            cloned.delete("id < 5")
+            assert counted(cloned.scan().to_arrow().to_pylist()) == counted(
+                [row for row in self.rows if not row["id"] < 5]
+            )
+            shutil.rmtree(place)
+
+    @precondition(lambda self: self.versions)
+    @rule(name=st.sampled_from(["deletionVectors", "v2Checkpoint"]))
+    def drop_feature(self, name: str) -> None:
+        """Take a feature out of the table, in some versions: each has the same rows, and older ones stay."""
+        table = self.table.refresh()
+        if name not in table.features:
+            return
+        table.drop_feature(name)
+        assert name not in self.open().features
+        for _ in range(len(self.versions), table.version + 1):
+            self._landed()
+        # Some of these are the checkpoints that keep readers from older versions.
+        self.checkpoints.add(table.version)
 
     @rule()
     def checkpoint(self) -> None:
