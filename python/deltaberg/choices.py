@@ -64,7 +64,9 @@ CheckpointFormat = Literal["parquet", "json"]
 VerifyDepth = Literal["names", "vectors", "footers"]
 #: What `maintain` does, in its order.
 MaintenanceStep = Literal[
+    "convert_equality_deletes",
     "compact",
+    "rewrite_position_delete_files",
     "rewrite_manifests",
     "expire_snapshots",
     "remove_orphan_files",

@@ -12,12 +12,14 @@ import pytest
 import deltaberg
 from deltaberg import DeltaTable, MaintenancePolicy, create_table
 from deltaberg.errors import (
+    ConcurrentAppendError,
     ConcurrentDeleteReadError,
     InvalidArgumentError,
     StorageError,
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.maintain.manifests.regrouped_entries import RegroupedManifests
+from deltaberg.iceberg.maintain.rewriting import delete_rewrite
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows
 from deltaberg.table.write.write import write_files
@@ -93,14 +95,12 @@ def test_an_iceberg_table_is_compacted_and_cleaned_up(tmp_path: Path) -> None:
     table = _table(tmp_path, 6, format="iceberg", properties=properties)
     (tmp_path / "data" / "lost.parquet").write_bytes(b"x")
     os.utime(tmp_path / "data" / "lost.parquet", (0, 0))
-    assert repr(table.maintain()).startswith("MaintenanceResult(would do: compact: commits 1, removed files 6,")
+    assert repr(table.maintain()).startswith(
+        "MaintenanceResult(would do: convert_equality_deletes: nothing to do; compact: commits 1, removed files 6,"
+    )
     done = table.maintain(dry_run=False)
-    assert [one.step for one in done.steps] == [
-        "compact",
-        "rewrite_manifests",
-        "expire_snapshots",
-        "remove_orphan_files",
-    ]
+    steps = ["convert_equality_deletes", "compact", "rewrite_position_delete_files"]
+    assert [one.step for one in done.steps] == [*steps, "rewrite_manifests", "expire_snapshots", "remove_orphan_files"]
     assert done["expire_snapshots"].numbers["snapshots"] == 6
     assert done["remove_orphan_files"].numbers["deleted_files"] == 1
     assert len(list(tmp_path.rglob("*.parquet"))) == 1
@@ -134,6 +134,43 @@ def test_manifests_are_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert table.maintain(policy, dry_run=False)["rewrite_manifests"].numbers == planned["rewrite_manifests"].numbers
     assert not table.maintain(policy, dry_run=False).is_due
     assert ids_of(table) == [*range(5)]
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_deletes_of_an_iceberg_table_are_put_in_order(tmp_path: Path, version: str) -> None:
+    """A day of CDC by keys: afterwards no keys have to be compared, and a second run finds nothing to do."""
+    properties = {"write.delete.granularity": "partition"}
+    table = _table(tmp_path, 1, format="iceberg", properties=properties)
+    table.overwrite(ids(*range(100, 200)))
+    for number in range(100, 106):
+        table.delete(f"id = {number}", strategy="merge-on-read")
+    table.alter().set({"format-version": version}).commit()
+    for number in range(150, 152):
+        table.delete_by_keys(ids(number))
+    # Too few rows are deleted for a file to be written anew, where their number is known.
+    policy = MaintenancePolicy(max_deleted=0.2)
+    planned = table.maintain(policy)
+    assert (planned.dry_run, planned["convert_equality_deletes"].numbers["removed_files"]) == (True, 2)
+    done = table.maintain(policy, dry_run=False)
+    assert done["convert_equality_deletes"].numbers["removed_files"] >= 2
+    assert done["compact"].is_due is (version == "2")
+    deletes = table.inspect("delete_files")
+    assert deletes["content"].to_pylist() == ([1] if version == "3" else [])
+    assert ids_of(table) == [one for one in range(106, 200) if one not in (150, 151)]
+    assert not table.maintain(policy).is_due
+
+
+def test_deletes_that_others_keep_from_being_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _table(tmp_path, 1, format="iceberg")
+    table.delete_by_keys(ids(0))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConcurrentAppendError("another commit was faster")
+
+    monkeypatch.setattr(delete_rewrite, "rewrite_deletes", fail)
+    done = table.maintain(MaintenancePolicy(steps=["convert_equality_deletes"]), dry_run=False)
+    (step,) = done.steps
+    assert (step.is_due, step.why, step.numbers) == (True, "another commit was faster", {})
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -447,9 +448,10 @@ class IcebergTable(
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
         from deltaberg.iceberg.maintain.iceberg_steps import iceberg_steps
 
-        verbs = self.rewrite_manifests, self.expire_snapshots, self.remove_orphan_files
-        own = iceberg_steps(lambda: self.refresh().metadata, *verbs, policy)
-        return {**super()._maintenance(policy), **own}
+        own = iceberg_steps(lambda: self.refresh().metadata, partial(getattr, self), policy)
+        # A compaction writes files anew to which keys apply, however few rows these delete.
+        first: MaintenanceStep = "convert_equality_deletes"
+        return {first: own[first], **super()._maintenance(policy), **own}
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.iceberg.maintain.rollback import roll_back

@@ -1,14 +1,14 @@
-"""The steps of a maintenance that Iceberg tables alone have: manifests, the expiry of snapshots, and orphans."""
+"""The steps of a maintenance that Iceberg tables alone have: rewrites of deletes and manifests, expiry, and orphans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import CommitConflictError
 from deltaberg.iceberg.maintain.expire import ExpiryResult
 from deltaberg.iceberg.maintain.expiring import is_collected
-from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step
@@ -16,13 +16,13 @@ from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePoli
 __all__ = ["iceberg_steps"]
 
 _SHARED = "gc.enabled is not true: files of the table may belong to another table"
+_OF_DELETES = ("removed_files", "added_files", "data_files")
+_OF_MANIFESTS = ("rewritten_manifests", "added_manifests", "entries")
 
 
 def iceberg_steps(
     newest: Callable[[], TableMetadata],
-    rewrite: Callable[..., ManifestRewriteResult],
-    expire: Callable[..., ExpiryResult],
-    remove: Callable[..., CleanupResult],
+    verb: Callable[[MaintenanceStep], Callable[..., Any]],
     policy: MaintenancePolicy,
 ) -> Mapping[MaintenanceStep, Step]:
     """Return the steps, in the safe order: files of snapshots go when these have expired.
@@ -30,27 +30,30 @@ def iceberg_steps(
     Parameters
     ----------
     newest
-        Returns the newest metadata.
-    rewrite, expire, remove
-        The verbs of the table.
+        Moves the table to its newest metadata, and returns it.
+    verb
+        Returns the verb of the table that a step carries out. They have the same name.
     policy
         From when on a step is due.
     """
 
-    def manifests_step(dry_run: bool) -> MaintainedStep:
-        newest()
-        try:
-            done = rewrite(min_manifests=policy.min_files, dry_run=dry_run)
-        except CommitConflictError as error:
-            return MaintainedStep("rewrite_manifests", True, why=error.message)
-        names = ("rewritten_manifests", "added_manifests", "entries")
-        numbers = {name: getattr(done, name) for name in names}
-        return MaintainedStep("rewrite_manifests", done.rewritten_manifests > 0, numbers, result=done)
+    def rewrite_step(name: MaintenanceStep, told: Sequence[str], **bounds: int) -> Step:
+        def step(dry_run: bool) -> MaintainedStep:
+            newest()
+            try:
+                done = verb(name)(**bounds, dry_run=dry_run)
+            except CommitConflictError as error:
+                # Like groups of a compaction, what others got in the way of stays for the next run.
+                return MaintainedStep(name, True, why=error.message)
+            numbers = {one: getattr(done, one) for one in told}
+            return MaintainedStep(name, numbers[told[0]] > 0, numbers, result=done)
+
+        return step
 
     def expiry_step(dry_run: bool) -> MaintainedStep:
         if not is_collected(newest()):
             return MaintainedStep("expire_snapshots", False, why=_SHARED)
-        done = expire(dry_run=dry_run)
+        done: ExpiryResult = verb("expire_snapshots")(dry_run=dry_run)
         numbers = {"snapshots": len(done.snapshot_ids), "refs": len(done.refs)} | _numbers(done)
         is_due = bool(done.snapshot_ids or done.refs)
         return MaintainedStep("expire_snapshots", is_due, numbers, "; ".join(done.warnings), done)
@@ -58,12 +61,15 @@ def iceberg_steps(
     def orphans_step(dry_run: bool) -> MaintainedStep:
         if not is_collected(newest()):
             return MaintainedStep("remove_orphan_files", False, why=_SHARED)
-        done = remove(dry_run=dry_run)
+        done: CleanupResult = verb("remove_orphan_files")(dry_run=dry_run)
         is_due = done.deleted_files > 0
         return MaintainedStep("remove_orphan_files", is_due, _numbers(done), "; ".join(done.warnings), done)
 
+    least = policy.min_files
     return {
-        "rewrite_manifests": manifests_step,
+        "convert_equality_deletes": rewrite_step("convert_equality_deletes", _OF_DELETES),
+        "rewrite_position_delete_files": rewrite_step("rewrite_position_delete_files", _OF_DELETES, min_files=least),
+        "rewrite_manifests": rewrite_step("rewrite_manifests", _OF_MANIFESTS, min_manifests=least),
         "expire_snapshots": expiry_step,
         "remove_orphan_files": orphans_step,
     }

@@ -37,7 +37,8 @@ class MaintainedTable:
 
         ``compact`` puts small files together and drops deleted rows, as `compact` does. A clustered table is clustered;
         there, what was clustered before is written anew only if new files add at least half of its bytes to it.
-        An Iceberg table has three more steps: ``rewrite_manifests`` that are small or cover the same partitions,
+        An Iceberg table has five more steps: ``convert_equality_deletes`` before that,
+        ``rewrite_position_delete_files`` after it, ``rewrite_manifests`` that are small or cover the same partitions,
         ``expire_snapshots`` as its properties say, and ``remove_orphan_files`` that are more than three days old. A
         Delta table has three more: ``vacuum`` deletes files that no version within the retention needs, ``checkpoint``
         writes one after enough commits, and ``cleanup_metadata`` deletes entries of the log that are older than their
