@@ -66,3 +66,23 @@ def test_the_words_of_delta_spark_use_tasks(
         metrics = done.collect()[0]["metrics"]
         assert (metrics["numFilesAdded"], metrics["numFilesRemoved"]) == counts
     assert open_table(tmp_path).scan().to_arrow().sort_by("x").equals(before)
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_keys_are_compared_in_tasks(
+    version: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks find the rows that equality deletes delete, one of a null key among them, and the driver hides them."""
+    monkeypatch.setattr(row_tasks, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(row_tasks, "search_here", None)
+    table = _table(tmp_path, format="iceberg", properties={"format-version": version}).on_spark(spark)
+    table.append(pa.table({"x": [None, 5001], "y": ["a", "b"]}, _ROWS))
+    table.delete("x % 10 = 0", strategy="merge-on-read")
+    table.delete_by_keys(pa.table({"x": pa.array([None, *range(0, _COUNT, 3)], pa.int64())}))
+    rows = table.scan().to_arrow().sort_by("x")
+    assert len(rows) == _COUNT + 1 - _COUNT // 3 - _COUNT // 10 + _COUNT // 30
+    done = table.convert_equality_deletes()
+    assert (done.data_files, done.added_files) == (4, 4)
+    again = open_table(tmp_path, "iceberg")
+    assert set(again.inspect("delete_files")["content"].to_pylist()) == {1}
+    assert again.scan().to_arrow().sort_by("x").equals(rows)
