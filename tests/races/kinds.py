@@ -222,6 +222,12 @@ def _rewrite_manifests(racer: Racer) -> Any:
     return [] if done.commit is None else [done.commit]
 
 
+def _join_deletes(racer: Racer) -> Any:
+    """Write position delete files anew, of which version 2 has some."""
+    racer.table.refresh()
+    return racer.table.rewrite_position_delete_files(f"part = '{racer.part()}'", rewrite_all=True).commit
+
+
 def _update(racer: Racer) -> Any:
     rows = racer.known(3)
     if not rows:
@@ -406,6 +412,7 @@ _ALL_OF_ICEBERG = [
     Kind("several operations", 6, _replace_and_append),
     Kind("compact", 5, _compact),
     Kind("rewrite manifests", 4, _rewrite_manifests),
+    Kind("join deletes", 5, _join_deletes),
     Kind("alter", 5, _set_own),
     Kind("stage", 5, _stage),
     Kind("publish", 8, _publish),
