@@ -23,8 +23,10 @@ from deltaberg.table.sort.order import OrderTerm
 
 __all__ = ["RegroupedManifests"]
 
-#: Bytes of manifests that are decoded at a time, and of entries in memory while they are sorted.
-_DECODED, _SORTED = 8 << 20, 128 << 20
+#: Bytes of manifests and entries that are decoded at a time: a few bytes can stand for many entries.
+_DECODED, _DECODED_ENTRIES = 8 << 20, 50_000
+#: Bytes of entries in memory while they are sorted.
+_SORTED = 128 << 20
 #: Entries of a batch, which is small beside that memory whatever metrics they have.
 _BATCH = 1000
 _LIVE = ("added", "existing")
@@ -135,13 +137,14 @@ def _live_entries(source: IcebergSource, rows: Sequence[ManifestRow], snapshot_i
 
 def _parts(rows: Sequence[ManifestRow]) -> Iterator[list[ManifestRow]]:
     part: list[ManifestRow] = []
-    size = 0
+    size = count = 0
     for row in rows:
-        if part and size + row["manifest_length"] > _DECODED:
+        entries = sum(row[f"{state}_files_count"] or 0 for state in (*_LIVE, "deleted"))
+        if part and (size + row["manifest_length"] > _DECODED or count + entries > _DECODED_ENTRIES):
             yield part
-            part, size = [], 0
+            part, size, count = [], 0, 0
         part.append(row)
-        size += row["manifest_length"]
+        size, count = size + row["manifest_length"], count + entries
     yield part
 
 
