@@ -51,9 +51,9 @@ from deltaberg.workers import map_in_order
 
 __all__ = ["Compaction", "MovedFiles", "Rewrite", "compact_table"]
 
-#: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
+#: Bytes of rows that wait to be written, and of those that are read ahead or sorted, in all bins together.
 _WRITING = 256 << 20
-_READING = 128 << 20
+_READING = 64 << 20
 
 _Transaction = TypeVar("_Transaction", bound=Transaction)
 
@@ -443,7 +443,7 @@ def _write_here(
             one.scan.batches,
             lambda: one.scan.with_columns([] if writer.order is None else writer.order.sources).batches(),
             lambda *noted: written.append(noted),
-            reading=reading,
+            sorting=reading,
             writing=max(_WRITING // together, 1),
             threads=threads,
             trail=trail,

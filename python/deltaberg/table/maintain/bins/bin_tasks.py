@@ -245,7 +245,7 @@ class _BinTask:
                 lambda: reading.batches(packed, reading.rows),
                 lambda: reading.batches(packed, reading.keys),
                 note,
-                reading=_READING,
+                sorting=_SORTING,
                 writing=_WRITING,
                 threads=1,
                 trail=trail,

@@ -31,8 +31,6 @@ __all__ = ["SLACK", "Bin", "BinShape", "BinWriter", "check_rows", "rows_in"]
 #: The sizes of old files tell little of the new one's where another codec is used: it may become so much larger. Where
 #: rows are in order, files that are a little larger than others are no reason for another one.
 SLACK = 2
-#: The part of the memory that rows take that are sorted.
-_SORTED = 2
 
 #: Is told of files as soon as they are written.
 Note = Callable[[pa.Table, WriteRoad], None]
@@ -136,7 +134,7 @@ class BinWriter:
         keys: Callable[[], Iterator[pa.RecordBatch]],
         note: Note,
         *,
-        reading: int,
+        sorting: int,
         writing: int,
         threads: int,
         trail: RowTrail | None,
@@ -154,8 +152,8 @@ class BinWriter:
             Reads the columns of the same rows that their order depends on.
         note
             Is told of files as soon as they are written.
-        reading, writing
-            Bytes of rows that are read ahead or sorted, and that wait to be written.
+        sorting, writing
+            Bytes of rows that are sorted, and that wait to be written.
         threads
             How many files are encoded at a time.
         trail
@@ -165,7 +163,7 @@ class BinWriter:
         """
         parts: Iterator[Iterator[pa.RecordBatch]] = iter([rows()])
         if self.order is not None:
-            parts = self.order.parts(rows, keys, self.schema, shape.files, max(reading // _SORTED, 1))
+            parts = self.order.parts(rows, keys, self.schema, shape.files, sorting)
         new = [self.spec.no_files()]
         for part in parts:
             told = None if progress is None else progress.next_write()
