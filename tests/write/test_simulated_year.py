@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
 #: Commits of a day: 20,000 a year.
 _COMMITS = 55
+#: After so many days it is told how far the table has come.
+_TOLD = 30
 
 
 @pytest.mark.one_backend
@@ -22,12 +26,23 @@ _COMMITS = 55
         pytest.param(365, 30, 7, id="year", marks=[pytest.mark.full, pytest.mark.timeout(5400)]),
     ],
 )
-def test_nothing_grows(tmp_path: Path, days: int, log_days: int, file_days: int) -> None:
+def test_nothing_grows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], days: int, log_days: int, file_days: int
+) -> None:
+    """A year takes minutes, so that it says how far it is."""
     command = [sys.executable, "-m", "tests.support.simulated_days", str(tmp_path / "t")]
     command += map(str, (days, _COMMITS, log_days, file_days))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    begun, found = time.monotonic(), list[dict[str, Any]]()
+    with (tmp_path / "errors").open("w+") as errors:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                found.append(json.loads(line))
+                if len(found) % _TOLD == 0:
+                    with capsys.disabled():
+                        print(f"\nsimulated {len(found)} of {days} days in {time.monotonic() - begun:.0f} s")
+        errors.seek(0)
+        assert running.returncode == 0, errors.read()
     assert [one["rows"] for one in found] == [(_COMMITS - 2) * day for day in range(1, days + 1)]
     assert found[-1]["progress"] == days * _COMMITS - 2
     # A maintenance makes up to three commits, and the clean-up keeps whole days before its newest old checkpoint.
