@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.delta.after_commit.log_cleanup import clean_up_log
-from deltaberg.delta.maintain import auto_compact, feature_drop
+from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
 from tests.crash.clean_ups import convert_deletes, expire, join_deletes, remove_orphans, rewrite_manifests
-from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS, source_of_clone
+from tests.crash.clones import clone, clone_again, clone_iceberg, cut_off_history
+from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
 from tests.support.below_verbs import begin
 from tests.support.meanwhile import while_files_are_written
@@ -119,58 +114,6 @@ def _vacuum(at: Target) -> None:
     # What is said beside a result is no acknowledgement: the history lacks the end.
     if done.warnings or done.failed:
         raise StorageError("; ".join((*done.warnings, *done.failed.values())))
-
-
-@contextmanager
-def _source() -> Iterator[Path]:
-    """Make a directory for the source of a clone, which may stay if the operation is disturbed."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Let the tests' own maker of tables fail as the product does: the harness disturbs it, too."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(str(error)) from error
-
-
-def _clone(at: Target) -> Any:
-    """Make a table of copies of the files of another one."""
-    with _source() as folder:
-        with _told():
-            source_of_clone(folder, (1, 2, 3), (4, 5, 6))
-        return deltaberg.DeltaTable(folder).clone(at.location, storage_options=dict(at.options))
-
-
-def _clone_iceberg(at: Target) -> Any:
-    """Do the same with an Iceberg table, whose deletes by position are written anew, and one by keys is copied."""
-    with _source() as folder:
-        source: Any = deltaberg.create_table(f"{folder}/t", COLUMNS, format="iceberg")
-        source.append(_rows(*range(9)))
-        source.delete("id IN (0, 7)", strategy="merge-on-read")
-        source.delete_by_keys(pa.table({"id": [8]}))
-        return at.clone(source)
-
-
-def _cut_off_history(at: Target) -> Any:
-    """Drop a feature whose last traces are older than a day by now."""
-    with pytest.MonkeyPatch.context() as patch:
-        later = time.time_ns() // 1_000_000 + 2 * 86_400_000
-        patch.setattr(feature_drop, "clean_up_log", partial(clean_up_log, at=later))
-        return at.table.drop_feature("deletionVectors", truncate_history=True)
-
-
-def _clone_again(at: Target) -> Any:
-    """Make a clone follow its source, which has another file by now, and lacks one."""
-    with _source() as folder:
-        with _told():
-            source_of_clone(folder, (1, 2, 3), (4, 5, 6), (7, 8))
-        source = deltaberg.DeltaTable(folder)
-        source.delete("id < 4")
-        return source.clone(at.location, storage_options=dict(at.options))
 
 
 def _merge(at: Target) -> None:
@@ -328,13 +271,13 @@ _ALL = [
         start="mapped",
     ),
     Operation("drop a feature", lambda at: at.table.drop_feature("deletionVectors"), start="vectors", versions=5),
-    Operation("cut off the history", _cut_off_history, start="without vectors", keeps_from=4),
+    Operation("cut off the history", cut_off_history, start="without vectors", keeps_from=4),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
     Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), _values(0, 1, 2, 3, 4)),
-    Operation("clone", _clone, start="nothing"),
-    Operation("clone again", _clone_again, _values(4, 5, 6, 7, 8), start="cloned"),
+    Operation("clone", clone, start="nothing"),
+    Operation("clone again", clone_again, _values(4, 5, 6, 7, 8), start="cloned"),
     Operation("cluster", lambda at: at.table.compact(), start="clustered"),
     Operation("maintain", lambda at: at.table.maintain(_UPKEEP, dry_run=False)),
     Operation("vacuum", _vacuum, keeps_from=2, versions=2),
@@ -546,10 +489,7 @@ _ALL += [
 _ALL += [
     _TWO_TABLES,
     # A REST catalog gives clones no place.
-    *(
-        Operation(f"{kind}: clone", _clone_iceberg, start="iceberg nothing", kind=kind)
-        for kind in ("iceberg", "sqlite")
-    ),
+    *(Operation(f"{kind}: clone", clone_iceberg, start="iceberg nothing", kind=kind) for kind in ("iceberg", "sqlite")),
 ]
 #: Each operation by its name.
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}
