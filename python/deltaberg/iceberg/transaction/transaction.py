@@ -173,9 +173,8 @@ class Transaction(shared.Transaction):
         return self.source if self.pending.is_empty else PendingSource(self.source, self.pending, int(self.token))
 
     def _source(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IcebergSource:
-        columns = metadata.current_schema.struct
         place = (self.store, self.resolver, str(self.root), str(self._loaded.file))
-        return IcebergSource(metadata, snapshot, columns, *place)
+        return IcebergSource(metadata, snapshot, metadata.current_schema.struct, *place)
 
     @property
     def is_empty(self) -> bool:
