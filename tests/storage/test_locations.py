@@ -59,7 +59,7 @@ def test_an_at_sign_that_is_no_user_is_taken(url: str, authority: str) -> None:
     assert parse_location(url).authority == authority
 
 
-@pytest.mark.parametrize("value", [None, 5, b"hush", ["hush"], ""])
+@pytest.mark.parametrize("value", [None, 5, b"hush", ["hush"], "", "hush/\ud800", "s3://bucket/hush\udc80\ud800"])
 def test_what_is_no_text_is_refused_and_not_shown(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a location") as caught:
         parse_location(value)

@@ -92,6 +92,10 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     if not isinstance(raw, str) or not raw:
         what = "an empty string" if raw == "" else f"a value of type {type(given).__name__}"
         raise InvalidArgumentError(f"{what} is not a location", hint="pass a path or a URL as a string")
+    try:
+        os.fsencode(raw)
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("a text that is not valid Unicode is not a location") from None
     scheme, separator, rest = raw.partition(":")
     scheme = scheme.lower()
     if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
