@@ -61,11 +61,17 @@ def parse_text(text: str, kind: str, *, is_stored: bool = False) -> exp.Expr:
     if not text.strip():
         raise ExpressionError(f"the {kind} is empty", hint=f"write {kind}s as SQL, such as id > 3")
     try:
-        tree = sqlglot.parse_one(text, dialect=_dialect())
+        # `parse_one` of older versions of sqlglot drops what follows the first statement.
+        found = sqlglot.parse(text, dialect=_dialect())
     except SqlglotError as error:
         raise ExpressionError(f"the {kind} {text!r:.2000} is not a SQL expression: {_reason(error)}") from None
     except RecursionError:
         raise ExpressionError(f"the {kind} is nested too deeply") from None
+    trees = [tree for tree in found if tree is not None and not isinstance(tree, sqlglot.exp.Semicolon)]
+    if len(trees) != 1:
+        what = "it is several statements" if trees else "it is empty"
+        raise ExpressionError(f"the {kind} {text!r:.2000} is not a SQL expression: {what}")
+    (tree,) = trees
     if is_stored:
         for node in tree.walk():
             node.meta.pop(_IN_DOUBLE_QUOTES, None)
