@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,13 @@ _HIDDEN: list[tuple[str, str, Any, str]] = [
     ("az://container/t", "azure_storage_sas_token", _SECRET, "must be a shared access signature"),
     ("gs://bucket/t", "google_service_account_key", f"{_SECRET}{{", "must be the key of a service account as JSON"),
     ("gs://bucket/t", "google_service_account", f"/{_SECRET}", "must be the path of the key of a service account"),
+    ("gs://bucket/t", "google_service_account", f'{{"private_key": "{_SECRET}"}}', "must be the path of the key"),
+    (
+        "gs://bucket/t",
+        "google_application_credentials",
+        f'{{"private_key": "{_SECRET}"}}',
+        "must be the path of a file of credentials",
+    ),
     ("gs://bucket/t", "gcs.oauth2.token", f"{_SECRET}\n", _LINES),
 ]
 
@@ -136,7 +144,23 @@ def test_a_value_that_is_not_taken_is_named(option: str, value: Any, said: str) 
 def test_a_value_that_may_be_a_secret_is_not_shown(place: str, option: str, value: Any, said: str) -> None:
     error = _refused(place, {**_BY_SCHEME[place], option: value})
     assert error.message.startswith(f"the storage option {option!r} {said}")
-    assert _SECRET not in str(error)
+    assert _SECRET not in "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        ("gs://bucket/t", ("google_service_account", "google_application_credentials")),
+        ("gs://bucket/t", ("google_application_credentials", "google_service_account")),
+        ("az://container/t", ("azure_storage_account_key", "azure_storage_sas_token")),
+    ],
+)
+@pytest.mark.parametrize("value", [f'{{"private_key": "{_SECRET}"}}', f"a\\{_SECRET}!"])
+def test_values_of_several_options_that_may_be_secrets(place: str, options: tuple[str, ...], value: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        open_table(place, storage_options={**_BY_SCHEME[place], **dict.fromkeys(options, value)})
+    assert any(option in str(caught.value) for option in options)
+    assert _SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_what_only_the_store_knows_is_said_in_its_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import suppress
@@ -20,7 +21,7 @@ from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
 from deltaberg.storage.options.names import unknown_option
 from deltaberg.storage.options.options import StoreConfig, StoreOptions, store_config
-from deltaberg.storage.options.values import not_taken
+from deltaberg.storage.options.values import is_shown, not_taken
 
 __all__ = ["memory_store", "open_client"]
 
@@ -71,10 +72,16 @@ def open_client(location: Location, options: StoreOptions, *, repeat: bool = Tru
     except Exception as error:
         refused = None if lacks_credentials(error) else _refused_option(location, settings)
         if refused is None:
-            raise
+            if not _quotes_secret(settings, error):
+                raise
+            raise InvalidArgumentError(
+                "the store does not take the values of several storage options",
+                hint=f"check {', '.join(sorted(settings.spelled.values()))}",
+            ) from None
         value = {**settings.config, **settings.client}[refused]
         ours = not_taken(settings.spelled[refused], refused, value, because=first_line(error))
-        raise ours from without_secrets(error)
+        # obstore quotes values, in more than one way.
+        raise ours from (without_secrets(error) if is_shown(refused, value) else None)
 
 
 def _client(location: Location, settings: StoreConfig, *, repeat: bool) -> Any:
@@ -161,11 +168,32 @@ def _refused_option(location: Location, settings: StoreConfig) -> str | None:
 
     obstore does not say which option it refuses.
     """
-    for name in (*settings.config, *settings.client):
+    names = (*settings.config, *settings.client)
+    for name in names:
         with suppress(Exception):
             _client(location, settings.without(name), repeat=True)
             return name
+    # Several are refused, of which one is named. Without the name of the account, all others are in vain.
+    for order in (names, names[::-1]):
+        left = settings
+        for name in order:
+            left = left.without(name)
+            with suppress(Exception):
+                _client(location, left, repeat=True)
+                return name
     return None
+
+
+def _quotes_secret(settings: StoreConfig, error: Exception) -> bool:
+    """Return whether obstore quotes a value that no message may show, as it is or escaped."""
+    said = str(error)
+    plain = said.replace("\\", "")
+    values = (
+        value if isinstance(value, str) else str(value)
+        for name, value in (*settings.config.items(), *settings.client.items())
+        if not is_shown(name, value)
+    )
+    return any(value in said or json.dumps(value)[1:-1].replace("\\", "") in plain for value in values if value)
 
 
 def memory_store(name: str) -> Any:

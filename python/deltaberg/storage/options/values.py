@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["checked_value", "not_taken"]
+__all__ = ["checked_value", "is_shown", "not_taken"]
 
 _UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _TIME = re.compile(rf"(\d{{1,12}})\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b")
@@ -109,7 +109,7 @@ def not_taken(
         What obstore says of it, which is shown where nothing is known of the option.
     """
     expected = takes or _TAKES.get(name)
-    if _is_shown(name, value):
+    if is_shown(name, value):
         found = f", not {value!r:.200}"
     else:
         found = "" if isinstance(value, str) else f", not a value of the type {type(value).__name__}"
@@ -123,7 +123,8 @@ def not_taken(
     return InvalidArgumentError(message, hint=f"change the value of {option}, or leave it out")
 
 
-def _is_shown(name: str, value: Any) -> bool:
+def is_shown(name: str, value: Any) -> bool:
+    """Return whether a message may show the value of an option, and what obstore says of it."""
     if name in _URLS or name == "proxy_url":
         # A URL can hold a password, or a signature.
         return not {"@", "?"}.intersection(str(value))
