@@ -306,3 +306,30 @@ def test_keys_of_the_partitioning_that_rows_move_to(tmp_path: Path, monkeypatch:
     while_files_are_written(monkeypatch, delete)
     assert [type(found) for found in table.compact().conflicts] == [ConcurrentDeleteReadError]
     assert sorted(open_table(table.location).scan().to_arrow()["id"].to_pylist()) == [0, 1, 10, 11]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize("name", ["_spec_id", "_partition", "_file", "_pos"])
+def test_columns_may_have_the_names_of_metadata_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_partitioned: bool
+) -> None:
+    """What is done to the rows of a table does not go by the names of its columns."""
+    table: IcebergTable = create_table(
+        tmp_path / "t",
+        pa.schema([("id", pa.int64()), ("p", pa.int64()), (name, pa.string())]),
+        format="iceberg",
+        partition_by=name if is_partitioned else None,
+        properties={"write.delete.mode": "merge-on-read"},
+    )
+    for number in range(4):
+        table.append(pa.table({"id": [number, number + 10], "p": [0, 0], name: ["a", "a"]}))
+    table.delete("id = 0")
+    while_files_are_written(monkeypatch, _delete(table, "id = 11"))
+    done = table.compact()
+    assert (done.conflicts, [commit.removed_files for commit in done.commits]) == ([], [4])
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 10, 12, 13]
+    table.alter().partition_by(["id"]).commit()
+    table.append(pa.table({"id": [20], "p": [0], name: ["b"]}))
+    table.maintain(dry_run=False)
+    assert table.scan(f"`{name}` = 'b'").to_arrow()["id"].to_pylist() == [20]
+    assert table.scan().count() == 7

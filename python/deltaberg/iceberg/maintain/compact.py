@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files.read.metadata import LINEAGE_COLUMNS
-from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
 from deltaberg.iceberg.create.create import sort_field
@@ -77,7 +76,7 @@ class IcebergRewrite(Rewrite[Transaction]):
         Rows of files of different specs are not put together, since they may go to different partitions.
         """
         keys = partition_keys(self.source.partition_values(files), self.source.partition)
-        return list(zip(files.column(constant_column("_spec_id")).to_pylist(), keys, strict=True))
+        return list(zip(self.source.spec_ids(files), keys, strict=True))
 
     @property
     def follows_deletes(self) -> bool:

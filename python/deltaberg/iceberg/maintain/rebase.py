@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.change.hidden_rows import deleted_positions
 from deltaberg.iceberg.change.write_deletes import write_positions_of, write_vectors_of
 from deltaberg.iceberg.deletes.write_positions import DeletedRows
@@ -120,7 +119,7 @@ class DeleteRebase:
 
     def _check_keys(self, newest: IcebergSource, files: pa.Table, now: Sequence[_Deletes]) -> None:
         """Refuse deletes by keys that do not apply to the new files as they do to the old ones."""
-        specs = files.column(constant_column("_spec_id")).to_pylist()
+        specs = newest.spec_ids(files)
         paths = files.column("path").to_pylist()
         for path, spec_id, before, after in zip(paths, specs, self._before, now, strict=True):
             if not before.keys <= after.keys:

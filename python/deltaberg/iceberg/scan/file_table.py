@@ -68,8 +68,10 @@ class FileRows:
     def _fields(self) -> pa.Schema:
         """The columns of `rows`."""
         constants = {constant_column(child.name): child.type for child in arrow_schema(self.constants)}
+        # What the scan itself goes by is there, whatever the columns of the table are called.
+        constants[self._column_of(_SPEC_ID.name)] = pa.int32()
         if self.partition:
-            constants[self._partition_column] = arrow_type(self.partition)
+            constants[self._column_of(_PARTITION)] = arrow_type(self.partition)
         return pa.schema(
             [
                 pa.field(FILE_NUMBER, pa.int64()),
@@ -81,10 +83,9 @@ class FileRows:
             ]
         )
 
-    @cached_property
-    def _partition_column(self) -> str:
-        """The column of partition values: that of the metadata column, unless the table has one of this name."""
-        return _PARTITION if self._schema.get(_PARTITION) is not None else constant_column(_PARTITION)
+    def _column_of(self, name: str) -> str:
+        """Return the column of a metadata column: one of its own if the table has a column of this name."""
+        return name if self._schema.get(name) is not None else constant_column(name)
 
     def rows(self, found: Entries) -> pa.Table:
         """Return the rows of the entries of one spec, without what deletes their rows."""
@@ -102,10 +103,10 @@ class FileRows:
             "base_row_id": table.column("first_row_id"),
             "row_commit_version": table.column("sequence_number"),
             constant_column(_FILE.name): table.column("file_path"),
-            constant_column(_SPEC_ID.name): pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), rows),
+            self._column_of(_SPEC_ID.name): pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), rows),
         }
         if self.partition:
-            columns[self._partition_column] = union_values(own, found.partition, self.partition)
+            columns[self._column_of(_PARTITION)] = union_values(own, found.partition, self.partition)
         identities = identity_sources([found.spec], self._schema)
         places = {child.id: number for number, child in enumerate(found.partition)}
         values = {child.name: pc.struct_field(own, places[field]) for field, child in identities.items()}
@@ -123,4 +124,9 @@ class FileRows:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         if not self.partition:
             return empty_structs(len(files))
-        return as_array(files.column(self._partition_column))
+        return as_array(files.column(self._column_of(_PARTITION)))
+
+    def spec_ids(self, files: pa.Table) -> list[int]:
+        """Return the ids of the specs of rows of a file table."""
+        found: list[int] = files.column(self._column_of(_SPEC_ID.name)).to_pylist()
+        return found

@@ -222,6 +222,10 @@ class IcebergSource:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         return self._rows.partition_values(files)
 
+    def spec_ids(self, files: pa.Table) -> list[int]:
+        """Return the ids of the specs of rows of a file table."""
+        return self._rows.spec_ids(files)
+
     def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return statistics of some columns, for some files or for all."""
         wanted = self._all_numbers() if numbers is None else numbers
