@@ -1,13 +1,16 @@
-"""moto's S3, on loopback, in this process."""
+"""moto's S3, on loopback, in this process or in one of its own."""
 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-__all__ = ["KEY", "REGION", "SECRET", "make_bucket", "options", "running"]
+__all__ = ["KEY", "REGION", "SECRET", "apart", "make_bucket", "options", "running"]
 
 REGION = "us-east-1"
 #: Any key is taken; the secret is looked for in what is printed.
@@ -30,11 +33,31 @@ def running() -> Iterator[str]:
         server.stop()
 
 
-def make_bucket(endpoint: str) -> str:
-    """Create an empty bucket, and return its name."""
+@contextmanager
+def apart() -> Iterator[str]:
+    """Serve in another process, and yield the endpoint.
+
+    It has buckets of its own, which all servers of one process share. And obstore 0.6, the oldest that is taken, keeps
+    the interpreter locked while it lists, so that a server in the same process could not answer.
+    """
+    command = [sys.executable, "-m", "tests.support.moto_s3"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        endpoint = server.stdout.readline().strip()
+        assert endpoint, "the server did not start"
+        try:
+            yield endpoint
+        finally:
+            server.stdin.close()
+
+
+def make_bucket(endpoint: str, name: str | None = None) -> str:
+    """Create an empty bucket, by default one of a new name, and return its name."""
     import boto3
 
-    name = f"bucket-{uuid.uuid4()}"
+    name = name or f"bucket-{uuid.uuid4()}"
     client = boto3.client(
         "s3", endpoint_url=endpoint, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET
     )
@@ -51,3 +74,10 @@ def options(endpoint: str) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
     }
+
+
+if __name__ == "__main__":
+    with running() as address:
+        print(address, flush=True)
+        # The server ends with the process that started it.
+        sys.stdin.read()

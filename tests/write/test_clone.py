@@ -19,6 +19,7 @@ from deltaberg.errors import (
     DataFileNotFoundError,
     InvalidArgumentError,
     TableExistsError,
+    TableNotFoundError,
 )
 from deltaberg.table.maintain.verifying import presence
 from tests.support import moto_s3
@@ -204,8 +205,8 @@ def test_a_dry_run_is_refused_where_the_clone_would_be(tmp_path: Path) -> None:
 
 
 def test_buckets_of_one_name_are_apart_where_their_servers_are() -> None:
-    with moto_s3.running() as here, moto_s3.running() as there:
-        bucket = moto_s3.make_bucket(here)
+    with moto_s3.apart() as here, moto_s3.apart() as there:
+        bucket = moto_s3.make_bucket(there, moto_s3.make_bucket(here))
         root = f"s3://{bucket}/t"
         table: DeltaTable = deltaberg.create_table(root, ID, storage_options=moto_s3.options(here))
         table.append(ids(1))
@@ -214,6 +215,9 @@ def test_buckets_of_one_name_are_apart_where_their_servers_are() -> None:
         with pytest.raises(InvalidArgumentError, match="readers do not look for in another store"):
             table.clone(f"s3://{bucket}/shallow", shallow=True, storage_options=moto_s3.options(there))
         assert table.clone(f"{root}/inside", storage_options=moto_s3.options(there)).copied_files == 1
+        assert ids_of(DeltaTable(f"{root}/inside", storage_options=moto_s3.options(there))) == [1]
+        with pytest.raises(TableNotFoundError):
+            DeltaTable(f"{root}/inside", storage_options=moto_s3.options(here))
 
 
 def test_the_state_that_is_open_is_cloned_or_the_one_that_is_named(tmp_path: Path) -> None:

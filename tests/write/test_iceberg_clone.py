@@ -232,7 +232,7 @@ def test_copies_that_a_clean_up_may_take_are_made_anew(tmp_path: Path, monkeypat
 def test_buckets_and_directories(tmp_path: Path) -> None:
     table = _made(tmp_path / "t")
     rows = _rows(table)
-    with moto_s3.running() as endpoint:
+    with moto_s3.apart() as endpoint:
         bucket, options = moto_s3.make_bucket(endpoint), moto_s3.options(endpoint)
         table.clone(f"s3://{bucket}/a", storage_options=options)
         remote = deltaberg.open_table(f"s3://{bucket}/a", storage_options=options)
