@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.tree.scalars import arrow_scalar, python_value
-from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, ColumnPath, ColumnValue, Literal, Value
-from deltaberg.expressions.tree.types import INTEGER, NTZ_NANOS, TIMESTAMP_NANOS
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Cast, ColumnPath, ColumnValue, Literal, Value
+from deltaberg.expressions.tree.types import DATE, INTEGER, NTZ, NTZ_NANOS, STRING, TIMESTAMP, TIMESTAMP_NANOS
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.columns import ColumnName, split_name
 from deltaberg.schema.types import DataType, Decimal, Primitive
@@ -330,9 +330,11 @@ def literal_of(given: Any) -> Value:
     if isinstance(given, (list, tuple)):
         return Call("array", tuple(literal_of(part) for part in given))
     given = _plain(given)
-    if isinstance(given, pa.Scalar):
+    if isinstance(given, pa.TimestampScalar) and given.type.unit == "ns":
         # Python's own type has too few digits.
         return Literal(given, NTZ_NANOS if given.type.tz is None else TIMESTAMP_NANOS)
+    if isinstance(given, pa.Scalar):
+        return _far_moment(given)
     if isinstance(given, bool) or given is None:
         return Literal(given, Primitive("boolean" if given is not None else "void"))
     if isinstance(given, int):
@@ -356,7 +358,7 @@ def literal_of(given: Any) -> Value:
 
 
 def _plain(given: Any) -> Any:
-    """Return scalars of other libraries as values of Python, but for timestamps that have nanoseconds."""
+    """Return scalars of other libraries as values of Python, but for dates and timestamps that Python does not have."""
     if int(getattr(given, "nanosecond", 0)):
         given = pa.scalar(given, pa.timestamp("ns", None if given.tzinfo is None else "UTC"))
     given = arrow_scalar(given)
@@ -368,7 +370,32 @@ def _plain(given: Any) -> Any:
         raise ExpressionError(f"{given!r:.80} is not valid Unicode")
     if isinstance(given, (bytearray, memoryview)):
         return bytes(given)
-    return given.as_py() if isinstance(given, pa.Scalar) else given
+    if not isinstance(given, pa.Scalar):
+        return given
+    try:
+        return given.as_py()
+    except (OverflowError, ValueError) as error:
+        if isinstance(given, (pa.Date32Scalar, pa.Date64Scalar, pa.TimestampScalar)):
+            return given
+        raise ExpressionError(f"a scalar of the type {given.type} has a value that Python does not have") from error
+
+
+def _far_moment(given: pa.Scalar) -> Value:
+    """Return a date before the year 1 or after the year 9999, or a timestamp, as SQL writes it: a cast of its text."""
+    from deltaberg.expressions.time.moments import format_date
+
+    if not isinstance(given, pa.TimestampScalar):
+        return Cast(Literal(format_date(given.cast(pa.date32()).value), STRING), DATE)
+    has_zone = given.type.tz is not None
+    try:
+        micros: int = given.cast(pa.timestamp("us", given.type.tz)).value
+    except pa.ArrowInvalid as error:
+        raise ExpressionError(f"{given.value} {given.type.unit} is beyond the timestamps") from error
+    days, rest = divmod(micros, 86_400_000_000)
+    seconds, fraction = divmod(rest, 1_000_000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+    text = f"{format_date(days)} {clock}{'Z' if has_zone else ''}"
+    return Cast(Literal(text, STRING), TIMESTAMP if has_zone else NTZ)
 
 
 def no_value(given: object) -> ExpressionError:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg.choices import Road
 from deltaberg.engines import spark_engine
-from deltaberg.errors import ArgumentNameError, MissingDependencyError, in_context
+from deltaberg.errors import ArgumentNameError, MissingDependencyError, TooLargeError, in_context
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.reader import ReadCounters
 from deltaberg.schema.arrow import arrow_schema
@@ -200,9 +200,16 @@ class Scan:
         return _promoted(pa.Table.from_batches(self.to_batches(), self.schema))
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame; the options are those of `pyarrow.Table.to_pandas`."""
+        """Return the rows as a pandas DataFrame; the options are those of `pyarrow.Table.to_pandas`.
+
+        Raises
+        ------
+        TooLargeError
+            Python has no such value, as of dates beyond the year 9999: pass ``date_as_object=False``.
+        """
+        rows = self.to_arrow()
         try:
-            return self.to_arrow().to_pandas(**options)
+            return rows.to_pandas(**options)
         except ImportError as error:
             raise MissingDependencyError("to_pandas() needs pandas", hint="pip install pandas") from error
         except TypeError as error:
@@ -211,6 +218,14 @@ class Scan:
             raise ArgumentNameError(
                 f"to_pandas() has options that pyarrow does not take: {error}",
                 hint="its options are those of pyarrow.Table.to_pandas",
+            ) from error
+        except (OverflowError, ValueError) as error:
+            if isinstance(error, pa.ArrowException):
+                raise
+            raise TooLargeError(
+                f"Python has no such date or time as the rows hold: {error}",
+                hint="pass date_as_object=False, and leave out timestamp_as_object",
+                table=self._bound.source.table,
             ) from error
 
     def to_polars(self) -> pl.DataFrame:

@@ -93,9 +93,19 @@ def _shown(value: pa.Scalar) -> str:
     try:
         text = "null" if not value.is_valid else repr(value.as_py())
     except (ValueError, OverflowError):
-        # Python has no dates before the year 1.
-        text = str(value)
+        # Python has no dates before the year 1, and none after the year 9999.
+        text = _written(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _written(value: pa.Scalar) -> str:
+    """Return a value as Arrow writes it."""
+    if isinstance(value, pa.StructScalar):
+        return f"{{{', '.join(f'{child.name!r}: {_shown(value[at])}' for at, child in enumerate(value.type))}}}"
+    try:
+        return str(value.cast(pa.string()).as_py())
+    except (pa.ArrowException, NotImplementedError):
+        return " ".join(pa.repeat(value, 1).to_string(indent=0).split())
 
 
 @dataclass(frozen=True)
