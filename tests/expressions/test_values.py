@@ -118,9 +118,26 @@ def test_a_text_of_a_time_alone_is_not_forgiven() -> None:
     schema, rows = _table_of(_STRING, "2020-01-01", "12:30", "x")
     bound = bind_value("try_cast(v AS TIMESTAMP)", schema)
     assert bound.evaluate(rows.slice(2)).to_pylist() == [None]
-    with pytest.raises(EvaluationError, match="not a value of the type timestamp") as caught:
+    with pytest.raises(EvaluationError, match="a time without a day means today") as caught:
         bound.evaluate(rows)
     assert caught.value.context["row"] == 1
+
+
+@pytest.mark.parametrize("text", ["1:9", "T1", " T01:59 ", "23:5:9.1234567", "T1:2:3 Europe/Paris", "1:2:3+01:00"])
+def test_no_text_of_a_time_alone_is_a_timestamp_without_a_zone(text: str) -> None:
+    schema, rows = _table_of(_STRING, text)
+    assert bind_value("try_cast(v AS TIMESTAMP_NTZ)", schema).evaluate(rows).to_pylist() == [None]
+    with pytest.raises(EvaluationError, match="a time without a day means today"):
+        bind_value("try_cast(v AS TIMESTAMP)", schema).evaluate(rows)
+
+
+@pytest.mark.parametrize(
+    "text", ["T1:99", "24:00", "1:60", "1:2:60", "T", "T24", "T1.5", "1:2Z", "123:4", "1:234", "TX"]
+)
+def test_what_is_no_time_either_is_forgiven(text: str) -> None:
+    schema, rows = _table_of(_STRING, text)
+    for kind in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+        assert bind_value(f"try_cast(v AS {kind})", schema).evaluate(rows).to_pylist() == [None]
 
 
 @pytest.mark.parametrize(

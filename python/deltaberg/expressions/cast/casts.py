@@ -117,8 +117,12 @@ def cast_node(
     return CallNode(to, "cast", (node,), kernel, is_steady=is_steady)
 
 
+_MINUTE = "[0-5]?[0-9]"
+_HOUR = "([01]?[0-9]|2[0-3])"
+_SECONDS = rf"(:{_MINUTE}(\.[0-9]*)?([^0-9].*)?)?"
 #: Texts of a time alone, to which Spark adds the date of today. They are not read here.
-_TIME_ALONE = r"^[\x00-\x20]*(T|[0-9]{1,2}:)"
+_TIME_ALONE = rf"(?s)^[\x00-\x20]*(T{_HOUR}(:{_MINUTE}{_SECONDS})?|{_HOUR}:{_MINUTE}{_SECONDS})[\x00-\x20]*$"
+_TODAY = "a time without a day means today in Spark, which is not read here"
 
 
 def forgiving_cast(cast: Node, of: Node, name: str) -> Node:
@@ -135,9 +139,9 @@ def forgiving_cast(cast: Node, of: Node, name: str) -> Node:
         raise UnsupportedExpressionError(
             f"{name} to {type_text(cast.type)} cannot be evaluated", hint="use CAST, or try_cast the parts"
         )
-    if of.type != STRING or cast.type not in (TIMESTAMP, NTZ):
+    if of.type != STRING or cast.type != TIMESTAMP:
         return null_where_failed(cast, name)
-    return null_where_failed(cast, name, lambda texts: pc.match_substring_regex(texts, _TIME_ALONE))
+    return null_where_failed(cast, name, (lambda texts: pc.match_substring_regex(texts, _TIME_ALONE), _TODAY))
 
 
 def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:

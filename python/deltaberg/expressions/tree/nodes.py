@@ -90,13 +90,13 @@ def then(outcome: Outcome, kernel: Kernel) -> Outcome:
     return Outcome(last.values, (*outcome.failures, *last.failures))
 
 
-def null_where_failed(node: CallNode, name: str, keeps: Callable[[Datum], Datum] | None = None) -> CallNode:
+def null_where_failed(node: CallNode, name: str, keeps: tuple[Callable[[Datum], Datum], str] | None = None) -> CallNode:
     """Return a call that is null where its kernel fails. What its arguments fail at stays a failure.
 
     Parameters
     ----------
     keeps
-        For the values of a cast, the failures that stay; by default none.
+        For the values of a cast, the failures that stay, and their message; by default none.
     """
     kernel = node.kernel
 
@@ -109,8 +109,9 @@ def null_where_failed(node: CallNode, name: str, keeps: Callable[[Datum], Datum]
             results = pc.if_else(failure.rows, pa.scalar(None, results.type), results)
         if keeps is None or not found.failures:
             return results
-        stay = pc.fill_null(keeps(values[0]), fill_value=False)
-        return Outcome(results, tuple(failure.only(stay) for failure in found.failures))
+        chosen, message = keeps
+        stay = pc.fill_null(chosen(values[0]), fill_value=False)
+        return Outcome(results, tuple(Failure(failure.only(stay).rows, message) for failure in found.failures))
 
     return replace(node, name=name, kernel=forgive)
 
