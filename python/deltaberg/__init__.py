@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions.given.given import Column, col
     from deltaberg.files.write.write_parquet import ParquetOptions
-    from deltaberg.iceberg.maintain.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
     from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
@@ -116,7 +116,7 @@ _HOMES = {
     "DeltaTable": "delta",
     "DeltabergError": "errors",
     "DropFeatureResult": "table.maintain.dropped_feature",
-    "ExpiryResult": "iceberg.maintain.expire",
+    "ExpiryResult": "iceberg.maintain.cleaning.expire",
     "Explanation": "table.read.explain",
     "Field": "schema.types",
     "Finding": "table.maintain.verifying.findings",

@@ -12,7 +12,7 @@ import pytest
 
 import deltaberg
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.maintain.sweep import Sweep
+from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.catalogs.rest_server import RestServer
 from tests.support.rows import ids, ids_of

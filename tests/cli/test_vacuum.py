@@ -13,7 +13,7 @@ from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.cli import confirm
 from deltaberg.cli.app import cli
 from deltaberg.errors import AuthenticationError, StorageError
-from deltaberg.iceberg.maintain.sweep import Sweep
+from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.support.command_line import call, json_lines, printed
 from tests.support.delta_builder import DeltaBuilder

@@ -21,8 +21,8 @@ from deltaberg.errors import (
     InvalidArgumentError,
     VersionNotFoundError,
 )
-from deltaberg.iceberg.maintain.expiring import ExpiryRequest, expired_of
-from deltaberg.iceberg.maintain.sweep import Sweep
+from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest, expired_of
+from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.transaction.table_commit import TableChange

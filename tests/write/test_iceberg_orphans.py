@@ -15,8 +15,8 @@ from deltaberg import DeltaTable, IcebergTable, write_table
 from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.maintain import orphans as orphans_module
-from deltaberg.iceberg.maintain.reached import Elsewhere, Places
+from deltaberg.iceberg.maintain.cleaning import orphans as orphans_module
+from deltaberg.iceberg.maintain.cleaning.reached import Elsewhere, Places
 from deltaberg.storage.location import parse_location
 from deltaberg.table.maintain.file_tasks import list_by_tasks
 from tests.support.rows import ids

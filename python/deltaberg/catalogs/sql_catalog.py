@@ -125,7 +125,7 @@ class SqlCatalog(Catalog):
         levels = identifier_levels(identifier)
         made = loaded = None
         if checked_flag("purge", purge):
-            from deltaberg.iceberg.maintain.purged_table import TablePurge
+            from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
             loaded = self._pointer(levels, None).load()
             made = TablePurge(loaded)

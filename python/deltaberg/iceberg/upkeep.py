@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from deltaberg.iceberg.maintain.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.operations import IcebergOperations
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
@@ -126,8 +126,8 @@ class IcebergUpkeep:
         >>> len(result.snapshot_ids), result.files["kind"].to_pylist().count("data file"), len(table.snapshots)
         (1, 1, 1)
         """
-        from deltaberg.iceberg.maintain.expire import expire_table
-        from deltaberg.iceberg.maintain.expiring import ExpiryRequest
+        from deltaberg.iceberg.maintain.cleaning.expire import expire_table
+        from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest
 
         self._options.require_newest(self.location)
         asked = ExpiryRequest(
@@ -199,7 +199,7 @@ class IcebergUpkeep:
         >>> result.deleted_files, result.dry_run
         (0, True)
         """
-        from deltaberg.iceberg.maintain.orphans import OrphanRequest, remove_orphans
+        from deltaberg.iceberg.maintain.cleaning.orphans import OrphanRequest, remove_orphans
 
         self._options.require_newest(self.location)
         asked = OrphanRequest(

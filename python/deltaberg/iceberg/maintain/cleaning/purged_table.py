@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.maintain.expiring import check_collected
-from deltaberg.iceberg.maintain.reached import REACHED, STATISTICS, Places, Reached, statistics_of
-from deltaberg.iceberg.maintain.sweep import TABLE_FILE, Sweep, check_alone
+from deltaberg.iceberg.maintain.cleaning.expiring import check_collected
+from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, statistics_of
+from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.source import IcebergSource

@@ -22,7 +22,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
-from deltaberg.iceberg.maintain.reached import Reached
+from deltaberg.iceberg.maintain.cleaning.reached import Reached
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.schema.arrow import as_array
