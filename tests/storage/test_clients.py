@@ -87,6 +87,24 @@ def test_a_client_is_kept_for_its_options() -> None:
     assert len({id(one) for one in (first, *others)}) == 4
 
 
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [("s3://b/t", "AWS_ACCESS_KEY_ID"), ("gs://b/t", "GOOGLE_SERVICE_ACCOUNT"), ("az://b/t", "AZURE_STORAGE_SAS_KEY")],
+)
+def test_what_rotates_in_the_environment_has_another_client(
+    monkeypatch: pytest.MonkeyPatch, url: str, variable: str
+) -> None:
+    monkeypatch.setattr(remote, "open_client", lambda *_, **__: _Client())
+    place, spec = parse_location(url), StoreSpec()
+    found = []
+    for value in ("old", "new", "old"):
+        monkeypatch.setenv(variable, value)
+        found.append(spec.open(place))
+        monkeypatch.setenv("UNRELATED", value)
+        assert spec.open(place) is found[-1]
+    assert found[0] is found[2] is not found[1]
+
+
 def test_an_evicted_client_goes_on(s3: Any) -> None:
     store = open_store(parse_location(s3.url), s3.options)
     store.put("x", b"1")

@@ -120,6 +120,61 @@ def test_an_endpoint_of_the_environment_that_is_none(monkeypatch: pytest.MonkeyP
     assert store_config("s3", {}).client == {}
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        *(("s3://b", name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")),
+        ("gs://b", "GOOGLE_BASE_URL"),
+        *(("az://b", name) for name in ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT")),
+    ],
+)
+def test_an_empty_endpoint_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], url: str, name: str
+) -> None:
+    monkeypatch.setenv(name, "")
+    with pytest.raises(InvalidArgumentError, match=f"the variable {name} of the environment is empty"):
+        open_table(f"{url}/t", storage_options={"skip_signature": True})
+    assert "panicked" not in capfd.readouterr().err
+
+
+def test_an_endpoint_that_is_given_comes_before_an_empty_one(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "")
+    write_table(f"{s3.url}/t", _ROWS, storage_options=s3.options)
+    assert open_table(f"{s3.url}/t", storage_options=s3.options).scan().count() == 1
+
+
+def test_plain_endpoints_are_told_by_any_spelling(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = s3.options["AWS_ENDPOINT_URL"].replace("http", "HTTP")
+    assert store_config("s3", {"AWS_ENDPOINT_URL": endpoint}).client == {"allow_http": True}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    others = {name: value for name, value in s3.options.items() if name != "AWS_ENDPOINT_URL"}
+    write_table(f"{s3.url}/t", _ROWS, storage_options=others)
+    assert open_table(f"{s3.url}/t", storage_options=others).scan().count() == 1
+
+
+def test_what_forbids_a_plain_endpoint_is_named(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {name: value for name, value in s3.options.items() if name != "AWS_ENDPOINT_URL"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.options["AWS_ENDPOINT_URL"])
+    with pytest.raises(InvalidArgumentError, match="plain HTTP, which the storage option 'aws_allow_http' forbids"):
+        open_table(f"{s3.url}/t", storage_options={**options, "aws_allow_http": "no"})
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "false")
+    with pytest.raises(InvalidArgumentError, match="plain HTTP, which the variable AWS_ALLOW_HTTP of the environment"):
+        open_table(f"{s3.url}/t", storage_options=options)
+    write_table(f"{s3.url}/t", _ROWS, storage_options={**options, "aws_allow_http": True})
+    # Whoever gives the endpoint itself as http:// allows it.
+    assert open_table(f"{s3.url}/t", storage_options=s3.options).scan().count() == 1
+
+
+def test_the_region_of_a_role_is_that_of_the_environment(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", s3.options["AWS_REGION"])
+    options = {name: value for name, value in s3.options.items() if name != "AWS_REGION"}
+    options |= {"AWS_IAM_ROLE_ARN": "arn:aws:iam::123456789012:role/reader"}
+    options |= {"aws_sts_endpoint": s3.options["AWS_ENDPOINT_URL"]}
+    write_table(f"{s3.url}/t", _ROWS, storage_options=options)
+    assert open_table(f"{s3.url}/t", storage_options=options).scan().count() == 1
+
+
 def test_a_role_is_taken_on(s3: Bucket) -> None:
     role = {
         "AWS_IAM_ROLE_ARN": "arn:aws:iam::123456789012:role/reader",

@@ -20,7 +20,7 @@ from deltaberg.errors import (
 from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
 from deltaberg.storage.options.names import unknown_option
-from deltaberg.storage.options.options import StoreConfig, StoreOptions, store_config
+from deltaberg.storage.options.options import StoreConfig, StoreOptions, check_environment, store_config
 from deltaberg.storage.options.values import is_shown, not_taken
 
 __all__ = ["memory_store", "open_client"]
@@ -59,6 +59,7 @@ def open_client(location: Location, options: StoreOptions, *, repeat: bool = Tru
     from obstore.exceptions import UnknownConfigurationKeyError
 
     settings = store_config(location.scheme, options)
+    check_environment(location.scheme, settings)
     try:
         return _client(location, settings, repeat=repeat)
     except DeltabergError:
@@ -128,7 +129,8 @@ def _provider(settings: StoreConfig, config: dict[str, Any]) -> dict[str, Any]:
             aws_access_key_id=config.get("access_key_id"),
             aws_secret_access_key=config.get("secret_access_key"),
             aws_session_token=config.get("session_token"),
-            region_name=config.get("region"),
+            # boto3 itself reads AWS_DEFAULT_REGION alone.
+            region_name=config.get("region") or os.environ.get("AWS_REGION") or None,
         )
         provider = Boto3CredentialProvider(session) if role is None else _Role(session, role, config)
     except ProfileNotFound as error:

@@ -11,7 +11,7 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location
-from deltaberg.storage.options.options import StoreOptions, server_of
+from deltaberg.storage.options.options import StoreOptions, environment_of, server_of
 from deltaberg.storage.remote import RemoteStorage
 from deltaberg.storage.vending import Vendor
 
@@ -60,5 +60,6 @@ def open_store(location: Location, options: StoreOptions | None = None) -> Stora
         return _LOCAL
     chosen = options or {}
     named = sorted((str(name), repr(value)) for name, value in chosen.items())
-    key = fingerprint(location.scheme, location.authority, named)
+    # Credentials that rotate in the environment are those of another client.
+    key = fingerprint(location.scheme, location.authority, named, environment_of(location.scheme))
     return _clients.get(key, lambda: RemoteStorage(location, chosen))

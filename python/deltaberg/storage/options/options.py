@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage.options.names import AZURE, CLIENT, GCS, PATH_STYLE, PROFILE, RETRY, S3, TIMEOUTS, check_foreign
 from deltaberg.storage.options.values import checked_value
 
 __all__ = [
     "StoreConfig",
     "StoreOptions",
+    "check_environment",
+    "environment_of",
     "is_store_option",
     "option_name",
     "server_of",
@@ -143,7 +146,7 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
         else:
             found.config[name] = taken
     endpoint = found.config.get("endpoint") or found.config.get("base_url") or _endpoint_of_environment(scheme)
-    if isinstance(endpoint, str) and endpoint.startswith("http://"):
+    if _is_plain(endpoint):
         # Whoever wrote http:// did so on purpose.
         found.client.setdefault("allow_http", True)
     return found
@@ -178,3 +181,41 @@ def _named_endpoint(scheme: str) -> str | None:
     """Return the endpoint that the environment names."""
     named = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name)), None)
     return None if named is None else str(checked_value(named, "endpoint", os.environ[named]))
+
+
+def _is_plain(endpoint: object) -> bool:
+    return isinstance(endpoint, str) and endpoint.lower().startswith("http://")
+
+
+def environment_of(scheme: str) -> list[tuple[str, str]]:
+    """Return the variables of the environment that stores of a scheme read, and their values."""
+    _, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    return sorted((name, value) for name, value in os.environ.items() if prefix and name.startswith(prefix.upper()))
+
+
+def check_environment(scheme: str, settings: StoreConfig) -> None:
+    """Refuse variables with which obstore would panic, or fail at the first request.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The variable of the endpoint is empty, or the endpoint is plain HTTP and a variable or an option forbids that.
+    """
+    given = settings.config.get("endpoint") or settings.config.get("base_url")
+    empty = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name, "-").strip() == ""), None)
+    if given is None and empty is not None:
+        raise InvalidArgumentError(
+            f"the variable {empty} of the environment is empty", hint="unset it, or let it name the URL of the store"
+        )
+    if "allow_http" in settings.client:
+        named, allows = f"the storage option {settings.spelled.get('allow_http')!r}", settings.client["allow_http"]
+    else:
+        variable = f"{_BY_SCHEME.get(scheme, ({}, ''))[1]}allow_http".upper()
+        named, allows = f"the variable {variable} of the environment", True
+        if variable in os.environ:
+            allows = checked_value(variable, "allow_http", os.environ[variable])
+    if not allows and _is_plain(given or _named_endpoint(scheme)):
+        raise InvalidArgumentError(
+            f"the endpoint of the store is plain HTTP, which {named} forbids",
+            hint="name an endpoint of https://, or allow plain HTTP",
+        )
