@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deltaberg.expressions.given.given import Column, col
     from deltaberg.files.write.write_parquet import ParquetOptions
     from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
     from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
@@ -84,6 +85,7 @@ __all__ = [
     "RepairResult",
     "RestoreResult",
     "RewriteDeletesResult",
+    "RewriteTablePathResult",
     "Scan",
     "ScanMetrics",
     "ScanOptions",
@@ -137,6 +139,7 @@ _HOMES = {
     "RepairResult": "table.maintain.verifying.repairs",
     "RestoreResult": "table.maintain.restored",
     "RewriteDeletesResult": "iceberg.maintain.rewriting.rewritten",
+    "RewriteTablePathResult": "iceberg.maintain.copying.rewrite_table_path",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",

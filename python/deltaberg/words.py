@@ -84,6 +84,7 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
 }
 ICEBERG_SPARK: dict[str, dict[str, str]] = {
     "rewrite_manifests": {"use_caching": Refused("leave it out: memory does not depend on the number of entries")},
+    "rewrite_table_path": {"create_file_list": Refused("leave it out: the list of files is always written")},
 }
 #: Words of ours for other functions.
 _OURS: dict[str, dict[str, str]] = {

@@ -303,3 +303,15 @@ def test_delta_tables_have_no_metadata_tables(tmp_path: Path) -> None:
     ended = call("metadata", str(tmp_path / "t"), "snapshots")
     assert ended.exit_code == 2
     assert "try inspect, history or files" in ended.stderr
+
+
+def test_a_copy_plan_says_where_its_list_is(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    create_table(root, pa.schema([("id", pa.int64())]), format="iceberg").append(pa.table({"id": [1]}))
+    (said,) = json_lines("copy-plan", root, root, "s3://backup/t", "--staging-location", tmp_path / "staged")
+    assert said["metadata_location"] == "s3://backup/t/metadata/v2.metadata.json"
+    assert said["file_list_location"] == f"{tmp_path}/staged/file-list"
+    lines = Path(said["file_list_location"]).read_text().splitlines()
+    assert (len(lines), said["files"], said["rewritten_manifests"], said["rewritten_delete_files"]) == (5, 5, 1, 0)
+    later = ("--start-version", "v1.metadata.json", "--end-version", "v2.metadata.json")
+    assert "4" in printed("copy-plan", root, root, tmp_path / "new", *later)

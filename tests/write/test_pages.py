@@ -73,6 +73,8 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     run_blocks("docs/maintenance.md", heading="## Statistics")
     assert "'data_record_count': 2, 'data_file_count': 1}" in capsys.readouterr().out
+    run_blocks("docs/maintenance.md", heading="## Copies in another place")
+    assert capsys.readouterr().out == "3\n"
     run_blocks("docs/maintenance.md", heading="## Purge")
     assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 files into 1, 1 commits)"
     run_blocks("docs/maintenance.md", heading="## Dropping features")

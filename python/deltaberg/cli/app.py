@@ -40,6 +40,7 @@ COMMANDS = {
     "compact-log": "maintain",
     "reorg": "maintain",
     "rewrite-manifests": "maintain",
+    "copy-plan": "clone",
     "stats": "statistics",
     "drop-feature": "maintain",
     "maintain": "maintain",

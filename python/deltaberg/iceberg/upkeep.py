@@ -1,4 +1,4 @@
-"""What keeps the metadata of an Iceberg table in order: expiry, the removal of orphans, the rewrite of manifests."""
+"""What keeps the metadata of an Iceberg table in order: expiry, orphans, the rewrite of manifests and of paths."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.operations import IcebergOperations
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
@@ -277,3 +278,65 @@ class IcebergUpkeep:
             options = replace(options, unsafe_single_writer=True)
         self._options.require_newest(self.location)
         return rewrite_manifests(lambda: operations_of(self._begin(options)).transaction, asked)
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str | os.PathLike[str],
+        target_prefix: str | os.PathLike[str],
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | os.PathLike[str] | None = None,
+    ) -> RewriteTablePathResult:
+        """Prepare a copy of the table in another place, which any tool can then make file by file.
+
+        The metadata of Iceberg tables has whole paths, so that a table that is copied as it is still reads the old
+        files. This call writes all files anew that have paths in them, with those of the copy: metadata files, manifest
+        lists, manifests, position delete files and deletion vectors. They wait in a directory, beside a list of all
+        files to copy. The table itself stays as it is.
+
+        Parameters
+        ----------
+        source_prefix
+            The directory above all files of the table, usually its location.
+        target_prefix
+            What takes its place in all paths.
+        start_version
+            The name of the newest metadata file of an earlier copy. Data files, equality delete files and statistics
+            that this copy has are not in the list then.
+        end_version
+            The name of the metadata file that the copy ends with; by default the newest one.
+        staging_location
+            Where rewritten files wait, which must be empty; by default a new directory beside the metadata.
+
+        Returns
+        -------
+        RewriteTablePathResult
+            Where the list is, the list itself, and the metadata file of the copy.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table names a file that is not below ``source_prefix``, or an argument is not valid.
+        DataFileNotFoundError, CorruptTableError
+            A file that has paths in it cannot be read.
+        UnsupportedFeatureError
+            The table is encrypted.
+        StorageError
+            A store failed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> place = f"{new_path}/planned"
+        >>> table = create_table(place, {"id": pa.int64()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1]}))
+        >>> plan = table.rewrite_table_path(place, "s3://backup/planned")
+        >>> plan.metadata_location, len(plan.files)
+        ('s3://backup/planned/metadata/v2.metadata.json', 5)
+        """
+        from deltaberg.iceberg.maintain.copying.rewrite_table_path import CopyRequest, rewrite_table_path
+
+        self._options.require_newest(self.location)
+        asked = CopyRequest(source_prefix, target_prefix, start_version, end_version, staging_location)
+        return rewrite_table_path(self._pointer, asked)

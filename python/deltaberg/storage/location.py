@@ -20,7 +20,7 @@ from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signatur
 from deltaberg.hints import Hint, verbatim
 from deltaberg.workers import map_in_order
 
-__all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
+__all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location", "spellings_of"]
 
 #: Recorded prefixes to where the files are now, or "auto".
 LocationMap = Mapping[str, str]
@@ -149,6 +149,20 @@ def _local_part(rest: str, encoded: bool = True) -> str:
 def _normalized(key: str) -> str:
     """Remove empty and ``.`` parts from a key: object stores count them as part of the name, but users do not."""
     return "/".join(part for part in key.split("/") if part not in ("", "."))
+
+
+def spellings_of(location: Location) -> list[str]:
+    """Return how metadata may spell a location as text, with the names of its scheme that other writers use.
+
+    Examples
+    --------
+    >>> spellings_of(parse_location("/t")), spellings_of(parse_location("s3a://bucket/t"))
+    (['/t', 'file:/t', 'file:///t'], ['s3://bucket/t', 's3a://bucket/t', 's3n://bucket/t'])
+    """
+    if location.scheme == "file":
+        return [f"{start}{location.path}" for start in ("", "file:", "file://")]
+    names = [location.scheme, *(name for name, known in _ALIASES.items() if known == location.scheme)]
+    return [f"{name}://{location.authority}/{location.path}" for name in names]
 
 
 def decode_path(raw: str) -> str:

@@ -29,7 +29,14 @@ from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["POSITION_DELETE_COLUMNS", "KeySet", "count_nameless", "equality_deletes", "position_deletes"]
+__all__ = [
+    "POSITION_DELETE_COLUMNS",
+    "KeySet",
+    "count_nameless",
+    "equality_deletes",
+    "position_deletes",
+    "stored_positions",
+]
 
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
@@ -88,13 +95,19 @@ class _Positions(NamedTuple):
         return self.positions.slice(start, count)
 
 
+def stored_positions(file: DeleteFile, store: StoreSpec) -> pa.Table:
+    """Return the paths and positions in a position delete file, in their order, with each path once in a dictionary."""
+    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False), _compact)
+    return table.unify_dictionaries().combine_chunks()
+
+
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
     """Read a position delete file."""
-    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False), _compact)
+    table = stored_positions(file, store)
     lowest = pc.min(table.column("pos")).as_py()
     if lowest is not None and lowest < 0:
         raise CorruptDataFileError(f"a position delete has the position {lowest}", delete_file=file.location)
-    paths = table.unify_dictionaries().column("file_path").combine_chunks()
+    paths = as_array(table.column("file_path"))
     positions = as_array(table.column("pos")).cast(pa.uint64())
     codes = paths.indices
     # Codes count up with the first rows of their paths: they ascend where the file is sorted by path, as it should be.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -145,6 +145,11 @@ class PuffinFile:
         with in_context(file=str(self.location), blob=blob.type):
             most = min(max(_EXPANDED_BLOB, _MOST_TIMES * blob.length), _LARGEST_BLOB)
             return _decompress(data, blob.compression_codec, most)
+
+    def body(self) -> Iterator[bytes]:
+        """Yield the bytes in front of the footer, where each blob is at its offset."""
+        for start in range(0, self._end, _PIECE):
+            yield self._ranges([(start, min(_PIECE, self._end - start))])[0]
 
     def _footer(self, size: int) -> Mapping[str, object]:
         """Return the JSON of the footer, and note where the blobs end."""

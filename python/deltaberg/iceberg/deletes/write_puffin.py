@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from deltaberg import kernels
 from deltaberg._version import __version__
-from deltaberg.iceberg.deletes.puffin import MAGIC
+from deltaberg.iceberg.deletes.puffin import MAGIC, Blob, PuffinFile
 from deltaberg.lossless_json import write_json
 from deltaberg.storage.base import Storage
 
-__all__ = ["WrittenVector", "write_vectors"]
+__all__ = ["DATA_FILE", "VECTOR", "WrittenVector", "copy_puffin", "write_vectors"]
 
 VECTOR = "deletion-vector-v1"
+#: The property of a vector that names its data file.
+DATA_FILE = "referenced-data-file"
 #: The column that a vector is about: the position of a row in its file ("Reserved Field IDs").
 _POSITION_ID = 2147483645
 #: A vector is written before its snapshot has a number, and stays when the snapshot is made again.
@@ -59,16 +61,56 @@ def write_vectors(
             data = kernels.encode_bitmap(positions, "puffin")
             written.append(WrittenVector(data_file, output.tell(), len(data), len(positions)))
             output.write(data)
-        made_by = {"created-by": f"deltaberg {__version__}"}
-        payload = write_json({"blobs": [_entry(found) for found in written], "properties": made_by}).encode()
-        flags = bytes(4)
-        output.write(MAGIC + payload + len(payload).to_bytes(4, "little") + flags + MAGIC)
+        output.write(_footer([_entry(found) for found in written], {"created-by": f"deltaberg {__version__}"}))
         size = output.tell()
         output.close()
     except BaseException:
         output.abort()
         raise
     return written, size
+
+
+def copy_puffin(puffin: PuffinFile, blobs: Sequence[Blob], store: Storage, path: str) -> int:
+    """Write a Puffin file with the same bytes and other entries of its blobs, and return its size.
+
+    Parameters
+    ----------
+    puffin
+        The file. Its blobs stay at their offsets.
+    blobs
+        What the footer of the new file says of the blobs.
+    store, path
+        The new file in its store.
+
+    Raises
+    ------
+    StorageError
+        If a store fails. There is no file then, as far as the store allows it.
+    """
+    with store.open_output(path) as output:
+        for piece in puffin.body():
+            output.write(piece)
+        output.write(_footer([_entry_of(blob) for blob in blobs], puffin.properties))
+        return output.tell()
+
+
+def _footer(entries: Sequence[Mapping[str, object]], properties: Mapping[str, str]) -> bytes:
+    payload = write_json({"blobs": entries, "properties": dict(properties)}).encode()
+    flags = bytes(4)
+    return MAGIC + payload + len(payload).to_bytes(4, "little") + flags + MAGIC
+
+
+def _entry_of(blob: Blob) -> dict[str, object]:
+    entry = {
+        "type": blob.type,
+        "fields": list(blob.fields),
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+        "properties": dict(blob.properties),
+    }
+    return entry if blob.compression_codec is None else {**entry, "compression-codec": blob.compression_codec}
 
 
 def _entry(found: WrittenVector) -> dict[str, object]:
@@ -80,5 +122,5 @@ def _entry(found: WrittenVector) -> dict[str, object]:
         "sequence-number": _UNKNOWN,
         "offset": found.offset,
         "length": found.length,
-        "properties": {"referenced-data-file": found.data_file, "cardinality": str(found.cardinality)},
+        "properties": {DATA_FILE: found.data_file, "cardinality": str(found.cardinality)},
     }

@@ -1,0 +1,1 @@
+"""Copies of tables under another prefix, with every path in their metadata rewritten."""
