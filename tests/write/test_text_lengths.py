@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, col, create_table
-from deltaberg.errors import ConstraintViolationError, CorruptLogError
+from deltaberg.errors import ConstraintViolationError, CorruptLogError, DeltabergError
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
@@ -237,3 +237,25 @@ def test_lengths_that_are_recorded_otherwise(builder: DeltaBuilder) -> None:
         other.create([_field("c", "string", damaged)])
         with pytest.raises(CorruptLogError, match="is not a type"):
             _ = DeltaTable(other.root).schema
+
+
+def test_lengths_go_through_arrow_schemas(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _SCHEMA)
+    again = create_table(tmp_path / "again", table.arrow_schema)
+    assert [(one.name, one.length) for one in again.schema] == [(one.name, one.length) for one in table.schema]
+    assert again.schema.fields[3].type == table.schema.fields[3].type
+    for name, values in _LONG_TEXTS.items():
+        with pytest.raises(ConstraintViolationError, match="characters") as caught:
+            again.append(_rows(id=1, **values))
+        assert caught.value.context["column"] == name
+    # Other columns have no metadata, and rows that are read are texts of any length.
+    assert table.arrow_schema.field("id").metadata is None
+    assert create_table(tmp_path / "rows", table.scan().schema).schema.fields[1].length is None
+
+
+@pytest.mark.parametrize("texts", ["struct<", "char(3", "", "array<char(2)"])
+def test_lengths_of_arrow_fields_that_are_no_types_are_refused(tmp_path: Path, texts: str) -> None:
+    columns = pa.schema([pa.field("c", pa.string(), metadata={_KEY: texts})])
+    with pytest.raises(DeltabergError, match="is not a type"):
+        create_table(tmp_path / "t", columns)
+    assert not (tmp_path / "t").exists()

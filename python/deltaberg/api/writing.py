@@ -96,7 +96,7 @@ def create_table(
     schema
         The columns: an Arrow schema, anything with ``__arrow_c_schema__``, a mapping of names to Arrow types, or the
         ``schema`` of a table. Of the metadata of Arrow fields comments are kept, and for a Delta table the rules of the
-        protocol, such as ``delta.generationExpression``.
+        protocol, such as ``delta.generationExpression``, and the lengths of texts, which ``arrow_schema`` states.
     format
         ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``; with ``catalog``,
         ``iceberg``.

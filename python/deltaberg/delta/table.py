@@ -19,6 +19,7 @@ from deltaberg.delta.log.checkpoint_files import CheckpointInfo, checkpoint_info
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.scan.changes import ChangesSource, change_range
 from deltaberg.delta.scan.source import SnapshotSource, about_row_fields
+from deltaberg.delta.schema.text_types import with_recorded_lengths
 from deltaberg.delta.schema.writer_rules import (
     check_constraints,
     column_defaults,
@@ -164,6 +165,11 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
     def schema(self) -> Struct:
         """The columns as table types, with their metadata."""
         return self._snapshot.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow types. The metadata of fields holds the lengths of texts, CHAR(n) and VARCHAR(n)."""
+        return with_recorded_lengths(super().arrow_schema, self.schema)
 
     @property
     def partition_columns(self) -> list[str]:

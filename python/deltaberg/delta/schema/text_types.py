@@ -9,10 +9,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from deltaberg.errors import CorruptLogError
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, TextLength
 
-__all__ = ["TEXT_TYPE", "text_length", "with_text_types"]
+__all__ = ["TEXT_TYPE", "text_length", "with_recorded_lengths", "with_text_types"]
 
 #: The member of a field's metadata that holds the type.
 TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -63,6 +65,16 @@ def with_text_types(field: Field, recorded: Any) -> Field:
         else:
             return _with(field, tree)
     raise CorruptLogError(f"{TEXT_TYPE} is {recorded!r}, which is not a type", column=field.name)
+
+
+def with_recorded_lengths(schema: pa.Schema, columns: Struct) -> pa.Schema:
+    """Return an Arrow schema of columns whose fields have the lengths of their texts in their metadata."""
+    for at, column in enumerate(columns):
+        recorded = column.metadata.get(TEXT_TYPE)
+        if recorded is not None:
+            field = schema.field(at)
+            schema = schema.set(at, field.with_metadata({**(field.metadata or {}), TEXT_TYPE: recorded}))
+    return schema
 
 
 class _Reader:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema.types import Field, Primitive, Struct, fields_inside
 
@@ -115,7 +116,9 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
 
 
 def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a new table keeps of the metadata of an Arrow field: its comment, and members of the protocol.
+    """Return what a new table keeps of the metadata of an Arrow field.
+
+    These are its comment, the lengths of its texts, and members of the protocol.
 
     The ids and names of column mapping and the changes of types are those of another table. Texts of numbers and of
     booleans become what the protocol asks for.
@@ -127,7 +130,9 @@ def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key, text in metadata.items():
-        if key in ("comment", CURRENT_DEFAULT) or (key.startswith("delta.") and not key.startswith(_OF_OTHERS)):
+        if key in ("comment", CURRENT_DEFAULT, TEXT_TYPE) or (
+            key.startswith("delta.") and not key.startswith(_OF_OTHERS)
+        ):
             found[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
     return found
 
