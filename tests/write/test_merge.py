@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, col, create_table
 from deltaberg.errors import (
     ColumnNotFoundError,
     ConcurrentAppendError,
@@ -226,6 +226,14 @@ def test_merges_that_cannot_be(tmp_path: Path) -> None:
             lambda: table.merge(source, "true").when_matched_delete().when_matched_delete("true"),
             InvalidArgumentError,
             "would never count",
+        ),
+        *(
+            (
+                lambda on=on: table.merge(source, on).when_matched_delete().execute(),
+                ExpressionError,
+                "names no column of",
+            )
+            for on in ("source.id > 0", col("source.id") > 0, "source.id = source.x OR source.x IS NULL")
         ),
         (lambda: table.merge(source, "id = 1").when_matched_delete().execute(), ExpressionError, "several relations"),
         (

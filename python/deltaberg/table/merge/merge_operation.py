@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from deltaberg.choices import WhenMatched, WhenNotMatched
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, ExpressionError, InvalidArgumentError
 from deltaberg.expressions.bind.bind import Relation
 from deltaberg.expressions.derive.derive import value_filter
 from deltaberg.expressions.given.given import all_of
@@ -261,6 +261,12 @@ def _run(
         )
     condition = scope.condition(on)
     refuse_constant(on, condition)
+    if condition.paths and all(relation != 0 for relation, _ in condition.paths):
+        raise ExpressionError(
+            f"the condition of the merge, {condition.sql}, names no column of the table, but the source alone",
+            hint=f"say which rows match, such as {options.target_alias}.id = {options.source_alias}.id, and put what is"
+            " about the source alone into the conditions of clauses",
+        )
     # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
     has_rows = any(clause.action != "delete" for clause in clauses)
     rules = target.rules(scope.timezone, now) if has_rows else TableRules(RowRules(target.schema))
