@@ -120,9 +120,9 @@ _USER = re.compile(r"([a-z][a-z0-9+.-]*:/{1,2})([^\s/'\"<>@:]*(?::(?!\d{1,5}/)[^
 _WITH_CONTAINER = ("abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs")
 #: Signatures, tokens and keys in the query of a URL or in a connection string.
 _SIGNED = re.compile(
-    r"([?&;](?:sig|signature|(?:x-(?:amz|goog|oss)-)?(?:signature|credential|security-token)|awsaccesskeyid"
+    r"((?:[?&;#]|%3f|%26|%3b)(?:sig|signature|(?:x-(?:amz|goog|oss)-)?(?:signature|credential|security-token)|awsaccesskeyid"
     r"|googleaccessid|accountkey|sharedaccesskey|sharedaccesssignature|access_?token|api_?key|token|secret|passw(?:or)?d"
-    r"|pwd)=)[^\s&;'\"<>)]+",
+    r"|pwd)(?:=|%3d))[^\s&;'\"<>)]+",
     re.IGNORECASE,
 )
 
@@ -210,7 +210,7 @@ def masked(text: str) -> str:
     """
     if "@" in text and ":/" in text:
         text = _USER.sub(_without_user, text)
-    return _SIGNED.sub(r"\1***", text) if "=" in text else text
+    return _SIGNED.sub(r"\1***", text) if "=" in text or "%3" in text else text
 
 
 def has_signature(text: str) -> bool:
