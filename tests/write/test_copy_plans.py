@@ -13,6 +13,7 @@ import pytest
 
 from deltaberg import IcebergTable, RewriteTablePathResult, create_table
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.maintain.copying.path_prefix import PathPrefix
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
 from deltaberg.iceberg.scan.source import IcebergSource
 from tests.support.below_verbs import begin
@@ -202,7 +203,7 @@ def test_a_copy_ends_with_an_older_version(tmp_path: Path) -> None:
 
 
 def test_files_of_other_writers_are_copied(tmp_path: Path) -> None:
-    """Paths have several spellings, snapshots name manifests themselves, and statistics may be gone."""
+    """Paths have several spellings, and statistics may be gone."""
     root = tmp_path / _OLD
     builder = IcebergBuilder(root, {"id": "int"}, format_version=2)
     first = builder.data([{"id": 1}, {"id": 2}])
@@ -226,6 +227,46 @@ def test_files_of_other_writers_are_copied(tmp_path: Path) -> None:
     shutil.rmtree(root)
     assert sorted(IcebergTable(tmp_path / "new").scan().to_arrow()["id"].to_pylist()) == [2, 3]
     assert _old_paths(tmp_path / "new") == []
+
+
+def test_a_snapshot_that_names_its_manifests_itself_is_copied(tmp_path: Path) -> None:
+    root = tmp_path / _OLD
+    builder = IcebergBuilder(root, {"id": "int"}, format_version=1)
+    builder.commit(builder.data([{"id": 1}, {"id": 2}]))
+    (snapshot,) = builder.snapshots
+    listed = begin(IcebergTable(root)).source.manifests.column("manifest_path").to_pylist()
+    Path(snapshot.pop("manifest-list")).unlink()
+    snapshot["manifests"] = listed
+    builder.write()
+    _copied(tmp_path, IcebergTable(root).rewrite_table_path(root, tmp_path / "new"))
+    assert sorted(IcebergTable(tmp_path / "new").scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert _old_paths(tmp_path / "new") == []
+
+
+def test_an_empty_table_is_copied(tmp_path: Path) -> None:
+    table: IcebergTable = create_table(tmp_path / _OLD / "t", _COLUMNS, format="iceberg")
+    plan = table.rewrite_table_path(table.location, tmp_path / "new")
+    assert len(_copied(tmp_path, plan)) == 1
+    assert IcebergTable(tmp_path / "new").scan().to_arrow().num_rows == 0
+
+
+def test_prefixes_are_directories_in_any_spelling() -> None:
+    prefix = PathPrefix("s3://lake/t/", "s3://backup/u/")
+    paths = pa.array(["s3a://lake/t/data/1.parquet", None, "s3n://lake/t/ä/2", "s3://lake/t/%2E/3"])
+    moved = ["s3://backup/u/data/1.parquet", None, "s3://backup/u/ä/2", "s3://backup/u/%2E/3"]
+    assert prefix.moved_paths(paths).to_pylist() == moved
+    assert (prefix.moved("s3a://lake/t"), prefix.moved("s3://lake/t/")) == ("s3://backup/u", "s3://backup/u")
+    for path, why in (
+        ("s3://lake/t2/1", "not below s3://lake/t"),
+        ("s3://other/t/1", "not below"),
+        ("data/1", "not below"),
+        ("s3://lake/t/../x", "with '..' in it"),
+        ("s3://lake/t/a/..", "with '..' in it"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=why):
+            prefix.moved(path)
+    assert PathPrefix("s3://lake", "/mnt").moved("s3://lake/t/1") == "/mnt/t/1"
+    assert PathPrefix("/mnt", "hdfs://name/lake/").moved("file:/mnt/t/1") == "hdfs://name/lake/t/1"
 
 
 def test_what_is_not_below_the_prefix_is_refused(tmp_path: Path) -> None:
