@@ -43,6 +43,7 @@ _OBJECTS = {
     "catalogs/rest/vended.py": "pass X=X to allow it",
     "kernels/select.py": "set X=python",
     "table/arguments.py": "pa.int64()",
+    "table/read/scan.py": "to_pandas()",
     "table/rows/stream.py": "frames and streams",
 }
 
