@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from deltaberg import IcebergTable, RepairResult, VerifyResult
 from deltaberg.errors import AuthenticationError, CommitConflictError, StorageError
 from deltaberg.iceberg.maintain import verify as verification
+from deltaberg.iceberg.metadata.statistics_files import STATISTICS_MEMBERS
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.verifying.presence import find_files, look_up
@@ -203,6 +205,31 @@ def test_names_that_dangle_are_taken_out(tmp_path: Path) -> None:
     assert [one["statistics-path"] for one in table.metadata.partition_statistics] == [str(kept)]
     assert (ids_of(table), table.verify().findings) == ([2, 3, 4], ())
     assert table.repair().commit is None
+
+
+@pytest.mark.parametrize("number", [{}, [], 1.5, None])
+def test_entries_of_statistics_that_are_none(tmp_path: Path, number: Any) -> None:
+    """Their snapshot is told to be no number, and nothing else minds; the file that they name is not an orphan."""
+    table = _table(tmp_path)
+    named = Path(table.location, "metadata", "odd.stats")
+    named.write_bytes(b"0123456789")
+    os.utime(named, (0, 0))
+    entry = {"snapshot-id": number, "statistics-path": str(named), "file-size-in-bytes": 10}
+    odd = {"statistics": [entry], "partition-statistics": [entry, {"snapshot-id": number, "statistics-path": {}}]}
+    _rewrite(table, lambda raw: raw.update(odd))
+    table = IcebergTable(table.location)
+    told = [f"an entry of partition statistics has no {name}, or one of a wrong type" for name in STATISTICS_MEMBERS]
+    told.append(told[0].replace("partition ", ""))
+    found = table.verify().findings
+    assert sorted((one.kind, one.found) for one in found) == sorted(("violation", text) for text in told)
+    assert table.repair().commit is None
+    table.remove_orphan_files(dry_run=False)
+    oldest = table.snapshots[0].snapshot_id
+    assert oldest in table.expire_snapshots(older_than="2100-01-01", retain_last=1).snapshot_ids
+    assert named.exists()
+    table.refresh()
+    assert ids_of(table) == [2, 3, 4]
+    assert {name: table.metadata.raw[name] for name in odd} == odd
 
 
 def test_numbers_of_manifests(tmp_path: Path) -> None:

@@ -165,19 +165,33 @@ def test_from_an_ancestor(tmp_path: Path, version: str) -> None:
 
 
 def test_statistics_of_ancestors_that_are_of_no_use(tmp_path: Path) -> None:
-    """They are made of all manifests if a file is gone, damaged or of another format, or names no counts."""
+    """They are made of all manifests if a file is gone or damaged, or has no counts or columns of other types."""
     table = _table(tmp_path)
     table.append(_rows(*range(8)))
     first = table.compute_partition_stats()
     assert first is not None
     path = Path(first.path)
     data = path.read_bytes()
-    without = pq.read_table(path).drop_columns(["data_file_count"])
+    whole = pq.read_table(path)
+    without = whole.drop_columns(["data_file_count"])
+
+    def odd(name: str, values: pa.Array) -> Callable[[], object]:
+        """Return what writes the file with a column of another type."""
+        at = whole.schema.get_field_index(name)
+        field = whole.schema.field(at).with_type(values.type).with_nullable(True)
+        return lambda: pq.write_table(whole.set_column(at, field, values), path)
+
+    count = len(whole)
     harms: list[Callable[[], object]] = [
         path.unlink,
         lambda: path.write_bytes(data[:-9]),
         lambda: pq.write_table(without, path),
         lambda: path.write_bytes(b""),
+        odd("partition", pa.array([1] * count, pa.int64())),
+        odd("partition", pa.array([[1]] * count)),
+        odd("data_file_count", pa.array([{"a": 1}] * count)),
+        odd("data_file_count", pa.array([[1]] * count)),
+        odd("data_record_count", pa.array([1.5] * count)),
     ]
     for number, harm in enumerate(harms):
         harm()
@@ -189,6 +203,30 @@ def test_statistics_of_ancestors_that_are_of_no_use(tmp_path: Path) -> None:
         # The next one has only the damaged file of the first snapshot again.
         Path(done.path).rename(f"{done.path}.gone")
         table.alter().rollback_to_snapshot(first.snapshot_id).commit()
+
+
+@pytest.mark.parametrize("lacks", ["statistics-path", "file-size-in-bytes", "snapshot-id"])
+def test_an_entry_that_lacks_something_counts_for_none(tmp_path: Path, lacks: str) -> None:
+    """It is replaced, unless nobody knows of which snapshot it is."""
+    table = _table(tmp_path)
+    table.append(_rows(*range(8)))
+    first = table.compute_partition_stats()
+    assert first is not None
+    table.refresh()
+    metadata = Path(table.metadata_location.removeprefix("file://"))
+    raw = json.loads(metadata.read_text())
+    del raw["partition-statistics"][0][lacks]
+    metadata.write_text(json.dumps(raw))
+    table = IcebergTable(table.location)
+    done = table.compute_partition_stats()
+    assert done is not None
+    assert done.commit is not None
+    _check(table, done.path)
+    kept = [one.get("statistics-path") for one in table.refresh().metadata.partition_statistics]
+    assert kept == [first.path, done.path] if lacks == "snapshot-id" else kept == [done.path]
+    again = table.compute_partition_stats()
+    assert again is not None
+    assert (again.path, again.commit) == (done.path, None)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

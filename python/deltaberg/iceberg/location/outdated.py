@@ -15,6 +15,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import belongs_to
+from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.iceberg.metadata.write_metadata import outdated_files
 from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location, PathResolver
@@ -81,7 +82,7 @@ def _named(base: LoadedTable, after: TableMetadata, resolver: PathResolver) -> s
     kept = {base.file}
     texts = [entry.metadata_file for entry in after.metadata_log]
     texts += [found.manifest_list for found in after.snapshots.values() if found.manifest_list is not None]
-    texts += [str(found.get("statistics-path")) for found in (*after.statistics, *after.partition_statistics)]
+    texts += [file.path for files in statistics_files(after).values() for file in files if file.path is not None]
     for text in texts:
         if _SUFFIX not in text:
             # Its name is not that of a metadata file, so that it is no candidate.

@@ -19,6 +19,7 @@ from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.iceberg.maintain.verify_metadata import METADATA_FILE, NamedFile, dangling_refs, named_files
 from deltaberg.iceberg.manifests.fields import POSITION_DELETES
+from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.updates import (
@@ -165,13 +166,13 @@ class _Loss:
     def _without_statistics(self, lost: set[str], wants_names: bool) -> list[Update]:
         """Return the changes that forget statistics which are lost, or of snapshots that are not there."""
         metadata = self._source.metadata
-        kinds = ((RemoveStatistics, metadata.statistics), (RemovePartitionStatistics, metadata.partition_statistics))
+        kinds = (RemoveStatistics, RemovePartitionStatistics)
         found: dict[Update, None] = {}
-        for kind, files in kinds:
+        for kind, files in zip(kinds, statistics_files(metadata).values(), strict=True):
             for one in files:
-                number = one.get("snapshot-id")
+                number = one.snapshot_id
                 dangles = wants_names and number not in metadata.snapshots
-                if isinstance(number, int) and (dangles or one.get("statistics-path") in lost):
+                if number is not None and (dangles or one.path in lost):
                     found[kind(number)] = None
         return list(found)
 

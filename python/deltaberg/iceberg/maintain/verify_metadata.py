@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DELETED
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.statistics_files import STATISTICS_MEMBERS, statistics_files
 from deltaberg.iceberg.validate import count_violations, metadata_violations
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.maintain.verifying.findings import DANGLING, VIOLATION, Finding
@@ -52,10 +54,19 @@ def findings_in_metadata(loaded: LoadedTable) -> Iterator[Finding]:
         yield found(DANGLING, f"the {ref.type} {name} names the snapshot {ref.snapshot_id}, which is not there")
     for number in sorted({one.snapshot_id for one in metadata.snapshot_log} - metadata.snapshots.keys()):
         yield found(DANGLING, f"snapshot-log names the snapshot {number}, which is not there")
-    for one in (*metadata.statistics, *metadata.partition_statistics):
-        if one.get("snapshot-id") not in metadata.snapshots:
-            yield found(DANGLING, f"statistics are of the snapshot {one.get('snapshot-id')}, which is not there")
+    yield from starmap(found, _in_statistics(metadata))
     yield from (found(VIOLATION, text) for text in _id_violations(metadata))
+
+
+def _in_statistics(metadata: TableMetadata) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong in entries of statistics: the kind of the finding, and what it says."""
+    for kind, files in statistics_files(metadata).items():
+        for one in files:
+            for name, value in zip(STATISTICS_MEMBERS, one, strict=True):
+                if value is None:
+                    yield VIOLATION, f"an entry of {kind} has no {name}, or one of a wrong type"
+            if one.snapshot_id is not None and one.snapshot_id not in metadata.snapshots:
+                yield DANGLING, f"{kind} are of the snapshot {one.snapshot_id}, which is not there"
 
 
 def _id_violations(metadata: TableMetadata) -> Iterator[str]:
@@ -77,12 +88,11 @@ def named_files(metadata: TableMetadata) -> Iterator[NamedFile]:
     for one in metadata.snapshots.values():
         if one.manifest_list is not None:
             yield NamedFile("manifest list", one.manifest_list, None, f"snapshot {one.snapshot_id}")
-    for kind, files in (("statistics", metadata.statistics), ("partition statistics", metadata.partition_statistics)):
+    for kind, files in statistics_files(metadata).items():
         for file in files:
-            path, size = file.get("statistics-path"), file.get("file-size-in-bytes")
-            if isinstance(path, str):
-                named_by = f"snapshot {file.get('snapshot-id')}"
-                yield NamedFile(f"{kind} file", path, size if isinstance(size, int) else None, named_by)
+            if file.path is not None:
+                named_by = "the table" if file.snapshot_id is None else f"snapshot {file.snapshot_id}"
+                yield NamedFile(f"{kind} file", file.path, file.size, named_by)
 
 
 def manifest_findings(row: Mapping[str, Any], entries: pa.Table, snapshot: Snapshot, path: str) -> Iterator[Finding]:

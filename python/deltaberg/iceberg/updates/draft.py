@@ -15,6 +15,7 @@ from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, encode_ref
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionSpec, encode_spec
+from deltaberg.iceberg.metadata.statistics_files import read_statistics_file
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, highest_field_id
 from deltaberg.iceberg.schema.schema import encode_schema
 
@@ -146,8 +147,9 @@ class Draft:
         if self.current_snapshot_id in gone:
             raise ConstraintViolationError("the current snapshot cannot be removed")
         self._snapshots_removed = True
-        for name in ("snapshots", "statistics", "partition-statistics"):
-            self.keep(name, lambda part: part.get("snapshot-id") not in gone)
+        self.keep("snapshots", lambda part: part.get("snapshot-id") not in gone)
+        for name in ("statistics", "partition-statistics"):
+            self.keep(name, lambda part: read_statistics_file(part).snapshot_id not in gone)
         if self.raw.get("refs") is not None:
             self.raw["refs"] = {
                 name: ref for name, ref in self.raw["refs"].items() if ref.get("snapshot-id") not in gone

@@ -9,6 +9,7 @@ from typing import Any
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, encode_ref
 from deltaberg.iceberg.metadata.snapshots import Snapshot, encode_snapshot
+from deltaberg.iceberg.metadata.statistics_files import read_statistics_file
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.updates.draft import Draft
 from deltaberg.iceberg.updates.update import Update, protocol_name
@@ -107,7 +108,7 @@ class RemoveStatistics(Update):
 
     def apply(self, draft: Draft) -> None:
         """Forget them, if there are some."""
-        draft.keep("statistics", lambda part: part.get("snapshot-id") != self.snapshot_id)
+        draft.keep("statistics", lambda part: read_statistics_file(part).snapshot_id != self.snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class RemovePartitionStatistics(Update):
 
     def apply(self, draft: Draft) -> None:
         """Forget them, if there are some."""
-        draft.keep("partition-statistics", lambda part: part.get("snapshot-id") != self.snapshot_id)
+        draft.keep("partition-statistics", lambda part: read_statistics_file(part).snapshot_id != self.snapshot_id)
 
 
 @dataclass(frozen=True)
@@ -130,5 +131,5 @@ class SetPartitionStatistics(Update):
     def apply(self, draft: Draft) -> None:
         """Set the entry of the snapshot."""
         number = self.partition_statistics["snapshot-id"]
-        draft.keep("partition-statistics", lambda part: part.get("snapshot-id") != number)
+        draft.keep("partition-statistics", lambda part: read_statistics_file(part).snapshot_id != number)
         draft.append("partition-statistics", dict(self.partition_statistics))

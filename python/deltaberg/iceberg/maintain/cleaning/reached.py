@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
@@ -256,14 +258,10 @@ class Reached:
         return pa.Table.from_arrays([located, kinds, lengths], schema=REACHED)
 
 
-def statistics_of(metadata: TableMetadata) -> set[tuple[str, int]]:
-    """Return the files of statistics that metadata names, each with a snapshot that it is of."""
-    named = (*metadata.statistics, *metadata.partition_statistics)
-    return {
-        (one["statistics-path"], one.get("snapshot-id", -1))
-        for one in named
-        if isinstance(one.get("statistics-path"), str)
-    }
+def statistics_of(metadata: TableMetadata) -> set[tuple[str, int | None]]:
+    """Return the files of statistics that metadata names, each with its snapshot as far as that is known."""
+    named = chain.from_iterable(statistics_files(metadata).values())
+    return {(one.path, one.snapshot_id) for one in named if one.path is not None}
 
 
 def _prefix(loaded: LoadedTable) -> str:

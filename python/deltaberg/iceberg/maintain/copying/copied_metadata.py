@@ -110,7 +110,7 @@ def moved_metadata(raw: Mapping[str, Any], prefix: PathPrefix) -> dict[str, Any]
 
 def _moved(one: Mapping[str, Any], name: str, prefix: PathPrefix) -> dict[str, Any]:
     found = dict(one)
-    if one.get(name) is not None:
+    if isinstance(one.get(name), str):
         found[name] = prefix.moved(one[name])
     # Before manifest lists, snapshots of version 1 named their manifests themselves.
     if one.get("manifests"):

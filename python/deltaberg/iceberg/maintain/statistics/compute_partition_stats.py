@@ -14,6 +14,7 @@ from deltaberg.iceberg.maintain.statistics.partition_stats_file import read_part
 from deltaberg.iceberg.maintain.statistics.partition_sums import partition_sums, sums_since
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.summary import Tally
@@ -97,10 +98,9 @@ def compute_partition_stats(
         source = IcebergSource(metadata, snapshot, metadata.current_schema.struct, *place)
         if not len(source.partition):
             raise InvalidArgumentError("the table has no partitions, of which there could be statistics")
-        known = _entry(metadata, snapshot.snapshot_id)
+        known = _known(metadata, snapshot.snapshot_id)
         if known is not None:
-            path, size = known["statistics-path"], known["file-size-in-bytes"]
-            return PartitionStatsResult(snapshot.snapshot_id, path, size)
+            return PartitionStatsResult(snapshot.snapshot_id, *known)
         committer = pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
         table, base = _computed(source, snapshot)
         entry = write_partition_stats(source, table)
@@ -143,18 +143,22 @@ def _chosen(metadata: TableMetadata, snapshot_id: int | None, ref: str | None) -
     return metadata.current_snapshot
 
 
-def _entry(metadata: TableMetadata, snapshot_id: int) -> Any:
-    return next((one for one in metadata.partition_statistics if one.get("snapshot-id") == snapshot_id), None)
+def _known(metadata: TableMetadata, snapshot_id: int) -> tuple[str, int] | None:
+    """Return the path and the size of the file that the table has; an entry that lacks one of them counts for none."""
+    for one in statistics_files(metadata)["partition statistics"]:
+        if one.snapshot_id == snapshot_id and one.path is not None and one.size is not None:
+            return one.path, one.size
+    return None
 
 
 def _computed(source: IcebergSource, snapshot: Snapshot) -> tuple[Any, int | None]:
     """Return statistics, and the ancestor from whose statistics they were made, if that is possible."""
     since: list[Snapshot] = []
     for one in source.metadata.ancestors(snapshot):
-        entry = _entry(source.metadata, one.snapshot_id)
-        if entry is not None:
+        known = _known(source.metadata, one.snapshot_id)
+        if known is not None:
             try:
-                base = read_partition_stats(source, entry["statistics-path"])
+                base = read_partition_stats(source, known[0])
                 if base is not None:
                     return sums_since(source, base, since[::-1]), one.snapshot_id
             except (DeltabergError, ValueError):

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from deltaberg.errors import CorruptDataFileError, StorageError, first_line
 from deltaberg.iceberg.location.new_files import metadata_location
@@ -54,7 +55,7 @@ def read_partition_stats(source: IcebergSource, path: str) -> pa.Table | None:
     DataFileNotFoundError
         The file is not there.
     CorruptDataFileError
-        It cannot be decoded, or lacks a column that is required.
+        It cannot be decoded, lacks a column that is required, or has one of a wrong type.
     """
     if not path.endswith(".parquet"):
         return None
@@ -69,7 +70,11 @@ def read_partition_stats(source: IcebergSource, path: str) -> pa.Table | None:
         if at is None and not field.nullable and field.name != "dv_count":
             raise CorruptDataFileError(f"a file of statistics has no column {field.name}", file=path)
         own = pa.nulls(len(found), field.type) if at is None else as_array(found.column(at))
-        columns.append(_in_union(own, field.type) if field.name == "partition" else own.cast(field.type))
+        try:
+            columns.append(_in_union(own, field.type) if field.name == "partition" else own.cast(field.type))
+        except (pa.ArrowException, TypeError) as error:
+            text = f"the column {field.name} of a file of statistics has a wrong type: {first_line(error)}"
+            raise CorruptDataFileError(text, file=path) from None
     return pa.table(columns, names=partition_columns(source).names)
 
 
@@ -80,6 +85,8 @@ def _number(field: pa.Field) -> bytes:
 
 def _in_union(own: pa.StructArray, kind: pa.DataType) -> pa.StructArray:
     """Return partition values with the fields that the specs of the table have by now."""
+    if not pt.is_struct(own.type):
+        raise TypeError(f"{own.type} is no struct")
     places = {_number(child): at for at, child in enumerate(own.type)}
     children = []
     for child in kind:
