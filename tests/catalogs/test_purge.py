@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.catalogs.rest_server import RestServer
@@ -93,6 +93,7 @@ def test_files_elsewhere_and_of_tables_below_stay(catalog: Any, tmp_path: Path) 
         table.add_files(other.scan().files()["file_path"].to_pylist())
     done = catalog.drop_table("db.t", purge=True)
     assert list(done.kept.values()) == [2]
+    assert "files stay (2) that are not in a directory of the table alone" in done.warnings[0]
     for name in ("db.outside", "db.inner"):
         assert ids_of(catalog.load_table(name)) == [2, 3]
         assert catalog.load_table(name).verify(depth="footers").is_clean
@@ -123,17 +124,96 @@ def test_a_purge_that_is_interrupted_goes_on(catalog: Any, monkeypatch: pytest.M
         assert not catalog.table_exists(name)
         catalog.register_table(name, table.metadata_location)
         done = catalog.drop_table(name, purge=True)
-        assert (_files(table.location), done.warnings) == ([], ())
+        assert _files(table.location) == []
+        # Whoever purges again cannot know whether a manifest was deleted or lost.
+        assert all("unless an earlier purge has deleted them" in text for text in done.warnings)
     assert number > 10
 
 
-def test_what_cannot_be_read_stays_and_is_said(catalog: Any) -> None:
+def _paths(table: Any, part: str, column: str) -> list[Path]:
+    return [Path(path.removeprefix("file://")) for path in table.inspect(part)[column].to_pylist()]
+
+
+@pytest.mark.parametrize("part", ["manifest", "manifest list"])
+def test_what_cannot_be_read_keeps_the_metadata(catalog: Any, part: str) -> None:
+    """Once it can be read, the table is registered and dropped again, and all files go."""
     table = _table(catalog)
-    manifest = Path(table.inspect("manifests")["path"][0].as_py().removeprefix("file://"))
-    manifest.write_bytes(b"nothing")
+    if part == "manifest":
+        damaged = _paths(table, "manifests", "path")[0]
+    else:
+        damaged = Path(table.snapshot.manifest_list.removeprefix("file://"))
+    data = damaged.read_bytes()
+    damaged.write_bytes(b"nothing")
+    metadata = [path for path in _files(table.location) if path.startswith("metadata/") and "puffin" not in path]
     done = catalog.drop_table("db.t", purge=True)
     assert any("stay, since it cannot be read" in text for text in done.warnings)
     assert f"register the table again by {table.metadata_location}" in done.warnings[-1]
+    assert {*metadata} <= {*_files(table.location)}
+    damaged.write_bytes(data)
+    catalog.register_table("db.t", table.metadata_location)
+    assert catalog.drop_table("db.t", purge=True).warnings == ()
+    assert _files(table.location) == []
+
+
+@pytest.mark.parametrize("refused", ["data", "manifest", "manifest list"])
+def test_what_cannot_be_deleted_keeps_what_names_it(
+    catalog: Any, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _table(catalog)
+    kept = {
+        "data": _paths(table, "data_files", "file_path")[0],
+        "manifest": _paths(table, "manifests", "path")[0],
+        "manifest list": Path(table.snapshot.manifest_list.removeprefix("file://")),
+    }[refused]
+    naming = [*_paths(table, "manifests", "path"), Path(table.snapshot.manifest_list.removeprefix("file://"))]
+    naming = {"data": naming, "manifest": naming[-1:], "manifest list": []}[refused]
+    naming.append(Path(table.metadata_location.removeprefix("file://")))
+    real = LocalStorage.delete
+
+    def delete(self: LocalStorage, path: str) -> bool:
+        if path == str(kept):
+            raise StorageError("403 AccessDenied")
+        return real(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "delete", delete)
+        done = catalog.drop_table("db.t", purge=True)
+    assert [path.removeprefix("file://") for path in done.failed] == [str(kept)]
+    assert f"register the table again by {table.metadata_location}" in done.warnings[-1]
+    assert all(path.exists() for path in naming)
+    catalog.register_table("db.t", table.metadata_location)
+    assert catalog.drop_table("db.t", purge=True).failed == {}
+    assert _files(table.location) == []
+
+
+@pytest.mark.parametrize("part", ["manifest", "manifest list"])
+def test_what_is_lost_is_said(catalog: Any, part: str) -> None:
+    """Nothing can name the files any more that only it named, so that the rest goes."""
+    table = catalog.create_table("db.t", _ID, properties={"commit.manifest-merge.enabled": "false"})
+    table.append(ids(1))
+    table.append(ids(2))
+    lost = table.snapshot.manifest_list if part == "manifest list" else table.inspect("manifests")["path"][0].as_py()
+    Path(lost.removeprefix("file://")).unlink()
+    done = catalog.drop_table("db.t", purge=True)
+    (told,) = done.warnings
+    assert lost.removeprefix("file://") in told
+    assert "files that only they named stay" in told
+    assert not any(path.endswith(".metadata.json") for path in _files(table.location))
+
+
+def test_files_in_a_directory_that_tables_share_stay(catalog: Any, tmp_path: Path) -> None:
+    shared = {"write.data.path": str(tmp_path / "shared")}
+    first = catalog.create_table("db.x", _ID, properties=shared)
+    first.append(ids(1))
+    second = catalog.create_table("db.y", _ID, properties=shared)
+    second.append(ids(2))
+    second.add_files(first.scan().files()["file_path"].to_pylist())
+    done = catalog.drop_table("db.y", purge=True)
+    assert _files(second.location) == []
+    assert list(done.kept.values()) == [2]
+    assert f"in '{tmp_path / 'shared'}'" in done.warnings[0].replace("file://", "")
+    assert ids_of(catalog.load_table("db.x")) == [1]
+    assert len(_files(tmp_path / "shared")) == 2
 
 
 def test_a_table_that_comes_back_keeps_its_files(catalog: Any) -> None:

@@ -1,6 +1,7 @@
 """Purge of a table that leaves its catalog: the files that its metadata names go, and nothing else of its directory.
 
-Metadata goes last, the newest file at the very end. Where a purge was interrupted, that file can be entered into the
+Each file goes after all that it names, the newest metadata file at the very end, and nothing goes that names a file
+which could not be read or deleted. Where a purge was interrupted, the newest metadata file can be entered into the
 catalog again, and the table dropped once more: what is gone already is passed over.
 """
 
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -24,6 +27,7 @@ from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["TablePurge"]
@@ -32,6 +36,8 @@ _REASON = "its table was dropped"
 _PART = ManifestPart(deleted=True)
 #: How many manifests are read at a time, and by how many threads.
 _AT_ONCE, _READERS = 64, 16
+#: Content goes first, then manifests, then what the newest metadata file names, and at last this file.
+_STAGES = 4
 
 
 class TablePurge:
@@ -56,7 +62,8 @@ class TablePurge:
         self._loaded = loaded
         self._places = Places(loaded)
         self._prefix = f"{loaded.metadata.location.rstrip('/')}/"
-        self._warnings: list[str] = []
+        self._unread: list[str] = []
+        self._lost: list[str] = []
 
     def run(self, check: Callable[[], object]) -> CleanupResult:
         """Delete the files. The table must not be in the catalog any more.
@@ -72,15 +79,22 @@ class TablePurge:
             check()
             return known
 
-        sweep = Sweep(load, self._loaded, Reached(self._places), None, None)
-        files = sweep.in_own_folders(self._files())
-        gone = sweep.carry_out(files, TABLE_FILE)
-        warnings = [*self._warnings, *sweep.warnings]
+        sweep = Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)
+        named = self._files()
+        files = sweep.in_own_folders(named)
+        gone = [files.slice(0, 0)]
+        for stage in range(_STAGES):
+            gone.append(sweep.carry_out(files.filter(pc.equal(files.column("stage"), stage)), TABLE_FILE))
+            if self._unread or sweep.warnings or sweep.failed:
+                break
+        warnings = [*self._unread, *sweep.warnings]
         if warnings or sweep.failed:
             warnings.append(f"to go on, register the table again by {self._loaded.file}, and drop it once more")
+        warnings += self._of_lost()
+        warnings += _of_outside(named, files)
         return CleanupResult(
             False,
-            sweep.as_cleaned(gone),
+            sweep.as_cleaned(pa.concat_tables(gone)),
             sweep.failed,
             {reason: count for reason, count in sorted(sweep.kept.items()) if count},
             time.monotonic() - begun,
@@ -88,19 +102,25 @@ class TablePurge:
         )
 
     def _files(self) -> pa.Table:
-        """Return the files that metadata names, each once, in the order in which they go."""
+        """Return the files that metadata names, each once, with the stage in which it goes."""
         metadata = self._loaded.metadata
         lists, rows = self._manifests()
-        found = [REACHED.empty_table(), *self._contents(rows)]
-        found.append(self._table([row["manifest_path"] for row in rows], "manifest"))
-        found.append(self._table(lists, "manifest list"))
-        found.append(self._table(sorted({path for path, _ in statistics_of(metadata)}), STATISTICS))
-        older = [entry.metadata_file for entry in metadata.metadata_log]
-        found.append(self._table([*older, str(self._loaded.file)], "metadata"))
-        files = pa.concat_tables(found)
+        named = [self._table(lists, "manifest list")]
+        named.append(self._table(sorted({path for path, _ in statistics_of(metadata)}), STATISTICS))
+        named.append(self._table([entry.metadata_file for entry in metadata.metadata_log], "metadata"))
+        stages = [
+            [REACHED.empty_table(), *self._contents(rows)],
+            [self._table([row["manifest_path"] for row in rows], "manifest")],
+            named,
+            [self._table([str(self._loaded.file)], "metadata")],
+        ]
+        tables = [pa.concat_tables(some) for some in stages]
+        numbers = [pa.repeat(pa.scalar(stage, pa.int8()), len(table)) for stage, table in enumerate(tables)]
+        files = pa.concat_tables(tables).append_column("stage", pa.chunked_array(numbers, pa.int8()))
         numbered = files.append_column("number", pa.array(range(len(files)), pa.int64()))
-        first = numbered.group_by("location").aggregate([("number", "min")]).column("number_min")
-        files = files.take(first.combine_chunks().sort())
+        # A file that damaged metadata names twice goes in the later stage.
+        last = numbered.group_by("location").aggregate([("number", "max")]).column("number_max")
+        files = files.take(last.combine_chunks().sort())
         return files.append_column("reason", pa.repeat(_REASON, len(files)))
 
     def _manifests(self) -> tuple[list[str], list[dict[str, Any]]]:
@@ -114,11 +134,17 @@ class TablePurge:
         return lists, list(rows.values())
 
     def _rows_of(self, snapshot: Snapshot) -> list[dict[str, Any]]:
-        try:
-            rows: list[dict[str, Any]] = self._source(snapshot).manifests.to_pylist()
-        except DeltabergError as error:
-            self._note(f"the snapshot {snapshot.snapshot_id}", error)
-            return []
+        parts = [snapshot]
+        if snapshot.manifest_list is None:
+            # A snapshot that names its manifests itself has those that are there, whichever of them are lost.
+            parts = [replace(snapshot, manifests=(path,)) for path in snapshot.manifests]
+        rows: list[dict[str, Any]] = []
+        for part in parts:
+            try:
+                rows += self._source(part).manifests.to_pylist()
+            except DeltabergError as error:
+                path = part.manifest_list or part.manifests[0]
+                self._note(f"the snapshot {snapshot.snapshot_id}", path, error)
         return rows
 
     def _contents(self, rows: list[dict[str, Any]]) -> Iterator[pa.Table]:
@@ -129,17 +155,26 @@ class TablePurge:
             try:
                 (entries,) = source.reader.read([row], _PART)
             except DeltabergError as error:
-                self._note(f"the manifest {row['manifest_path']}", error)
+                self._note(f"the manifest {row['manifest_path']}", row["manifest_path"], error)
                 return self._table([], "data file")
             return self._table(entries.table.column("file_path"), "data file", entries.table["file_size_in_bytes"])
 
         for some in in_chunks(rows, _AT_ONCE):
             yield from map_in_order(_READERS, read, some)
 
-    def _note(self, what: str, error: DeltabergError) -> None:
-        # What is not there was purged before, with all that it named.
-        if not isinstance(error, DataFileNotFoundError):
-            self._warnings.append(f"files of {what} stay, since it cannot be read: {error.message}")
+    def _note(self, what: str, path: str, error: DeltabergError) -> None:
+        # What is not there can hold up nothing: after an interrupted purge, it went before.
+        if isinstance(error, DataFileNotFoundError):
+            self._lost.append(path)
+        else:
+            self._unread.append(f"files of {what} stay, since it cannot be read: {error.message}")
+
+    def _of_lost(self) -> list[str]:
+        if not self._lost:
+            return []
+        lost = first_paths(sorted(self._lost))
+        left = "unless an earlier purge has deleted them, files that only they named stay"
+        return [f"manifest lists or manifests were not there ({len(self._lost)}): {lost}; {left}"]
 
     def _table(self, recorded: Any, kind: str, sizes: Any = None) -> pa.Table:
         paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.array(recorded, pa.string())
@@ -151,3 +186,14 @@ class TablePurge:
         loaded = self._loaded
         place = (loaded.store, self._resolver, str(loaded.root), str(loaded.file))
         return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)
+
+
+def _of_outside(named: pa.Table, own: pa.Table) -> list[str]:
+    """Return what is to be said of files that stay since tables may share their directories."""
+    left = pc.invert(pc.is_in(named.column("location"), value_set=own.column("location")))
+    locations = as_array(named.filter(left).column("location")).drop_null()
+    if not len(locations):
+        return []
+    folders = pc.unique(pc.replace_substring_regex(locations, "/[^/]*$", "")).sort().to_pylist()
+    why = "not in a directory of the table alone, so that others may need them"
+    return [f"files stay ({len(locations)}) that are {why}: in {first_paths(folders)}"]

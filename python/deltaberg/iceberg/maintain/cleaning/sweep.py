@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 
@@ -107,11 +107,17 @@ def is_of_another(loaded: LoadedTable, folder: Location) -> bool:
         return True
 
 
-def own_folders(loaded: LoadedTable, metadata: TableMetadata) -> list[Location]:
-    """Return the directories in which a table has its files, as metadata of it says."""
+def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[str] = _PATHS) -> list[Location]:
+    """Return the directories in which a table has its files, as metadata of it says.
+
+    Parameters
+    ----------
+    paths
+        The properties that name directories, beside the location of the table.
+    """
     resolver = PathResolver(loaded.root, None, encoded=False)
     named = [loaded.root]
-    for text in (metadata.location, *(metadata.properties.get(name) for name in _PATHS)):
+    for text in (metadata.location, *(metadata.properties.get(name) for name in paths)):
         with suppress(UnsafePathError):
             if text:
                 named.append(resolver.resolve(text))
@@ -139,6 +145,8 @@ class Sweep:
         What deletes many files in place of this process.
     progress
         What is told how far it has come.
+    is_strict
+        Whether directories are not the table's own that only properties or older metadata name: tables may share them.
     """
 
     def __init__(
@@ -148,13 +156,16 @@ class Sweep:
         reached: Reached,
         tasks: FileTasks | None,
         progress: OnProgress | None,
+        *,
+        is_strict: bool = False,
     ) -> None:
         self._load = load
         self._loaded = loaded
         self._reached = reached
         self._tasks = tasks
         self._progress = progress
-        self._folders = own_folders(loaded, loaded.metadata)
+        self._is_strict = is_strict
+        self._folders = own_folders(loaded, loaded.metadata, () if is_strict else _PATHS)
         self._foreign: dict[str, bool] = {}
         self._deleted = 0
         self.listed = 0
@@ -166,7 +177,7 @@ class Sweep:
     def in_own_folders(self, files: pa.Table) -> pa.Table:
         """Return those of some files that are in directories of the table; others stay, and are counted."""
         inside = self._inside(files)
-        if inside.true_count < len(files) and self._know_older_folders():
+        if inside.true_count < len(files) and not self._is_strict and self._know_older_folders():
             inside = self._inside(files)
         inside = pc.and_(inside, pc.invert(self._of_others(files, inside)))
         self.kept[_OUTSIDE] += len(files) - inside.true_count
