@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.maintain.cloned_metadata import cloned_metadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.validate import metadata_violations
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.cloning import copies
 from tests.support import moto_s3
@@ -131,6 +135,96 @@ def test_the_open_state_is_cloned_or_the_one_of_a_time(tmp_path: Path) -> None:
     empty: IcebergTable = create_table(tmp_path / "empty", {"id": pa.int32()}, format="iceberg")
     assert empty.clone(tmp_path / "c").state is None
     assert ids_of(IcebergTable(tmp_path / "c")) == []
+
+
+_Alter = Callable[[Any], Any]
+#: What a table becomes after its first snapshot, and the partition field and sort term of a clone of that one.
+_LATER: dict[str, tuple[_Alter, list[str], list[int]]] = {
+    "partitioned": (lambda alter: alter.add("n", pa.string()).partition_by("n"), ["bucket[2]"], [1]),
+    "sorted": (lambda alter: alter.add("n", pa.string()).sort_by("n"), ["bucket[2]"], [1]),
+    "nested": (
+        lambda alter: alter.add("s", pa.struct([("n", pa.string())])).partition_by("s.n").sort_by("s.n"),
+        ["bucket[2]"],
+        [1],
+    ),
+    "named as a column": (lambda alter: alter.drop("k").partition_by("bucket(4, id) as k"), ["bucket[2]"], [1]),
+    "void": (lambda alter: alter.add("n", pa.string()).partition_by(), [], [1]),
+    "id, too": (lambda alter: alter.add("n", pa.string()).partition_by("n", "id").sort_by("id"), ["bucket[2]"], [1]),
+}
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+@pytest.mark.parametrize("later", _LATER)
+def test_a_layout_that_is_newer_than_the_columns(tmp_path: Path, version: str, later: str) -> None:
+    """The clone is partitioned and sorted by columns that it has, so that it can be written to and read by others."""
+    columns = pa.schema([("id", pa.int64()), ("k", pa.string())])
+    table: IcebergTable = create_table(
+        tmp_path / "t",
+        columns,
+        format="iceberg",
+        partition_by=["bucket(2, id)"],
+        sort_by=["id"],
+        properties={"format-version": version},
+    )
+    first = table.append(pa.table({"id": [2, 1], "k": ["a", "b"]})).snapshot_id
+    change, transforms, sources = _LATER[later]
+    change(table.alter()).commit()
+    table.append(pa.table({"id": [3]}))
+    IcebergTable(table.location, snapshot_id=first).clone(tmp_path / "clone")
+    cloned = IcebergTable(tmp_path / "clone", validate=True)
+    made = cloned.metadata
+    fields = [one.transform for one in made.specs[made.default_spec_id].fields]
+    assert [one for one in fields if one != "void"] == transforms
+    assert [number for term in cloned.sort_order.fields for number in term.source_ids] == sources
+    assert cloned.schema.names == ["id", "k"]
+    assert list(cloned.verify().findings) == []
+    cloned.append(pa.table({"id": [5, 4], "k": ["c", "d"]}))
+    cloned.delete("id = 2")
+    cloned.compact()
+    assert ids_of(IcebergTable(tmp_path / "clone", validate=True)) == [1, 4, 5]
+    assert sorted(row["id"] for row in as_pyiceberg_reads(cloned)) == [1, 4, 5]
+    assert list(cloned.verify().findings) == []
+
+
+def test_a_transform_that_the_older_type_does_not_take(tmp_path: Path) -> None:
+    properties = {"format-version": "3"}
+    table: IcebergTable = create_table(tmp_path / "t", {"d": pa.date32()}, format="iceberg", properties=properties)
+    first = table.append(pa.table({"d": [dt.date(2024, 1, 1)]})).snapshot_id
+    table.alter().widen("d", pa.timestamp("us")).commit()
+    table.alter().partition_by("hour(d)").sort_by("hour(d)").commit()
+    IcebergTable(table.location, snapshot_id=first).clone(tmp_path / "clone")
+    cloned = IcebergTable(tmp_path / "clone")
+    cloned.append(pa.table({"d": [dt.date(2024, 1, 2)]}))
+    assert (cloned.scan().count(), cloned.sort_order.fields, list(cloned.metadata.specs)) == (2, (), [0])
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_no_layout_of_the_source_fits(tmp_path: Path, version: str) -> None:
+    """Expiries may have removed the older spec: the clone gets one without values, which version 1 spells as void."""
+    table: IcebergTable = create_table(
+        tmp_path / "t", {"id": pa.int64()}, format="iceberg", properties={"format-version": version}
+    )
+    table.alter().add("n", pa.string()).partition_by("n").sort_by("n").commit()
+    raw = dict(table.metadata.raw)
+    for name, key in (("partition-specs", "spec-id"), ("sort-orders", "order-id")):
+        raw[name] = [one for one in raw[name] if one[key] != 0]
+    made = metadata_of_json(cloned_metadata(metadata_of_json(raw), 0, [], str(tmp_path / "clone"), None))
+    spec, order = made.specs[made.default_spec_id], made.sort_orders[made.default_sort_order_id]
+    assert [one.transform for one in spec.fields] == (["void"] if version == "1" else [])
+    assert (order.order_id, order.fields, list(metadata_violations(made))) == (0, (), [])
+
+
+def test_a_clone_owns_its_files(tmp_path: Path) -> None:
+    """That the source shares its files with another table is not inherited, so that the clone can be cleaned up."""
+    table = _made(tmp_path / "t")
+    table.alter().set({"gc.enabled": "false"}).commit()
+    table.clone(tmp_path / "clone")
+    cloned = IcebergTable(tmp_path / "clone")
+    assert "gc.enabled" not in cloned.properties
+    cloned.append(pa.table({"id": pa.array([300], pa.int32()), "name": ["new"], "more": [1]}))
+    assert len(cloned.expire_snapshots("9999-12-31", retain_last=1).snapshot_ids) == 1
+    table.clone(tmp_path / "shared", properties={"gc.enabled": False})
+    assert IcebergTable(tmp_path / "shared").properties["gc.enabled"] == "false"
 
 
 def test_a_clone_in_a_catalog(tmp_path: Path) -> None:

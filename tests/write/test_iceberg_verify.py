@@ -29,6 +29,9 @@ _SPEC: list[dict[str, Any]] = [
     {"spec-id": 0, "fields": []},
     {"spec-id": 1, "fields": [{"name": "p", "transform": "identity", "source-id": 1, "field-id": 1000}]},
 ]
+_LOST_SPEC = [{"spec-id": 0, "fields": [{"name": "x", "transform": "year", "source-id": 99, "field-id": 1000}]}]
+_LOST_TERM = {"transform": "identity", "source-id": 99, "direction": "asc", "null-order": "nulls-first"}
+_LOST_ORDER = {"order-id": 1, "fields": [_LOST_TERM]}
 
 
 def _table(root: Path, version: str = "3") -> IcebergTable:
@@ -162,6 +165,16 @@ def test_an_error_of_the_store_is_no_loss(tmp_path: Path, monkeypatch: pytest.Mo
             "last-partition-id",
         ),
         (lambda raw: raw.update({"last-column-id": 1}), "violation", "last-column-id is 1"),
+        (
+            lambda raw: raw.update({"partition-specs": _LOST_SPEC, "last-partition-id": 1000}),
+            "violation",
+            "the partition field 'x' of new files is made from the column 99, which",
+        ),
+        (
+            lambda raw: raw.update({"sort-orders": [_LOST_ORDER], "default-sort-order-id": 1}),
+            "violation",
+            "the sort order of new files is made from the column 99, which",
+        ),
         (lambda raw: raw.update({"next-row-id": 1}), "violation", "next-row-id is 1, but a snapshot"),
         (lambda raw: raw.update({"last-sequence-number": 1}), "violation", "last-sequence-number is 1"),
     ],

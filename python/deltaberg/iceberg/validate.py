@@ -16,7 +16,8 @@ from deltaberg.files.read.task import DeleteFile
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.versions import highest_field_id
+from deltaberg.iceberg.metadata.versions import highest_field_id, layout_sources
+from deltaberg.iceberg.partition.structs import field_by_id
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.schema.evolution import forbidden_changes
 
@@ -52,6 +53,10 @@ def metadata_violations(metadata: TableMetadata) -> Iterator[str]:
         yield f"last-column-id is {last}, but a column has the id {highest}"
     history = [metadata.schemas[number] for number in sorted(metadata.schemas)]
     yield from forbidden_changes(history, metadata.format_version)
+    order = metadata.sort_orders.get(metadata.default_sort_order_id)
+    for what, number in layout_sources(metadata.specs[metadata.default_spec_id], order):
+        if field_by_id([metadata.current_schema.struct], number) is None:
+            yield f"{what} of new files is made from the column {number}, which the current schema does not have"
     sequence = max((found.sequence_number for found in metadata.snapshots.values()), default=0)
     if metadata.last_sequence_number < sequence:
         yield f"last-sequence-number is {metadata.last_sequence_number}, but a snapshot has {sequence}"

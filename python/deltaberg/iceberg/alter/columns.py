@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.versions import highest_field_id
+from deltaberg.iceberg.metadata.versions import highest_field_id, layout_sources
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.rows.columns_meanwhile import check_replaced_columns, require_names
 from deltaberg.iceberg.schema.evolution import is_promotion, is_same_type
@@ -87,20 +87,15 @@ def _mapping_changes(known: NameMapping | None, wanted: NameMapping) -> list[Upd
 def _check_sources(metadata: TableMetadata, columns: Struct) -> None:
     spec = metadata.specs[metadata.default_spec_id]
     order = metadata.sort_orders.get(metadata.default_sort_order_id)
-    needed = [
-        (f"the partition field {part.name!r}", part.source_ids) for part in spec.fields if part.transform != "void"
-    ]
-    needed += [("the sort order", part.source_ids) for part in (order.fields if order else ())]
-    for what, sources in needed:
-        for number in sources:
-            if not path_to_id(columns, number):
-                path = path_to_id(metadata.current_schema.struct, number)
-                name = ".".join(part.name for part in path)
-                raise SchemaError(
-                    f"the column {name} cannot be removed: {what} is made from it",
-                    hint="change the partitioning or the sort order first",
-                    column=name,
-                )
+    for what, number in layout_sources(spec, order):
+        if not path_to_id(columns, number):
+            path = path_to_id(metadata.current_schema.struct, number)
+            name = ".".join(part.name for part in path)
+            raise SchemaError(
+                f"the column {name} cannot be removed: {what} is made from it",
+                hint="change the partitioning or the sort order first",
+                column=name,
+            )
 
 
 def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:

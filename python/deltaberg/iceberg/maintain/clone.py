@@ -119,7 +119,8 @@ def clone_table(opened: IcebergSource, asked: CloneRequest, tasks: FileTasks | N
         )
     if asked.catalog is None:
         check_empty(asked.store.open(root), root, _is_left)
-    metadata = cloned_metadata(source.metadata, schema_id, location, asked.properties)
+    used = set(source.manifests.column("partition_spec_id").to_pylist())
+    metadata = cloned_metadata(source.metadata, schema_id, used, location, asked.properties)
     staged = dataclasses.replace(committer.stage(metadata), store=asked.store)
     return _Clone(source, staged, committer, asked, tasks).run()
 

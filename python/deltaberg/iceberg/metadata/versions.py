@@ -27,6 +27,7 @@ __all__ = [
     "fields_named_as_columns",
     "full_names",
     "highest_field_id",
+    "layout_sources",
 ]
 
 #: The newest format version that is written.
@@ -265,6 +266,18 @@ def check_order(order: SortOrder, schema: Schema) -> None:
                 f"a sort field has the direction {part.direction!r} and the null order {part.null_order!r}",
                 hint="directions are asc and desc; null orders are nulls-first and nulls-last",
             )
+
+
+def layout_sources(spec: PartitionSpec, order: SortOrder | None) -> Iterator[tuple[str, int]]:
+    """Yield what in a partition spec and in a sort order needs which column, by its id.
+
+    The source of a void partition field may be gone.
+    """
+    for part in spec.fields:
+        if part.transform != "void":
+            yield from ((f"the partition field {part.name!r}", number) for number in part.source_ids)
+    for term in order.fields if order else ():
+        yield from (("the sort order", number) for number in term.source_ids)
 
 
 def _check_source(schema: Schema, number: int, what: str) -> None:

@@ -20,9 +20,10 @@ from deltaberg.iceberg.transaction.expiry_guard import named_refs
 from deltaberg.table.arguments import checked_flag, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
 
-__all__ = ["Expired", "ExpiryRequest", "check_collected", "expired_of", "is_collected"]
+__all__ = ["COLLECTED", "Expired", "ExpiryRequest", "check_collected", "expired_of", "is_collected"]
 
-_COLLECTED = "gc.enabled"
+#: Whether the files of a table are its own.
+COLLECTED = "gc.enabled"
 _AGE, _DAYS = "history.expire.max-snapshot-age-ms", 5 * 24 * 3_600_000
 _LEAST = "history.expire.min-snapshots-to-keep"
 _REF_AGE, _ENDLESS = "history.expire.max-ref-age-ms", (1 << 63) - 1
@@ -98,7 +99,7 @@ class Expired:
 
 def is_collected(metadata: TableMetadata) -> bool:
     """Return whether the files of a table are its own, so that clean-up may delete them (``gc.enabled``)."""
-    return metadata.properties.get(_COLLECTED, "true").strip().lower() == "true"
+    return metadata.properties.get(COLLECTED, "true").strip().lower() == "true"
 
 
 def check_collected(metadata: TableMetadata, table: str) -> None:
@@ -111,10 +112,10 @@ def check_collected(metadata: TableMetadata, table: str) -> None:
     """
     if not is_collected(metadata):
         raise InvalidArgumentError(
-            f"the property {_COLLECTED} is not true: files of the table may belong to another table",
+            f"the property {COLLECTED} is not true: files of the table may belong to another table",
             hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),
             table=table,
-            setting=_COLLECTED,
+            setting=COLLECTED,
         )
 
 
