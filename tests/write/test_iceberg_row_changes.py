@@ -280,7 +280,7 @@ def test_snapshots_that_others_expire_meanwhile(tmp_path: Path, expired: bool) -
         return
     del builder.snapshots[0], builder.log[0]
     builder.write()
-    with pytest.raises(CommitConflictError, match="no longer an ancestor"):
+    with pytest.raises(CommitConflictError, match="have expired since the change was planned"):
         late.commit()
 
 

@@ -393,6 +393,27 @@ def test_a_rewrite_that_never_fits_is_given_up(tmp_path: Path, monkeypatch: pyte
     assert table.refresh().snapshot_id == before
 
 
+@pytest.mark.parametrize("verb", ["convert_equality_deletes", "rewrite_position_delete_files"])
+def test_a_rewrite_is_planned_anew_after_an_expiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """The snapshot that it was planned on is gone, and the rows of others stay."""
+    table = _new(tmp_path, 2, granularity="partition", partition_by="p")
+    for start in (0, 10):
+        table.append(_rows(*range(start, start + 10)))
+        table.delete(f"id = {start}")
+    table.delete_by_keys(pa.table({"id": [1]}))
+
+    def expire() -> None:
+        other = open_table(table.location, "iceberg")
+        other.append(_rows(90))
+        other.expire_snapshots("9999-12-31", retain_last=1)
+
+    _before_puts(monkeypatch, expire)
+    more = {} if verb.startswith("convert") else {"rewrite_all": True}
+    assert getattr(table, verb)(**more).commit is not None
+    assert _ids(table) == [*range(2, 10), *range(11, 20), 90]
+    assert faults_of_directory(Path(table.location)) == []
+
+
 def test_states_and_arguments_that_are_refused(tmp_path: Path) -> None:
     table = _new(tmp_path, 2)
     assert table.convert_equality_deletes() == RewriteDeletesResult()

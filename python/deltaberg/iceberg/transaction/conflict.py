@@ -34,6 +34,7 @@ __all__ = [
     "SERIALIZABLE",
     "SNAPSHOT",
     "Claims",
+    "PlannedSnapshotExpiredError",
     "Rebase",
     "check_conflicts",
     "checked_isolation",
@@ -89,6 +90,10 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
 def conflict(kind: type[CommitConflictError], what: str, table: str, file: str | None = None) -> CommitConflictError:
     """Return the error of changes that do not fit on top of what others have committed."""
     return kind(what, hint="refresh the table, and repeat the operation", table=table, file=file)
+
+
+class PlannedSnapshotExpiredError(CommitConflictError):
+    """What was committed since a change was planned is not known any more: its snapshots have expired."""
 
 
 class Rebase(Protocol):
@@ -191,8 +196,10 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
         If rows were deleted that move to other files, or a file has got a deletion vector of another commit.
     ConcurrentDeleteDeleteError
         If a file is gone of which rows are deleted.
+    PlannedSnapshotExpiredError
+        If the planned snapshot has expired, or one between it and the newest one.
     CommitConflictError
-        If the planned snapshot is not among the ancestors of the newest one.
+        If the planned snapshot is not among the ancestors of the newest one, as after a rollback.
     """
     current = newest.snapshot
     if current is None or (planned and planned.snapshot_id == current.snapshot_id):
@@ -228,7 +235,13 @@ def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: Iceber
         if planned is not None and found.snapshot_id == planned.snapshot_id:
             return since
         since.append(found)
-    if planned is not None or since[-1].parent_snapshot_id is not None:
+    if since[-1].parent_snapshot_id is not None:
+        raise conflict(
+            PlannedSnapshotExpiredError,
+            "snapshots have expired since the change was planned, so that it is not known what others have changed",
+            newest.table,
+        )
+    if planned is not None:
         raise conflict(
             CommitConflictError,
             "the snapshot that the change was planned on is no longer an ancestor of the newest one",

@@ -158,7 +158,7 @@ def rewrite_deletes(
         try:
             return _rewrite(begin(), make, dry_run=dry_run)
         except CommitConflictError as error:
-            # That of no particular kind was raised after the last attempt, or a rollback.
+            # That of no particular kind was raised after the last attempt, or a rollback; after an expiry it has one.
             if not left or type(error) is CommitConflictError:
                 raise
         left -= 1
