@@ -11,6 +11,7 @@ from deltaberg.expressions.time.instants import format_instant
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.transaction.expiry_guard import check_not_guard
 from deltaberg.iceberg.updates.updates import RemoveSnapshotRef, SetSnapshotRef
 from deltaberg.table.arguments import checked_choice, checked_text
 
@@ -79,6 +80,7 @@ def new_reference(
     """
     checked_choice("if_exists", if_exists, get_args(IfExists), "leave it out to refuse a name that is taken")
     checked_text("the name of a reference", name, "pass a name such as audit")
+    check_not_guard(name)
     old = metadata.all_refs.get(name)
     if old is not None and (if_exists == "error" or old.type != kind):
         raise InvalidArgumentError(f"the name {name!r} is that of another branch or tag")
@@ -196,6 +198,7 @@ def renamed_branch(metadata: TableMetadata, name: str, to: str) -> tuple[SetSnap
     ref = _found(metadata, name, "branch")
     if checked_text("the name of a reference", to, "pass a name such as audit") in metadata.all_refs:
         raise InvalidArgumentError(f"the name {to!r} is that of another branch or tag")
+    check_not_guard(to)
     return SetSnapshotRef(to, ref), RemoveSnapshotRef(name)
 
 

@@ -9,12 +9,13 @@ Either the expiry finds the new name, or its commit fails, or the snapshot is go
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from deltaberg.errors import CommitConflictError, DeltabergError, VersionNotFoundError
+from deltaberg.errors import CommitConflictError, DeltabergError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.hints import Hint
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -27,6 +28,7 @@ from deltaberg.table.commit.commit import ClockedPolicy
 __all__ = [
     "ExpiryGuard",
     "GuardRemovedError",
+    "check_not_guard",
     "check_returned",
     "check_snapshots",
     "guards_of",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _PREFIX = "deltaberg-expiry-"
+_NAME = re.compile(f"{_PREFIX}[0-9a-f]{{16}}")
 
 
 class GuardRemovedError(CommitConflictError):
@@ -44,12 +47,31 @@ class GuardRemovedError(CommitConflictError):
 
 def guards_of(metadata: TableMetadata) -> list[str]:
     """Return the tags that expiries have set, those that were interrupted as well."""
-    return sorted(name for name in metadata.all_refs if name.startswith(_PREFIX))
+    return sorted(name for name, ref in metadata.all_refs.items() if _is_guard(name, ref))
 
 
 def named_refs(metadata: TableMetadata) -> Mapping[str, SnapshotRef]:
     """Return the branches and tags that somebody else than an expiry has set."""
-    return {name: ref for name, ref in metadata.all_refs.items() if not name.startswith(_PREFIX)}
+    return {name: ref for name, ref in metadata.all_refs.items() if not _is_guard(name, ref)}
+
+
+def _is_guard(name: str, ref: SnapshotRef) -> bool:
+    """Return whether a reference is exactly as expiries set it: whatever else users have given such a name stays."""
+    return ref.type == "tag" and ref.max_ref_age_ms == 1 and _NAME.fullmatch(name) is not None
+
+
+def check_not_guard(name: str) -> None:
+    """Refuse the name of a new branch or tag that is one of those that expiries give.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is.
+    """
+    if _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"the name {name!r} is one of those that expiries give to tags, and remove", hint="choose another name"
+        )
 
 
 @dataclass
