@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,9 @@ def _read(data: bytes, schema: pa.Schema) -> pa.Table:
 def test_all_years_at_any_depth(rng: random.Random, compression: str, version: str) -> None:
     table = _nested(rng)
     data = _written(table, compression=compression, file_version=version, compression_block_size=65_536)
-    with pytest.raises(pa.ArrowInvalid, match="out of range"):
-        orc.ORCFile(pa.BufferReader(data)).read()
+    # Why they are not simply read: older versions of pyarrow do not even say that they cannot.
+    with suppress(pa.ArrowInvalid):
+        assert orc.ORCFile(pa.BufferReader(data)).read().to_pylist() != table.to_pylist()
     assert _read(data, table.schema).to_pylist() == table.to_pylist()
 
 

@@ -22,6 +22,8 @@ __all__ = ["OrcSource"]
 _ORC_ID = b"iceberg.id"
 #: What pyarrow says of a timestamp that it cannot hold.
 _BEYOND = "out of range for nanosecond resolution"
+#: Older versions of pyarrow return other timestamps instead.
+_TELLS_OVERFLOWS = int(pa.__version__.partition(".")[0]) >= 25
 
 
 class OrcSource(DataFile):
@@ -65,14 +67,17 @@ class OrcSource(DataFile):
             position += stripe.num_rows
 
     def _read_stripe(self, number: int, columns: Sequence[int]) -> pa.RecordBatch:
-        try:
-            return self._orc.read_stripe(number, columns=columns)
-        except pa.ArrowInvalid as error:
-            if _BEYOND not in str(error):
-                raise
-        # The file is sound. pyarrow reads into nanoseconds of 64 bits, so that its timestamps are read in two parts.
+        if _TELLS_OVERFLOWS:
+            try:
+                return self._orc.read_stripe(number, columns=columns)
+            except pa.ArrowInvalid as error:
+                if _BEYOND not in str(error):
+                    raise
         from deltaberg.files.formats.orc_timestamps import has_timestamp, read_timestamps
 
+        if not any(has_timestamp(self._raw.types[column]) for column in columns):
+            return self._orc.read_stripe(number, columns=columns)
+        # The file is sound. pyarrow reads into nanoseconds of 64 bits, so that its timestamps are read in two parts.
         arrays = [
             read_timestamps(self._layout, number, column, self._raw.types[column])
             if has_timestamp(self._raw.types[column])
