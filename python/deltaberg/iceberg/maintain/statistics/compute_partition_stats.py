@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, in_context
+from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, VersionNotFoundError, in_context
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.maintain.statistics.partition_stats_file import read_partition_stats, write_partition_stats
@@ -29,6 +29,8 @@ from deltaberg.table.write.sources import LOCAL_ROAD
 
 __all__ = ["PartitionStatsResult", "compute_partition_stats"]
 
+#: Of so many snapshots at most, one after the other, statistics are computed where each has expired meanwhile.
+_MOST_SNAPSHOTS = 10
 _STATS_FILE = FileKind("a file of partition statistics", re.compile(r".*partition-stats-[0-9]+-[0-9a-f-]+\.parquet"))
 
 
@@ -81,12 +83,30 @@ def compute_partition_stats(
     Raises
     ------
     VersionNotFoundError
-        The table has no such snapshot, or has it no more when the file is to be named.
+        The table has no such snapshot, or has it no more when the file is to be named. If nobody named it, the newest
+        one is counted then, and only if each of them has expired, this is raised.
     InvalidArgumentError
         The table was never partitioned.
     CommitConflictError, CommitUnknownError
         See `TableChange.commit`. The file is deleted, unless the commit is unknown.
     """
+    left = _MOST_SNAPSHOTS
+    while True:
+        left -= 1
+        try:
+            return _compute(pointer, snapshot_id, ref, options, committed)
+        except VersionNotFoundError:
+            if snapshot_id is not None or not left:
+                raise
+
+
+def _compute(
+    pointer: TablePointer,
+    snapshot_id: int | None,
+    ref: str | None,
+    options: CommitOptions,
+    committed: Callable[[LoadedTable], object],
+) -> PartitionStatsResult | None:
     loaded = pointer.load()
     with in_context(table=str(loaded.root)):
         metadata, resolver = loaded.metadata, PathResolver(loaded.root, None, encoded=False)
