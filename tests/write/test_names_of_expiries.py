@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,11 +30,12 @@ def test_names_of_expiries_are_refused(tmp_path: Path) -> None:
     table.append(pa.table({"id": [1]}))
     table.alter().create_branch("audit").commit()
     name = "deltaberg-expiry-0123456789abcdef"
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: table.alter().create_tag(name),
         lambda: table.alter().create_branch(name, if_exists="replace"),
         lambda: table.alter().rename_branch("audit", name),
         lambda: table.alter().fast_forward(name, "main"),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(InvalidArgumentError, match="expiries give to tags"):
             change()
