@@ -278,3 +278,20 @@ def test_a_tag_that_an_interrupted_expiry_has_left(catalog: _Rest) -> None:
     left.put(table._loaded, [first])
     done = catalog.open().expire_snapshots(snapshot_ids=[first])
     assert (done.snapshot_ids, done.refs, set(catalog.open().refs)) == ((first,), (), {"main"})
+
+
+def test_what_becomes_old_after_nothing_was_is_guarded_as_well(server: WritableServer) -> None:
+    """Whatever comes in at any step: no snapshot expires by a commit that does not require the tag of its expiry."""
+    steps = _Steps()
+    catalog = _Rest(server, steps)
+    catalog.new().append(ids(1))
+    number = 0
+    while steps.count >= number:
+        number += 1
+        writer, expirer = catalog.open(), catalog.open()
+        steps.begin(number, partial(writer.append, ids(2)))
+        server.asked.clear()
+        expirer.expire_snapshots(_END, policy=CommitPolicy(retries=9, pause=0.0))
+        expiries = [asked.body for asked in server.asked if "remove-snapshots" in asked.body]
+        assert all("assert-ref-snapshot-id" in body and "deltaberg-expiry-" in body for body in expiries)
+    assert number > 3

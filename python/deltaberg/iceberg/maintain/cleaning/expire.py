@@ -174,7 +174,7 @@ class _Expiry:
         self._guard = None
         self._make(self._base.metadata)
         if not self._expired.snapshot_ids:
-            return TableChange(self._committer, self._make, planned=self._base).commit(policy)
+            return TableChange(self._committer, self._make_of_names, planned=self._base).commit(policy)
         guard = ExpiryGuard(self._committer, policy)
         done = None
         try:
@@ -212,6 +212,17 @@ class _Expiry:
         if expired.spec_ids:
             updates.append(RemovePartitionSpecs(expired.spec_ids))
         return updates, None
+
+    def _make_of_names(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
+        """Return what is to be forgotten if that is no snapshot: those that have become old meanwhile need a guard."""
+        made = self._make(metadata)
+        if self._expired.snapshot_ids:
+            raise GuardRemovedError(
+                "another commit came in between each time, so that other snapshots were to expire",
+                hint="expire the snapshots again later",
+                table=str(self._base.root),
+            )
+        return made
 
     def _specs(self, metadata: TableMetadata) -> tuple[int, ...]:
         used = self._reached.spec_ids | {metadata.default_spec_id}
