@@ -231,6 +231,8 @@ def _negative(node: exp.Neg) -> Value:
             return Literal(-number.value, integer_type(-number.value))
         return Literal(-number.value if isinstance(number.value, float) else number.value.copy_negate(), number.type)
     if isinstance(inner, (exp.TryCast, exp.Cast)) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
+        if _is_decimal_of_suffix(inner):
+            return decimal_literal(parse_decimal(f"-{inner.this.name}"))
         return _typed_number(f"-{inner.this.name}", _type(inner.to))
     return Call("negative", (_value(inner),))
 
@@ -292,13 +294,23 @@ def _if(node: exp.If) -> Value:
 def _cast(node: exp.Cast) -> Value:
     from sqlglot import exp
 
-    kind = _type(node.to)
     inner = node.this
+    if _is_decimal_of_suffix(node):
+        return decimal_literal(parse_decimal(inner.name))
+    kind = _type(node.to)
     if node.args.get("safe"):
         return Cast(_value(inner), kind, forgiving=True)
     if isinstance(inner, exp.Literal) and not inner.is_string and _is_suffixed(node):
         return _typed_number(inner.name, kind)
     return Cast(_value(inner), kind)
+
+
+def _is_decimal_of_suffix(node: exp.Cast) -> bool:
+    """Return whether sqlglot made the cast of ``1.5BD`` by the type that our dialect has for that."""
+    from sqlglot import exp
+
+    is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
+    return is_number and node.to.this == exp.DataType.Type.BIGDECIMAL
 
 
 def _is_suffixed(node: exp.Cast) -> bool:

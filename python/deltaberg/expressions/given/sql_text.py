@@ -163,6 +163,8 @@ def _dialect() -> Any:
     class Values(Spark):
         class Tokenizer(Spark.Tokenizer):
             STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+            # Older versions of sqlglot read 1.5BD as CAST(1.5 AS DECIMAL), which has no fraction.
+            NUMERIC_LITERALS: ClassVar = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}
 
         class Parser(parser):  # type: ignore[misc]
             STRING_PARSERS: ClassVar[dict[Any, Any]] = {**parser.STRING_PARSERS, **texts}
