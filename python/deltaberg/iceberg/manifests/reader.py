@@ -52,9 +52,10 @@ class Entries:
     table: pa.Table
     proven: pa.BooleanArray
 
-    def filter(self, mask: pa.BooleanArray) -> Entries:
+    def filter(self, mask: pa.BooleanArray | pa.ChunkedArray) -> Entries:
         """Return the entries where a mask is true."""
-        return replace(self, table=self.table.filter(mask), proven=self.proven.filter(mask))
+        # Before pyarrow 17, arrays were filtered by arrays alone.
+        return replace(self, table=self.table.filter(mask), proven=self.proven.filter(as_array(mask)))
 
     def with_values(self, **values: int | None) -> Entries:
         """Return the entries with certain values in some columns."""
