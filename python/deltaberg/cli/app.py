@@ -65,7 +65,7 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or by that of other tools."""
+        """Return a command by its own name, or by the name that other tools give it."""
         cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None

@@ -231,7 +231,7 @@ class IcebergUpkeep:
         spec_id
             Only manifests of this partition spec are looked at; by default those of all specs.
         rewrite_all
-            Rewrite manifests that are in order, too.
+            Also rewrite manifests that are in order.
         target_size
             Bytes of a new manifest, approximately; by default the property ``commit.manifest.target-size-bytes``, which
             is 8 MiB where it is not set.

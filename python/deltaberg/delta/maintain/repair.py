@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.delta.maintain.live_names import LiveNames
-from deltaberg.delta.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable, check_writable
@@ -22,7 +21,7 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import MISSING, Finding
+from deltaberg.table.maintain.verifying.findings import DATA_FILE, MISSING, VECTOR, Finding
 from deltaberg.table.maintain.verifying.looks import check_still_lost, failure_among, unchecked_warnings
 from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of

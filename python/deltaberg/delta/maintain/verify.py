@@ -24,15 +24,22 @@ from deltaberg.files.read.bitmaps import load_bitmap
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import MISSING, ROWS, SIZE, UNCHECKED, Finding, VerifyResult
+from deltaberg.table.maintain.verifying.findings import (
+    DATA_FILE,
+    MISSING,
+    ROWS,
+    SIZE,
+    UNCHECKED,
+    VECTOR,
+    Finding,
+    VerifyResult,
+)
 from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, look_in_parallel, unreadable
 from deltaberg.table.maintain.verifying.presence import Presence, Presences, find_files
 
-__all__ = ["DATA_FILE", "VECTOR", "verify_table"]
+__all__ = ["verify_table"]
 
 #: What findings are about.
-DATA_FILE = "data file"
-VECTOR = "deletion vector"
 _CHANGE_FILE = "change data file"
 _SIDECAR = "sidecar"
 _FOOTER = "footer"

@@ -29,7 +29,7 @@ _Path = tuple[str, ...]
 
 
 def highest_id(properties: Mapping[str, str]) -> int:
-    """Return the highest id that was ever given to a column of a table, which it knows after its mapping ended, too.
+    """Return the highest id that a column of a table ever had. The table keeps it after its column mapping has ended.
 
     Examples
     --------

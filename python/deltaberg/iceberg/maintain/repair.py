@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import UnsafePathError
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.iceberg.maintain.verify import DATA_FILE, VECTOR
 from deltaberg.iceberg.maintain.verify_metadata import METADATA_FILE, NamedFile, dangling_refs, named_files
 from deltaberg.iceberg.manifests.fields import POSITION_DELETES
 from deltaberg.iceberg.metadata.statistics_files import statistics_files
@@ -31,7 +30,7 @@ from deltaberg.iceberg.updates.updates import (
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
-from deltaberg.table.maintain.verifying.findings import DANGLING, MISSING, Finding, first_paths
+from deltaberg.table.maintain.verifying.findings import DANGLING, DATA_FILE, MISSING, VECTOR, Finding, first_paths
 from deltaberg.table.maintain.verifying.looks import check_still_lost, failure_among, unchecked_warnings
 from deltaberg.table.maintain.verifying.presence import Presence, find_files, look_up
 from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult, rows_of

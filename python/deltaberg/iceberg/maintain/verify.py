@@ -34,7 +34,9 @@ from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import (
     DAMAGED,
     DANGLING,
+    DATA_FILE,
     ROWS,
+    VECTOR,
     VIOLATION,
     Finding,
     VerifyResult,
@@ -43,10 +45,8 @@ from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, unrea
 from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presences, find_files
 from deltaberg.workers import in_chunks, map_in_order
 
-__all__ = ["DATA_FILE", "VECTOR", "verify_table"]
+__all__ = ["verify_table"]
 
-DATA_FILE = "data file"
-VECTOR = "deletion vector"
 _POSITIONS, _KEYS = "position delete file", "equality delete file"
 _MANIFEST = "manifest"
 _PART = ManifestPart(

@@ -104,7 +104,7 @@ def _written(value: pa.Scalar) -> str:
         return f"{{{', '.join(f'{child.name!r}: {_shown(value[at])}' for at, child in enumerate(value.type))}}}"
     try:
         return str(value.cast(pa.string()).as_py())
-    except (pa.ArrowException, NotImplementedError):
+    except pa.ArrowException:
         return " ".join(pa.repeat(value, 1).to_string(indent=0).split())
 
 

@@ -156,7 +156,7 @@ class _Orphans:
         check_alone(loaded)
         load = pointer.committer(unsafe_single_writer=True).load
         newest = load(loaded)
-        # Where another commit has just landed, what finds the table finds it, too.
+        # If another commit has just landed, what finds the table finds that commit as well.
         if newest is None or (newest.file != loaded.file and pointer.load().file == loaded.file):
             raise InvalidArgumentError(
                 "the newest metadata of the table is not known here, and files that it needs could be deleted",

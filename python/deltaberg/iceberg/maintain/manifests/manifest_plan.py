@@ -43,7 +43,7 @@ class ManifestRewrite:
     spec_id
         The partition spec whose manifests are looked at; None for all specs.
     rewrite_all
-        Whether manifests are rewritten that are in order, too.
+        Whether manifests that are in order are rewritten as well.
     target_size
         The bytes of a new manifest; None for what the table says.
     min_manifests

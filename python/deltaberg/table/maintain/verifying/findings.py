@@ -14,10 +14,12 @@ __all__ = [
     "CHECKSUM",
     "DAMAGED",
     "DANGLING",
+    "DATA_FILE",
     "MISSING",
     "ROWS",
     "SIZE",
     "UNCHECKED",
+    "VECTOR",
     "VIOLATION",
     "Finding",
     "VerifyResult",
@@ -25,6 +27,9 @@ __all__ = [
     "first_paths",
 ]
 
+#: What findings are about, of tables of both formats.
+DATA_FILE = "data file"
+VECTOR = "deletion vector"
 #: The kinds of findings.
 MISSING = "missing"
 UNCHECKED = "unchecked"
