@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.results import print_done
 
-__all__ = ["Question", "ask", "asking_options", "carry_out"]
+__all__ = ["Asking", "Question", "ask", "asking"]
 
 _Result = TypeVar("_Result")
 
@@ -20,9 +23,24 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would be
 _YES = click.option("--yes", "-y", "is_agreed", is_flag=True, help="Do it without a question.")
 
 
-def asking_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--dry-run`` and ``--yes``."""
-    return _DRY_RUN(_YES(function))
+def asking(format: str | None = None) -> Callable[[Callable[..., object]], Callable[..., None]]:
+    """Add ``--dry-run`` and ``--yes`` to a command, whose function gets the open table and an `Asking`.
+
+    Parameters
+    ----------
+    format
+        The format that the table has to have; None for any.
+    """
+
+    def made(function: Callable[..., object]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def run(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+            opened = place.open(format)
+            function(opened, Asking(opened.location, as_json, dry_run, is_agreed), **options)
+
+        return _DRY_RUN(_YES(run))
+
+    return made
 
 
 class Question(NamedTuple):
@@ -33,44 +51,55 @@ class Question(NamedTuple):
     otherwise: str = "nothing was changed"
 
 
-def carry_out(
-    location: str,
-    doing: str,
-    plan: Callable[[], _Result],
-    do: Callable[[], _Result],
-    show: Callable[[_Result], object],
-    asks: Callable[[_Result], Question | None],
-    *,
-    dry_run: bool,
-    is_agreed: bool,
-) -> _Result | None:
-    """Find out what a command would do, ask, do it, and print what was done, which is returned.
+class Asking(NamedTuple):
+    """The table of a command that asks, and what the command line said of the asking."""
 
-    Where nothing is to be done, or with ``--dry-run``, what was found out is printed, and None is returned.
+    location: str
+    as_json: bool
+    dry_run: bool
+    is_agreed: bool
 
-    Parameters
-    ----------
-    location, doing
-        The table, and what is being done to it.
-    plan, do
-        Finds out what would be done, and does it.
-    show
-        Prints either.
-    asks
-        Returns what is asked; None if nothing is to be done.
-    """
-    if dry_run or not is_agreed:
-        with progress(f"looking at {location}"):
-            planned = plan()
-        asked = None if dry_run else asks(planned)
-        if asked is None:
-            show(planned)
-            return None
-        ask(*asked)
-    with progress(f"{doing} {location}"):
-        result = do()
-    show(result)
-    return result
+    def carry_out(
+        self,
+        doing: str,
+        run: Callable[[bool], _Result],
+        show: Callable[[_Result], object],
+        asks: Callable[[_Result], Question | None],
+    ) -> _Result | None:
+        """Find out what a command would do, ask, do it, and print what was done, which is returned.
+
+        Where nothing is to be done, or with ``--dry-run``, what was found out is printed, and None is returned.
+
+        Parameters
+        ----------
+        doing
+            What is being done to the table.
+        run
+            Does it, or finds out what would be done.
+        show
+            Prints what either returns.
+        asks
+            Returns what is asked; None if nothing is to be done.
+        """
+        if self.dry_run or not self.is_agreed:
+            with progress(f"looking at {self.location}"):
+                planned = run(True)
+            asked = None if self.dry_run else asks(planned)
+            if asked is None:
+                show(planned)
+                return None
+            ask(*asked)
+        with progress(f"{doing} {self.location}"):
+            result = run(False)
+        show(result)
+        return result
+
+    def print(self, result: object, facts: Mapping[str, Any], lines: Iterable[str] = ()) -> None:
+        """Print facts as JSON, or lines and the result as text."""
+        if self.as_json:
+            print_done(self.location, facts, self.as_json)
+        else:
+            print_lines(*lines, f"{self.location}: {result}")
 
 
 def ask(question: str, shown: Iterable[str], otherwise: str) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import Question, asking_options, carry_out
-from deltaberg.cli.place import TablePlace
+from deltaberg.cli.commands.verb_commands import given, write_command
+from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.rows.files import open_row_files
-from deltaberg.cli.show.output import print_lines
-from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
     from deltaberg import CleanupResult
@@ -56,17 +54,16 @@ _FORGOTTEN = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
     default=None,
     help="Record the beginning and the end as versions; by default they are, except on S3.",
 )
-@asking_options
-def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+@asking("delta")
+def vacuum(opened: Any, asking: Asking, **options: Any) -> None:
     """Delete the files of a Delta table that no version within the retention needs.
 
     The files are shown first, and deleted after a question.
     """
-    opened = place.open("delta")
-    arguments = _given(options)
+    arguments = given(options)
     if "inventory" in arguments:
         arguments["inventory"] = open_row_files([arguments["inventory"]], None).reader.read_all()
-    _clean_up(opened, "vacuum", dry_run, is_agreed, as_json, arguments)
+    _clean_up(opened.vacuum, asking, arguments)
 
 
 @write_command()
@@ -86,13 +83,13 @@ def vacuum(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
     default=None,
     help="Also forget schemas and partition specs that nothing uses any more.",
 )
-@asking_options
-def expire(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+@asking("iceberg")
+def expire(opened: Any, asking: Asking, **options: Any) -> None:
     """Forget old snapshots of an Iceberg table, and delete the files that only they need.
 
     What would go is shown first, and goes after a question.
     """
-    _clean_up(place.open("iceberg"), "expire_snapshots", dry_run, is_agreed, as_json, _given(options))
+    _clean_up(opened.expire_snapshots, asking, given(options))
 
 
 @write_command()
@@ -110,40 +107,37 @@ def expire(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **o
     default=None,
     help="Take files that are less than a day old.",
 )
-@asking_options
-def orphans(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+@asking("iceberg")
+def orphans(opened: Any, asking: Asking, **options: Any) -> None:
     """Delete the files in the directory of an Iceberg table that nothing names.
 
     The files are shown first, and deleted after a question.
     """
-    _clean_up(place.open("iceberg"), "remove_orphan_files", dry_run, is_agreed, as_json, _given(options))
+    _clean_up(opened.remove_orphan_files, asking, given(options))
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value not in (None, ())}
-
-
-def _clean_up(opened: Any, verb: str, dry_run: bool, is_agreed: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dict[str, Any]) -> None:
     """Show what a verb would delete, ask, and have it deleted."""
-    run = getattr(opened, verb)
+
+    def show(result: CleanupResult) -> None:
+        failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
+        counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
+        counts |= {name: getattr(result, name) for name in _FORGOTTEN if hasattr(result, name)}
+        files = [
+            {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
+            for file in result.files.to_pylist()
+        ]
+        facts = {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}
+        asking.print(result, facts, [*_file_lines(result), *failed, *result.warnings])
 
     def question(planned: CleanupResult) -> Question | None:
         forgets = any(getattr(planned, name, ()) for name in _FORGOTTEN)
         if not (planned.deleted_files or forgets):
             return None
-        text = f"Delete {planned.deleted_files} files of {opened.location}?"
+        text = f"Delete {planned.deleted_files} files of {asking.location}?"
         return Question(text, [*_file_lines(planned), str(planned)], "nothing was deleted")
 
-    result = carry_out(
-        opened.location,
-        "cleaning up",
-        lambda: run(dry_run=True, **arguments),
-        lambda: run(dry_run=False, **arguments),
-        lambda found: _print_cleanup(opened.location, found, as_json),
-        question,
-        dry_run=dry_run,
-        is_agreed=is_agreed,
-    )
+    result = asking.carry_out("cleaning up", lambda dry_run: verb(dry_run=dry_run, **arguments), show, question)
     if result is not None and not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
 
@@ -153,17 +147,3 @@ def _file_lines(result: CleanupResult) -> list[str]:
     return [
         f"{' '.join(file['path'].splitlines())} ({file['kind']}): {file['reason']}" for file in result.files.to_pylist()
     ]
-
-
-def _print_cleanup(location: str, result: CleanupResult, as_json: bool) -> None:
-    if not as_json:
-        failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
-        print_lines(*_file_lines(result), *failed, *result.warnings, f"{location}: {result}")
-        return
-    counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
-    counts |= {name: getattr(result, name) for name in _FORGOTTEN if hasattr(result, name)}
-    files = [
-        {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
-        for file in result.files.to_pylist()
-    ]
-    print_done(location, {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}, as_json)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from deltaberg.choices import MaintenanceStep
-from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import Question, asking_options, carry_out
+from deltaberg.cli.commands.verb_commands import given, write_command
+from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.show.output import print_lines, progress
+from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, state_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
     """Put small files of a table together, and drop deleted rows from files (also: optimize)."""
     opened = place.open()
-    arguments |= {name: value for name, value in packing.items() if value not in (None, ())}
+    arguments |= given(packing)
     if "cluster" in arguments:
         arguments["cluster"] = {"true": True, "false": False}.get(arguments["cluster"], arguments["cluster"])
     with progress(f"compacting {opened.location}"):
@@ -71,30 +71,23 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
 @click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
-@asking_options
-def reorg(
-    place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run: bool, is_agreed: bool, **packing: Any
-) -> None:
+@asking()
+def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any) -> None:
     """Write files anew that hold deleted rows or dropped columns (purge).
 
     How many files there are is shown first, and they are written anew after a question.
     """
-    opened = place.open()
-    arguments |= {name: value for name, value in packing.items() if value is not None}
+    arguments |= given(packing)
 
     def question(planned: CompactResult) -> Question | None:
         text = f"Write {planned.removed_files} files of {opened.location} anew?"
         return Question(text, [str(planned)]) if planned.groups else None
 
-    carry_out(
-        opened.location,
+    asking.carry_out(
         "reorganizing",
-        lambda: opened.reorg(dry_run=True, **arguments),
-        lambda: opened.reorg(**arguments),
-        lambda result: _print_rewrite(opened, result, as_json, arguments.get("branch")),
+        lambda dry_run: opened.reorg(dry_run=dry_run, **arguments),
+        lambda result: _print_rewrite(opened, result, asking.as_json, arguments.get("branch")),
         question,
-        dry_run=dry_run,
-        is_agreed=is_agreed,
     )
 
 
@@ -107,7 +100,7 @@ def reorg(
 def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any], **options: Any) -> None:
     """Put the entries of small manifests of an Iceberg table into fewer ones, each for a range of partitions."""
     opened = place.open("iceberg")
-    arguments |= {name: value for name, value in options.items() if value is not None}
+    arguments |= given(options)
     with progress(f"rewriting manifests of {opened.location}"):
         result = opened.rewrite_manifests(**arguments)
     facts = {
@@ -121,40 +114,24 @@ def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any
 @write_command("CommitArguments")
 @click.argument("name", metavar="NAME")
 @click.option("--truncate-history", is_flag=True, help="Delete the versions that need it; possible after a day.")
-@asking_options
-def drop_feature(
-    place: TablePlace,
-    as_json: bool,
-    arguments: dict[str, Any],
-    name: str,
-    truncate_history: bool,
-    dry_run: bool,
-    is_agreed: bool,
-) -> None:
+@asking("delta")
+def drop_feature(opened: Any, asking: Asking, arguments: dict[str, Any], name: str, truncate_history: bool) -> None:
     """Take a table feature from the protocol of a Delta table, and whatever of it is in the table.
 
     What has to be done is shown first, and done after a question.
     """
-    opened = place.open("delta")
-    carry_out(
-        opened.location,
+
+    def show(result: DropFeatureResult) -> None:
+        version = None if result.commit is None else result.commit.version
+        facts = {"feature": result.feature, "dry_run": result.dry_run, "version": version, "steps": list(result.steps)}
+        asking.print(result, facts, result.steps)
+
+    asking.carry_out(
         f"dropping {name} of",
-        lambda: opened.drop_feature(name, truncate_history=truncate_history, dry_run=True),
-        lambda: opened.drop_feature(name, truncate_history=truncate_history, **arguments),
-        lambda result: _print_drop(opened.location, result, as_json),
+        lambda dry_run: opened.drop_feature(name, truncate_history=truncate_history, dry_run=dry_run, **arguments),
+        show,
         lambda planned: Question(f"Drop {name} of {opened.location}?", planned.steps),
-        dry_run=dry_run,
-        is_agreed=is_agreed,
     )
-
-
-def _print_drop(location: str, result: DropFeatureResult, as_json: bool) -> None:
-    version = None if result.commit is None else result.commit.version
-    facts = {"feature": result.feature, "dry_run": result.dry_run, "version": version, "steps": list(result.steps)}
-    if as_json:
-        print_done(location, facts, as_json)
-    else:
-        print_lines(*result.steps, f"{location}: {result}")
 
 
 def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: str | None) -> None:
@@ -201,40 +178,27 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
 @click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
 @click.option("--max-commits", type=_COUNT, metavar="COUNT", help="After how many commits a checkpoint is due.")
-@asking_options
-def maintain(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
+@asking()
+def maintain(opened: Any, asking: Asking, **options: Any) -> None:
     """Do what a table needs: compact it, vacuum it, and keep its log in order.
 
     What each step would do is shown first, and done after a question.
     """
     from deltaberg import MaintenancePolicy
 
-    opened = place.open()
-    policy = MaintenancePolicy(**{name: value for name, value in options.items() if value not in (None, ())})
+    policy = MaintenancePolicy(**given(options))
+
+    def show(done: MaintenanceResult) -> None:
+        steps = [
+            {"step": one.step, "is_due": one.is_due, **one.numbers, **({"why": one.why} if one.why else {})}
+            for one in done.steps
+        ]
+        facts = {"dry_run": done.dry_run, "steps": steps}
+        asking.print("nothing was changed" if done.dry_run else "done", facts, done.lines)
 
     def question(planned: MaintenanceResult) -> Question | None:
         return Question(f"Do it to {opened.location}?", planned.lines, "nothing was done") if planned.is_due else None
 
-    result = carry_out(
-        opened.location,
-        "maintaining",
-        lambda: opened.maintain(policy),
-        lambda: opened.maintain(policy, dry_run=False),
-        lambda done: _print_maintenance(opened.location, done, as_json),
-        question,
-        dry_run=dry_run,
-        is_agreed=is_agreed,
-    )
+    result = asking.carry_out("maintaining", lambda dry_run: opened.maintain(policy, dry_run=dry_run), show, question)
     if result is not None and not all(getattr(one.result, "is_complete", True) for one in result.steps):
         raise click.exceptions.Exit(_NOT_DELETED)
-
-
-def _print_maintenance(location: str, result: MaintenanceResult, as_json: bool) -> None:
-    if not as_json:
-        print_lines(*result.lines, f"{location}: {'nothing was changed' if result.dry_run else 'done'}")
-        return
-    steps = [
-        {"step": one.step, "is_due": one.is_due, **one.numbers, **({"why": one.why} if one.why else {})}
-        for one in result.steps
-    ]
-    print_done(location, {"dry_run": result.dry_run, "steps": steps}, as_json)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, state_of
@@ -34,13 +34,12 @@ def rewrite_deletes(
     """Turn equality deletes of an Iceberg table into positions, and join small position delete files."""
     opened = place.open("iceberg")
     arguments |= {"where": where, "dry_run": dry_run}
-    given = {name: value for name, value in joining.items() if value is not None}
     done = {}
     with progress(f"rewriting delete files of {opened.location}"):
         if only != "position":
             done["equality deletes"] = opened.convert_equality_deletes(**arguments)
         if only != "equality":
-            done["position deletes"] = opened.rewrite_position_delete_files(**arguments, **given)
+            done["position deletes"] = opened.rewrite_position_delete_files(**arguments, **given(joining))
     numbers = {kind.replace(" ", "_"): {name: getattr(one, name) for name in _NUMBERS} for kind, one in done.items()}
     facts = {**state_of(opened, arguments.get("branch")), "dry_run": dry_run, **numbers}
     print_done(opened.location, facts, as_json, *((kind, str(one)) for kind, one in done.items()))

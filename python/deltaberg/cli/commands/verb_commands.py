@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -14,13 +14,18 @@ from deltaberg.cli.rows.files import FORMATS, open_row_files
 from deltaberg.cli.show.output import row_progress
 from deltaberg.cli.show.results import print_result
 
-__all__ = ["format_option", "verb", "write_command"]
+__all__ = ["format_option", "given", "verb", "write_command"]
 
 
 def format_option(function: Callable[..., None]) -> Callable[..., None]:
     """Add the option that names the format of files."""
     by_default = "The format of the files; by default their names tell it."
     return click.option("--format", "files_format", type=click.Choice(FORMATS), help=by_default)(function)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a command that were given."""
+    return {name: value for name, value in options.items() if value not in (None, ())}
 
 
 class _WriteCommand(click.Command):

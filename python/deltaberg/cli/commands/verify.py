@@ -9,10 +9,9 @@ import click
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.cli.commands.verb_commands import write_command
-from deltaberg.cli.confirm import Question, asking_options, carry_out
+from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_json, print_lines, progress
-from deltaberg.cli.show.results import print_done
 
 if TYPE_CHECKING:
     from deltaberg import RepairResult, VerifyResult
@@ -48,43 +47,29 @@ def verify(place: TablePlace, as_json: bool, depth: VerifyDepth | None) -> None:
 
 
 @write_command("RecordedArguments")
-@asking_options
-def repair(place: TablePlace, as_json: bool, arguments: dict[str, Any], dry_run: bool, is_agreed: bool) -> None:
+@asking()
+def repair(opened: Any, asking: Asking, arguments: dict[str, Any]) -> None:
     """Take files that the store has lost out of a table; their rows are gone.
 
     The files are shown first, and taken out after a question.
     """
-    opened = place.open()
     findings: VerifyResult | None = None
 
-    def plan() -> RepairResult:
+    def run(dry_run: bool) -> RepairResult:
         nonlocal findings
-        findings = opened.verify(depth="names")
-        planned: RepairResult = opened.repair(findings, dry_run=True)
-        return planned
+        if dry_run:
+            findings = opened.verify(depth="names")
+        done: RepairResult = opened.repair(findings, dry_run=dry_run, **arguments)
+        return done
+
+    def show(result: RepairResult) -> None:
+        facts = {"dry_run": result.dry_run, "rows": result.rows, "bytes": result.bytes, "warnings": result.warnings}
+        facts |= {"refs": result.refs, "statistics": result.statistics}
+        version = None if result.commit is None else result.commit.version
+        asking.print(result, {**facts, "version": version, "files": [asdict(file) for file in result.files]})
 
     def question(planned: RepairResult) -> Question | None:
         is_due = planned.files or planned.refs or planned.statistics
         return Question(f"Take them out of {opened.location}?", [str(planned)]) if is_due else None
 
-    carry_out(
-        opened.location,
-        "repairing",
-        plan,
-        lambda: opened.repair(findings, **arguments),
-        lambda result: _print(opened.location, result, as_json),
-        question,
-        dry_run=dry_run,
-        is_agreed=is_agreed,
-    )
-
-
-def _print(location: str, result: RepairResult, as_json: bool) -> None:
-    if not as_json:
-        print_lines(f"{location}: {result}")
-        return
-    facts = {"dry_run": result.dry_run, "rows": result.rows, "bytes": result.bytes, "warnings": result.warnings}
-    facts |= {"refs": result.refs, "statistics": result.statistics}
-    version = None if result.commit is None else result.commit.version
-    files = [asdict(file) for file in result.files]
-    print_done(location, {**facts, "version": version, "files": files}, as_json)
+    asking.carry_out("repairing", run, show, question)
