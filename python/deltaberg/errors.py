@@ -184,7 +184,8 @@ def in_context(**context: Any) -> Iterator[None]:
     try:
         yield
     except DeltabergError as error:
-        raise error.with_context(**context) from None
+        error.with_context(**context)
+        raise
 
 
 def _cut(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
-from deltaberg.errors import ArgumentNameError, InvalidArgumentError
+from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
 from deltaberg.words import NEAR, Refused, hint_of_needed, words_of
 
@@ -48,7 +48,8 @@ def public(made: _Made) -> _Made:
     """Let a function, or the public methods that a class defines, take other libraries' words for their arguments.
 
     Calls that do not fit raise an error that helps. Python's own error names the class in which a method is written,
-    which may be none that callers know, and does not say which arguments there are.
+    which may be none that callers know, and does not say which arguments there are. Whatever a method of a table
+    raises names the table.
 
     Examples
     --------
@@ -98,9 +99,9 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
             _check_numbers(shown, (*args, *named.values()))
         try:
             return function(*args, **named)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (DeltabergError, TypeError, ValueError, OverflowError) as error:
             signature = inspect.signature(function)
-            if isinstance(error, ArgumentNameError) or _fits(signature, args, named):
+            if _is_ours(error, args) or _fits(signature, args, named):
                 # A class of others may be a number, too, or hold one.
                 _check_numbers(shown, (*args, *named.values()))
                 raise
@@ -111,6 +112,13 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
         raise _refusal(signature, shown, args, named, sorted(known.difference(own)))
 
     return called
+
+
+def _is_ours(error: Exception, args: Sequence[Any]) -> bool:
+    """Return whether an error is one of ours, which then names the table if it was raised by a method of one."""
+    if isinstance(error, DeltabergError) and args:
+        error.with_context(table=getattr(args[0], "location", None))
+    return isinstance(error, DeltabergError)
 
 
 def _check_numbers(shown: str, given: Iterable[Any]) -> None:

@@ -28,6 +28,7 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    in_context,
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
@@ -131,7 +132,8 @@ class RestCatalog(Catalog):
         if checked_flag("purge", purge):
             loaded = self._pointer(levels, None).load()
             # Servers differ in whether they look at the property.
-            check_collected(loaded.metadata, ".".join(levels))
+            with in_context(table=".".join(levels)):
+                check_collected(loaded.metadata)
         self._change(
             "DELETE",
             self._door.table_path(levels),

@@ -397,7 +397,7 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         from deltaberg.table.maintain.compact import Compaction
         from deltaberg.table.maintain.packing import Packing
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         packing, zone = Packing(1, takes_all=True), self._options.timezone
 
         def begin() -> Any:

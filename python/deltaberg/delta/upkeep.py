@@ -248,7 +248,7 @@ class DeltaUpkeep:
             logging,
             progress,
         )
-        self._options.require_newest(self.location)
+        self._options.require_newest()
 
         def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
             # It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each

@@ -43,7 +43,6 @@ class IcebergOperations(Operations[Transaction]):
             raise InvalidArgumentError(
                 "properties describe a snapshot, and changes of columns, properties and branches make none",
                 hint="set properties of the table by ⟪alter().set()⟫, or pass ⟪properties=⟫ to what changes rows",
-                table=str(self.transaction.root),
             )
         return Alteration(self.transaction, is_part=is_part)
 

@@ -158,7 +158,7 @@ class IcebergRewriting(Table[_Transaction_co, _Alteration]):
     ) -> RewriteDeletesResult:
         from deltaberg.iceberg.maintain.rewriting.delete_rewrite import rewrite_deletes
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         policy = commit.get("policy")
         # Nothing is put by a dry run, so that the store need not be probed, which would write an object.
         said: Any = {**commit, "unsafe_single_writer": True} if checked_flag("dry_run", dry_run) else commit

@@ -82,7 +82,7 @@ class IcebergStatistics:
         from deltaberg.iceberg.maintain.statistics.compute_partition_stats import compute_partition_stats
         from deltaberg.table.commit.commit_options import CommitOptions
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         return compute_partition_stats(
             self._pointer,
             snapshot_id,

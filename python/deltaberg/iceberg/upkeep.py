@@ -130,7 +130,7 @@ class IcebergUpkeep:
         from deltaberg.iceberg.maintain.cleaning.expire import expire_table
         from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         asked = ExpiryRequest(
             older_than, retain_last, snapshot_ids, clean_expired_metadata, dry_run, progress, self._options.zone
         )
@@ -202,7 +202,7 @@ class IcebergUpkeep:
         """
         from deltaberg.iceberg.maintain.cleaning.orphans import OrphanRequest, remove_orphans
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         asked = OrphanRequest(
             older_than, location, prefix_mismatch, enforce_retention_duration, dry_run, progress, self._options.zone
         )
@@ -276,7 +276,7 @@ class IcebergUpkeep:
         if dry_run:
             # Nothing is put, so that the store need not be probed, which would write an object.
             options = replace(options, unsafe_single_writer=True)
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         return rewrite_manifests(lambda: operations_of(self._begin(options)).transaction, asked)
 
     def rewrite_table_path(
@@ -337,6 +337,6 @@ class IcebergUpkeep:
         """
         from deltaberg.iceberg.maintain.copying.rewrite_table_path import CopyRequest, rewrite_table_path
 
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         asked = CopyRequest(source_prefix, target_prefix, start_version, end_version, staging_location)
         return rewrite_table_path(self._pointer, asked)

@@ -80,7 +80,6 @@ def _check_constraints(table: Snapshot, schema: Struct) -> None:
             raise SchemaError(
                 f"the rows lack the column {path[0]}, which the CHECK constraint {rule} names",
                 hint=f"drop it first: ⟪alter().drop_constraint({verbatim(repr(rule))}).commit()⟫",
-                table=str(table.log.root),
                 column=path[0],
             )
 

@@ -74,13 +74,11 @@ def check_droppable(table: Snapshot, name: str) -> None:
     UnsupportedFeatureError
         Nobody knows how to take it away.
     """
-    root = str(table.log.root)
     feature = check_supported(table, name)
     if name in OF_HISTORY:
         raise InvalidArgumentError(
             f"the feature {name} cannot be dropped by one commit, because older versions need it",
             hint="call ⟪drop_feature(name)⟫ of the table",
-            table=root,
         )
     if name == "vacuumProtocolCheck":
         return
@@ -90,7 +88,6 @@ def check_droppable(table: Snapshot, name: str) -> None:
             raise InvalidArgumentError(
                 f"the feature {name} cannot be dropped while the property {activating} is true",
                 hint=f"⟪unset({activating!r})⟫ first⟪, in the same alteration⟫",
-                table=root,
             )
         return
     found, hint = _TRACES[name]
@@ -99,7 +96,6 @@ def check_droppable(table: Snapshot, name: str) -> None:
         raise InvalidArgumentError(
             f"the feature {name} cannot be dropped, because the table makes use of it: {', '.join(left)}",
             hint=f"{hint} first⟪, in the same alteration⟫",
-            table=root,
         )
 
 
@@ -113,18 +109,16 @@ def check_supported(table: Snapshot, name: str) -> Feature:
     UnsupportedFeatureError
         Nobody knows how to take it away.
     """
-    root = str(table.log.root)
     checked_text("the name of a feature", name, "pass a name such as domainMetadata")
     supported = supported_features(table.protocol)
     if name not in supported:
-        raise InvalidArgumentError(f"the table does not support the feature {name}", table=root)
+        raise InvalidArgumentError(f"the table does not support the feature {name}")
     feature = FEATURES.get(name)
     is_known = name in OF_HISTORY or name == "vacuumProtocolCheck"
     if feature is None or (feature.for_readers and not is_known):
         raise UnsupportedFeatureError(
             f"the feature {name} cannot be dropped: nothing takes it from the columns or files of the table",
             hint="leave it in the protocol, or write the rows to a new table",
-            table=root,
             feature=name,
         )
     dependent = sorted(
@@ -134,6 +128,5 @@ def check_supported(table: Snapshot, name: str) -> Feature:
         raise InvalidArgumentError(
             f"the feature {name} cannot be dropped, because {dependent[0]} depends on it",
             hint=f"drop {dependent[0]} first",
-            table=root,
         )
     return feature

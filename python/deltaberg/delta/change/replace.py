@@ -84,8 +84,4 @@ def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -
     rows = pc.sum(written.column("record_count"), min_count=0).as_py()
     wrong = rows - whole - matched.rows.total
     if wrong:
-        raise ConstraintViolationError(
-            f"{wrong} of {rows} new rows do not match {condition}",
-            hint=ONLY_MATCHING,
-            table=str(transaction.snapshot.log.root),
-        )
+        raise ConstraintViolationError(f"{wrong} of {rows} new rows do not match {condition}", hint=ONLY_MATCHING)

@@ -61,7 +61,6 @@ def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
         raise InvalidArgumentError(
             f"strategy is {MERGE_ON_READ!r}, but the table has no deletion vectors",
             hint=f'enable them by ⟪alter().set({{"{_VECTORS}": "true"}}).commit()⟫',
-            table=str(table.log.root),
         )
     return wanted or (MERGE_ON_READ if allowed else COPY_ON_WRITE)
 

@@ -63,13 +63,11 @@ class Clustering:
             Another order is asked for as well, or clustering is, of a table that is not clustered.
         """
         columns = tuple(clustering_names(snapshot.schema, snapshot.domains))
-        table = str(snapshot.log.root)
         if compaction.cluster is False or not columns:
             if compaction.cluster:
                 raise InvalidArgumentError(
                     "the table has no clustering columns",
                     hint="name some by ⟪alter().cluster_by()⟫, or leave out ⟪cluster⟫",
-                    table=table,
                 )
             return None
         named = verbatim(", ".join(columns))
@@ -77,7 +75,6 @@ class Clustering:
             raise InvalidArgumentError(
                 Hint(f"the table is clustered by {named}, and {compaction.order.argument} orders it otherwise"),
                 hint="leave it out to cluster the table, or pass ⟪cluster=False⟫",
-                table=table,
             )
         return cls(columns, compaction.cluster == "full", compaction.is_gradual)
 

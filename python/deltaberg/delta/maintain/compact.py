@@ -99,7 +99,6 @@ class DeltaRewrite(Rewrite[Transaction]):
                 "row tracking is enabled, but the table does not name the columns that keep the ids of rows that move, "
                 f"or has a column {METADATA} that hides them",
                 hint="disable row tracking, or enable it anew",
-                table=str(snapshot.log.root),
                 feature="rowTracking",
             )
         return found

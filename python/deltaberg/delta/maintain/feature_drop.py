@@ -117,18 +117,15 @@ class FeatureDrop:
         return (f"write {_BARRIERS} checkpoints", f"let {PROTECTION} take the place of the feature in the protocol")
 
     def _check_way(self, table: Snapshot) -> None:
-        root = str(table.log.root)
         if self.truncate_history and self.name not in OF_HISTORY:
             raise InvalidArgumentError(
                 f"the feature {self.name} is dropped without cutting off the history, which does not need it",
                 hint="leave out ⟪truncate_history⟫",
-                table=root,
             )
         if self.name == PROTECTION and not self.truncate_history:
             raise InvalidArgumentError(
                 f"the feature {PROTECTION} protects readers from older versions, which must be gone before",
                 hint="pass ⟪truncate_history=True⟫",
-                table=root,
             )
 
     def _rehearsed(self, table: Snapshot, steps: Sequence[Step], says: tuple[str, ...]) -> tuple[str, ...]:
@@ -235,7 +232,6 @@ class FeatureDrop:
             f"the table makes no use of the feature {self.name} any more, but its version {last} does, and the history "
             f"cannot be cut off behind it before {format_instant(since)}",
             hint="drop the feature again then; or leave out ⟪truncate_history⟫ to drop it now and keep the history",
-            table=str(table.log.root),
             feature=self.name,
         )
 
@@ -251,9 +247,7 @@ class FeatureDrop:
         with self.begin() as transaction:
             base = transaction.snapshot
             if steps_of(self.name, base):
-                raise CommitConflictError(
-                    f"others make use of the feature {self.name} again", hint="drop it again", table=str(base.log.root)
-                )
+                raise CommitConflictError(f"others make use of the feature {self.name} again", hint="drop it again")
             activated_by = FEATURES[self.name].activated_by
             properties: dict[str, str | None] = {} if activated_by is None else {activated_by[0]: None}
             protocol = lowered_protocol(self.name, base.protocol)
@@ -270,9 +264,7 @@ class FeatureDrop:
             def check(newest: Snapshot) -> None:
                 if newest.version != base.version:
                     raise CommitConflictError(
-                        f"version {newest.version} was committed meanwhile",
-                        table=str(base.log.root),
-                        winner=newest.version,
+                        f"version {newest.version} was committed meanwhile", winner=newest.version
                     )
 
             transaction.require(check)

@@ -81,9 +81,7 @@ class OwnPaths:
         try:
             recorded = pa.chunked_array([pa.array(paths, pa.string())])
         except UnicodeEncodeError as error:
-            raise CorruptLogError(
-                "the path of a change data file is not Unicode", table=str(self._resolver.root)
-            ) from error
+            raise CorruptLogError("the path of a change data file is not Unicode") from error
         return self._below(self._located(recorded))
 
     def own_path(self, path: str) -> str | None:

@@ -159,10 +159,7 @@ class VectorRebase:
 
     def _conflict(self, what: str, file: str | None = None) -> ConcurrentDeleteDeleteError:
         return ConcurrentDeleteDeleteError(
-            f"a file whose rows move {what} meanwhile",
-            hint="refresh the table, and repeat the operation",
-            table=str(self._read.log.root),
-            file=file,
+            f"a file whose rows move {what} meanwhile", hint="refresh the table, and repeat the operation", file=file
         )
 
 

@@ -94,7 +94,6 @@ def check_unexpired(newest: Snapshot, files: pa.Table, version: int, hint: str, 
             f"{len(unsafe)} files of version {version} were removed so long ago that a vacuum may be deleting them: "
             f"{first_paths(unsafe)}",
             hint=hint,
-            table=str(log.root),
         )
 
 

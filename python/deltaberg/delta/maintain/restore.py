@@ -119,7 +119,6 @@ class _Plan:
 
     def __post_init__(self) -> None:
         target = self.target
-        self._table = str(self.base.log.root)
         here, there = file_keys(self.base.live.table), file_keys(target.live.table)
         self.added = absent_keys(there, here)
         self.removed = absent_keys(here, there)
@@ -163,7 +162,6 @@ class _Plan:
             raise DataFileNotFoundError(
                 f"{len(gone)} files of version {self.target.version} do not exist any more: {first_paths(gone)}",
                 hint="pass ⟪ignore_missing_files=True⟫ to do without their rows",
-                table=self._table,
             )
 
     def check(self, newest: Snapshot) -> None:
@@ -172,7 +170,6 @@ class _Plan:
             raise CommitConflictError(
                 f"version {newest.version} was committed meanwhile",
                 hint="look at what it did, and restore the table again if you still want to",
-                table=self._table,
                 winner=newest.version,
             )
         self.check_there()

@@ -35,7 +35,7 @@ def upkeep_steps(
         The policy has a retention that is shorter than the table's.
     """
     snapshot = newest()
-    VacuumOptions(policy.retention_hours).retention(snapshot.metadata.configuration, str(snapshot.log.root))
+    VacuumOptions(policy.retention_hours).retention(snapshot.metadata.configuration)
 
     def vacuum_step(dry_run: bool) -> MaintainedStep:
         # Where nothing is to go, no version says that a vacuum began and ended.

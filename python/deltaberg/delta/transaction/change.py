@@ -131,7 +131,7 @@ class LogChange:
     def _check_absent(self) -> None:
         for entry in self.log.entries():
             if entry.file.kind == "commit" or entry.file.is_checkpoint:
-                raise TableExistsError("there is a table already", table=str(self.log.root))
+                raise TableExistsError("there is a table already")
 
     def _is_done(self, state: Snapshot) -> bool:
         return self.once is not None and state.has_progress(*self.once, self.now())
@@ -208,7 +208,6 @@ class LogChange:
         raise CommitConflictError(
             f"version {self._built().version} was committed and cleaned up by others meanwhile",
             hint="open the table again, and repeat the operation",
-            table=str(self.log.root),
         )
 
 
@@ -220,8 +219,6 @@ def _in_commit_time(state: Snapshot) -> int:
         found = None
     if type(found) is not int:
         raise CorruptLogError(
-            "in-commit timestamps are enabled, but the time of the newest commit is not recorded",
-            table=str(state.log.root),
-            version=state.version,
+            "in-commit timestamps are enabled, but the time of the newest commit is not recorded", version=state.version
         )
     return found

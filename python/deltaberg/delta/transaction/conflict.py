@@ -156,7 +156,6 @@ class Winner:
         return kind(
             f"version {self.version} was committed meanwhile, and {what}",
             hint=_AGAIN,
-            table=str(self._before.log.root),
             winner=self.version,
             operation=operation if isinstance(operation, str) else None,
             **context,

@@ -220,7 +220,6 @@ def version_made(log: LogDirectory, state: Snapshot | None, entry: Entry) -> Sna
         raise InvalidArgumentError(
             f"the changes cannot be recorded, because readers would refuse them: {error.message}",
             hint="check the actions, domains and metadata that were passed",
-            table=str(log.root),
         ) from error
 
 
@@ -248,16 +247,13 @@ def _check_row_ids(changes: Changes, state: Snapshot, protocol: Protocol, metada
     hint = '⟪alter().set({"delta.enableRowTracking": "true"})⟫ does all that it takes'
     unnamed = sorted(name for name in MATERIALIZED_ROW_COLUMNS if not metadata.configuration.get(name))
     if unnamed:
-        raise InvalidArgumentError(
-            f"row tracking cannot be enabled without the property {unnamed[0]}", hint=hint, table=str(state.log.root)
-        )
+        raise InvalidArgumentError(f"row tracking cannot be enabled without the property {unnamed[0]}", hint=hint)
     paths = files_without_row_ids(state.live.table).column("path").to_pylist()
     bare = next((path for path in paths if path not in changes.adds and path not in changes.removes), None)
     if bare is not None:
         raise InvalidArgumentError(
             "row tracking cannot be enabled while a file has no row ids",
             hint=f"{hint}; repeat it if another commit has added files meanwhile",
-            table=str(state.log.root),
             file=bare,
         )
 

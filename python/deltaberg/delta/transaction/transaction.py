@@ -20,7 +20,7 @@ from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
 from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError
+from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError, in_context
 from deltaberg.expressions.given.given import Filter
 from deltaberg.table.commit.commit import ClockedPolicy, CommitResult, commit_change
 from deltaberg.table.commit.commit_options import CommitOptions
@@ -162,7 +162,6 @@ class Transaction(PendingChanges):
             raise UnsupportedFeatureError(
                 "changes of single rows cannot share a commit with other operations on rows while changes are recorded",
                 hint="commit them on their own, or set delta.enableChangeDataFeed to false",
-                table=str(self.root),
                 feature="changeDataFeed",
             )
 
@@ -273,8 +272,9 @@ class Transaction(PendingChanges):
         begun = time.monotonic()
         change: LogChange | None = None
         try:
-            change = self._change(replace(made, user_metadata=self._user_metadata, custom=self._custom))
-            retries = commit_change(change, self._policy)
+            with in_context(table=str(self.root)):
+                change = self._change(replace(made, user_metadata=self._user_metadata, custom=self._custom))
+                retries = commit_change(change, self._policy)
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
                 self._delete_all()

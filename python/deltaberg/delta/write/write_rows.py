@@ -127,7 +127,6 @@ def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Tabl
         raise UnsupportedFeatureError(
             f"several tasks of Spark cannot count the values of the identity column {counted[0]}",
             hint="write the rows from this process: pass frame.toArrow()",
-            table=str(table.log.root),
             feature="identityColumns",
         )
     written = rows.write(spec, table.log.store, table.log.root)
@@ -150,7 +149,6 @@ def check_partitioning(table: Snapshot, partition_by: Sequence[ColumnName]) -> N
         raise InvalidArgumentError(
             f"the table is partitioned by {', '.join(known) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
             hint='leave out ⟪partition_by⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫',
-            table=str(table.log.root),
         )
 
 
@@ -191,11 +189,7 @@ def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapsho
     if len(outside):
         values = outside.column("partition")[0].as_py()
         place = f" is in the partition {values}, which" if values else ""
-        raise ConstraintViolationError(
-            f"a new row{place} does not match {condition}",
-            hint=ONLY_MATCHING,
-            table=str(table.log.root),
-        )
+        raise ConstraintViolationError(f"a new row{place} does not match {condition}", hint=ONLY_MATCHING)
 
 
 def _partition_arrays(written: pa.Table) -> list[pa.Array]:

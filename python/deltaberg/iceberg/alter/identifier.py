@@ -24,6 +24,5 @@ def identifier_names(metadata: TableMetadata) -> list[ColumnName]:
         raise InvalidArgumentError(
             "an upsert needs keys, and the table has no identifier fields",
             hint="name the columns that identify a row, or set identifier fields by ⟪alter()⟫",
-            table=metadata.location,
         )
     return [tuple(part.name for part in path) for path in paths]

@@ -74,7 +74,6 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
                 if is_old
                 else "the transaction has added rows, which deletes by keys would not find",
                 hint="set format-version to 2" if is_old else "commit the rows first",
-                table=metadata.location,
                 feature="equality deletes",
             )
         source = open_source(keys)
@@ -96,12 +95,12 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
 def _stored(metadata: TableMetadata, found: pa.Schema) -> Struct:
     """Return the columns that keys have."""
     if not found.names:
-        raise InvalidArgumentError("the keys have no columns", table=metadata.location)
+        raise InvalidArgumentError("the keys have no columns")
     schema = metadata.current_schema.struct
     keys = table_schema(found, own=own_types(metadata.format_version))
     given = {find_column(schema, (child.name,))[0].name: child.type for child in keys}
     if len(given) < len(found.names):
-        raise SchemaError("the keys have a column twice", table=metadata.location)
+        raise SchemaError("the keys have a column twice")
     # Fields of structs that are not compared are none of the keys, even if the table requires them.
     return Struct(
         tuple(

@@ -98,7 +98,6 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
         raise UnsupportedFeatureError(
             "tables of version 1 have no deletes of single rows",
             hint="write files anew (copy-on-write), or set format-version to 2",
-            table=metadata.location,
             feature="row-level deletes",
         )
     if not rows.numbers:
@@ -106,9 +105,7 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
     targets = _Targets(transaction.source, rows)
     gone = set(targets.paths) & transaction.pending.removed
     if gone:
-        raise InvalidArgumentError(
-            "the rows to delete are in a file that the transaction has removed", file=min(gone), table=metadata.location
-        )
+        raise InvalidArgumentError("the rows to delete are in a file that the transaction has removed", file=min(gone))
     if metadata.format_version >= VECTORS_SINCE:
         done = _hide_by_vectors(transaction, targets, rows)
     else:
@@ -155,7 +152,7 @@ class _Targets:
         found = source.reader.read(held.to_pylist(), ManifestPart(rest=FURTHER_FIELDS))
         self.entries = [part.filter(pc.is_in(entry_numbers(part.table), value_set=wanted)) for part in found]
         for part in self.entries:
-            _check_transforms(part, source.table)
+            _check_transforms(part)
         files = source.file_table(self.entries)
         self.files = files
         self.numbers: list[int] = file_numbers(files).to_pylist()
@@ -174,14 +171,13 @@ class _Targets:
             start += len(part.table)
 
 
-def _check_transforms(part: Entries, table: str) -> None:
+def _check_transforms(part: Entries) -> None:
     """Refuse to write delete files whose partition values are not understood."""
     for field in part.spec.fields:
         if isinstance(parse_transform(field.transform), Unknown) and len(part.table):
             raise UnsupportedFeatureError(
                 f"rows cannot be deleted from files that are partitioned by {field.transform!r}",
                 hint="a newer version of this library may know it",
-                table=table,
                 feature=field.transform,
             )
 

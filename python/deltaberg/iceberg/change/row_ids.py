@@ -43,7 +43,6 @@ class RowIds:
                     f"the table has a column {child.name}, so that rows that move cannot keep their ids",
                     hint="rename the column",
                     column=child.name,
-                    table=source.table,
                     feature="row lineage",
                 )
         self._width = len(source.schema)

@@ -189,7 +189,6 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
             f"the table is partitioned by {_described(own)}, not by {shown}",
             hint="leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with "
             '⟪schema_mode="overwrite"⟫',
-            table=metadata.location,
         )
 
 

@@ -41,7 +41,7 @@ def _check_name_mapping(metadata: TableMetadata) -> None:
 #: What parses properties. A file may be written in any format, whatever the property for it says.
 _PARSERS: tuple[Callable[[TableMetadata], object], ...] = (
     check_commit_properties,
-    lambda metadata: check_types(metadata.current_schema.struct, form_of(metadata), metadata.location),
+    lambda metadata: check_types(metadata.current_schema.struct, form_of(metadata)),
     delete_file_options,
     _check_name_mapping,
     lambda metadata: check_ours_to_write(metadata, metadata.location),

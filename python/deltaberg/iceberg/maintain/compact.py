@@ -90,7 +90,6 @@ class IcebergRewrite(Rewrite[Transaction]):
             raise UnsupportedFeatureError(
                 "Iceberg tables have no clustering columns",
                 hint="pass ⟪hilbert_by⟫, ⟪z_order_by⟫ or ⟪sort_by⟫ with the columns",
-                table=self.source.table,
                 feature="clustering",
             )
         return self.compaction.order

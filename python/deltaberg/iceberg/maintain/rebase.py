@@ -107,7 +107,7 @@ class DeleteRebase:
         if places.null_count:
             gone = paths.filter(pc.is_null(places))[0].as_py()
             what = "another commit removed data files that are to be replaced"
-            raise conflict(ConcurrentDeleteDeleteError, what, newest.table, gone)
+            raise conflict(ConcurrentDeleteDeleteError, what, gone)
         return known.take(places)
 
     def _mapped(self, newest: IcebergSource, files: pa.Table, now: Sequence[_Deletes]) -> Sequence[AddedFiles]:
@@ -124,16 +124,16 @@ class DeleteRebase:
         for path, spec_id, before, after in zip(paths, specs, self._before, now, strict=True):
             if not before.keys <= after.keys:
                 what = "another commit removed deletes by keys of files whose rows are moved"
-                raise conflict(ConcurrentDeleteDeleteError, what, newest.table, path)
+                raise conflict(ConcurrentDeleteDeleteError, what, path)
             if spec_id != self._added.spec.spec_id and before.keys != after.keys:
                 what = "another commit deleted rows by keys of files whose rows move to another partitioning"
-                raise conflict(ConcurrentDeleteReadError, what, newest.table, path)
+                raise conflict(ConcurrentDeleteReadError, what, path)
         moves = [path for path, spec_id in zip(paths, specs, strict=True) if spec_id != self._added.spec.spec_id]
         # Keys that are deleted in the new partitioning alone do not reach the old files, and would reach the new ones.
         since = _delete_manifests(newest, self._added.spec.spec_id) - _delete_manifests(self._read)
         if moves and since:
             what = "another commit deleted rows in the partitioning that rows of older files move to"
-            raise conflict(ConcurrentDeleteReadError, what, newest.table, moves[0])
+            raise conflict(ConcurrentDeleteReadError, what, moves[0])
 
     def _gone(self, newest: IcebergSource, files: pa.Table, changed: Sequence[int]) -> RowPositions:
         """Return the rows that were deleted by position since they were read, by the numbers of their files then."""
@@ -146,7 +146,7 @@ class DeleteRebase:
             added = after.filter(pc.invert(pc.is_in(after, value_set=before)))
             if len(added) + len(before) != len(after):
                 what = "another commit brought rows back that were deleted, of files whose rows are moved"
-                raise conflict(ConcurrentDeleteDeleteError, what, newest.table, path)
+                raise conflict(ConcurrentDeleteDeleteError, what, path)
             gone.add(pa.repeat(pa.scalar(number, pa.int64()), len(added)), added.cast(pa.int64()))
         return gone
 

@@ -40,7 +40,6 @@ def roll_back(
                 raise InvalidArgumentError(
                     f"{name} is for Delta tables: Iceberg tables keep the files of a snapshot as long as the snapshot",
                     hint="leave it out",
-                    table=str(transaction.root),
                 )
         at = asked.instant
         target = rollback_target(

@@ -40,7 +40,6 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
         raise InvalidArgumentError(
             f"{what} staged under the {WAP_ID} {wap_id!r}",
             hint="name the snapshot, with ⟪cherrypick_snapshot(snapshot_id)⟫" if found else None,
-            table=metadata.location,
         )
     return found[0]
 
@@ -114,7 +113,6 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
                 f"the table has other snapshots since {picked.snapshot_id} was made, which is of the operation "
                 f"{picked.operation}; only appends, and overwrites of whole partitions, can be picked then",
                 hint="repeat the operation on the newest snapshot",
-                table=transaction.metadata.location,
             )
         changed = list(_changed(transaction, picked))
         if replaces:
@@ -131,14 +129,11 @@ def _check_new(metadata: TableMetadata, branch: str, picked: Snapshot) -> None:
     wap_id = picked.summary.get(WAP_ID)
     for one in () if current is None else metadata.ancestors(current):
         if wap_id and wap_id in (one.summary.get(WAP_ID), one.summary.get(PUBLISHED)):
-            raise CommitConflictError(
-                f"the snapshot with the {WAP_ID} {wap_id!r} is published already", table=metadata.location
-            )
+            raise CommitConflictError(f"the snapshot with the {WAP_ID} {wap_id!r} is published already")
         if picked.snapshot_id == one.snapshot_id or one.summary.get(SOURCE) == str(picked.snapshot_id):
             raise CommitConflictError(
                 f"the branch {branch!r} has the changes of the snapshot {picked.snapshot_id} already, "
-                f"in its snapshot {one.snapshot_id}",
-                table=metadata.location,
+                f"in its snapshot {one.snapshot_id}"
             )
 
 
@@ -151,7 +146,6 @@ def _replace(transaction: Transaction, picked: Snapshot, changed: list[AddedFile
         raise CommitConflictError(
             f"the snapshot {picked.snapshot_id} replaces files of a snapshot that is not an ancestor of the newest one",
             hint="repeat the operation on the newest snapshot",
-            table=metadata.location,
         )
     partitions = {
         (files.spec.spec_id, key) for files in (_status(files, ADDED) for files in changed) for key in files.keys

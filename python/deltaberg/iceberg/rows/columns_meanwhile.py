@@ -39,7 +39,7 @@ def require_columns(transaction: Transaction, written: Struct) -> None:
             reason = lacking and f"made {lacking} a required column"
         if reason is not None:
             what = f"another commit {reason}, which the written rows do not fit"
-            raise conflict(MetadataChangedError, what, newest.location)
+            raise conflict(MetadataChangedError, what)
 
     transaction.require(check)
 
@@ -54,7 +54,6 @@ def require_names(transaction: Transaction, wanted: NameMapping) -> None:
             raise MetadataChangedError(
                 "another commit changed the columns, or the names by which they are found in files without field ids",
                 hint="refresh the table, and add the files again",
-                table=newest.location,
             )
 
     transaction.require(check)
@@ -77,7 +76,6 @@ def check_replaced_columns(transaction: Transaction, columns: Struct) -> None:
             "the columns of a table are those of all of its branches, so that a write to one of them, or one that is "
             "staged, cannot replace them",
             hint='overwrite main with ⟪schema_mode="overwrite"⟫, or write with ⟪schema_mode="merge"⟫',
-            table=str(transaction.root),
         )
     metadata = transaction.metadata
     branches = [name for name, ref in metadata.all_refs.items() if ref.type == "branch" and name != MAIN]
@@ -86,7 +84,6 @@ def check_replaced_columns(transaction: Transaction, columns: Struct) -> None:
         raise InvalidArgumentError(
             f"the new column {lacking} is required, and the rows of the branch {branches[0]!r} lack it",
             hint="let the column be null, or remove the branch first",
-            table=str(transaction.root),
             column=lacking,
         )
 

@@ -78,7 +78,6 @@ def form_of(metadata: TableMetadata, name: str = FORMAT, default: str = "parquet
         raise UnsupportedFeatureError(
             f"data files of the format {form!r} are not written, and the property {name} asks for them",
             hint=f"set {name} to {', '.join(FORMS)}",
-            table=metadata.location,
             feature=form,
         )
     return form

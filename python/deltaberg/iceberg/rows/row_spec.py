@@ -148,7 +148,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
     form = form_of(metadata)
-    check_types(schema, form, metadata.location)
+    check_types(schema, form)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     sorter = own_sorter(metadata)
@@ -221,7 +221,7 @@ def _sorted_by(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def check_types(schema: DataType, form: str, table: str) -> None:
+def check_types(schema: DataType, form: str) -> None:
     """Refuse columns of types that files of a format are not written with.
 
     Raises
@@ -236,7 +236,6 @@ def check_types(schema: DataType, form: str, table: str) -> None:
                 f"columns of the type {kind} are not written to {form.upper()} files",
                 hint=f"set {FORMAT} to parquet",
                 column=child.name,
-                table=table,
                 feature=kind,
             )
         if is_shape(child) and edges_of(child) not in ("planar", "spherical"):
@@ -244,10 +243,9 @@ def check_types(schema: DataType, form: str, table: str) -> None:
                 f"columns of the type {kind} are not written, as its edges are {edges_of(child)}",
                 hint="use a geography with spherical edges",
                 column=child.name,
-                table=table,
                 feature=kind,
             )
-        check_types(child.type, form, table)
+        check_types(child.type, form)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None
             raise InvalidArgumentError(
                 f"strategy is {MERGE_ON_READ!r}, but format version 1 has no delete files",
                 hint='upgrade the table by ⟪alter().set({"format-version": "2"}).commit()⟫',
-                table=metadata.location,
             )
         return COPY_ON_WRITE
     return strategy_of(metadata.properties, operation) if wanted is None else wanted

@@ -87,9 +87,9 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
     return choice_of(properties, f"write.{operation}.isolation-level", (SERIALIZABLE, SNAPSHOT))
 
 
-def conflict(kind: type[CommitConflictError], what: str, table: str, file: str | None = None) -> CommitConflictError:
+def conflict(kind: type[CommitConflictError], what: str, file: str | None = None) -> CommitConflictError:
     """Return the error of changes that do not fit on top of what others have committed."""
-    return kind(what, hint="refresh the table, and repeat the operation", table=table, file=file)
+    return kind(what, hint="refresh the table, and repeat the operation", file=file)
 
 
 class PlannedSnapshotExpiredError(CommitConflictError):
@@ -225,7 +225,6 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
             raise conflict(
                 ConcurrentAppendError,
                 f"another commit added data files that may hold rows to be replaced, such as {paths[0]}",
-                newest.table,
             )
 
 
@@ -239,13 +238,11 @@ def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: Iceber
         raise conflict(
             PlannedSnapshotExpiredError,
             "snapshots have expired since the change was planned, so that it is not known what others have changed",
-            newest.table,
         )
     if planned is not None:
         raise conflict(
             CommitConflictError,
             "the snapshot that the change was planned on is no longer an ancestor of the newest one",
-            newest.table,
         )
     return since
 
@@ -257,7 +254,6 @@ def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
         raise conflict(
             ConcurrentAppendError,
             "another commit added data files of another partition spec, to which the deletes by keys do not apply",
-            newest.table,
         )
 
 
@@ -273,10 +269,7 @@ def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
         left.difference_update(entries.table.column("file_path").to_pylist())
     if left:
         raise conflict(
-            ConcurrentDeleteDeleteError,
-            "another commit removed data files of which rows are deleted",
-            newest.table,
-            min(left),
+            ConcurrentDeleteDeleteError, "another commit removed data files of which rows are deleted", min(left)
         )
 
 
@@ -299,7 +292,6 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
                 raise conflict(
                     ConcurrentDeleteReadError,
                     "another commit deleted other rows of a file, which can have one deletion vector only",
-                    newest.table,
                     path,
                 )
             if path is None and partitions is None and moved:
@@ -308,9 +300,7 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
             own = (entries.spec.spec_id, key)
             may_apply = is_global or (partitions is not None and own in partitions)
             if path in moved or (path is None and bool(moved) and may_apply):
-                raise conflict(
-                    ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved", newest.table
-                )
+                raise conflict(ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved")
 
 
 def _check_unneeded(deletes: AbstractSet[str], newest: IcebergSource, snapshots: pa.Int64Array) -> None:
@@ -331,7 +321,6 @@ def _check_unneeded(deletes: AbstractSet[str], newest: IcebergSource, snapshots:
         raise conflict(
             ConcurrentAppendError,
             "another commit added data files that delete files apply to which are removed",
-            newest.table,
             files.column("path")[hit[0].as_py()].as_py(),
         )
 

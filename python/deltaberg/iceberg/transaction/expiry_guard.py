@@ -119,7 +119,6 @@ class ExpiryGuard:
             raise GuardRemovedError(
                 "a branch or a tag was set each time, after it was found out which snapshots have none",
                 hint="expire the snapshots again later",
-                table=metadata.location,
             )
 
     def drop(self, loaded: LoadedTable) -> None:
@@ -193,6 +192,5 @@ def check_returned(
             f"the change was committed, but it went back to the snapshot {gone[0]}, which another commit has expired "
             "at the same time, with its files",
             hint=Hint("choose one of ⟪snapshots⟫, and commit the change again for it"),
-            table=str(loaded.root),
             token=done.token,
         )

@@ -216,7 +216,6 @@ class Production:
                     "the table was upgraded meanwhile, and has no new position delete files any more"
                     if has_old
                     else "another commit changed the partitioning that the new files have",
-                    source.table,
                 )
 
     def _added_rows(self, metadata: TableMetadata) -> list[Mapping[str, Any]]:
@@ -266,7 +265,7 @@ class Production:
         if missing or missing_deletes:
             kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
             what = f"another commit removed {len(gone)} {kind} files that are to be replaced"
-            raise conflict(ConcurrentDeleteDeleteError, what, source.table, min(gone))
+            raise conflict(ConcurrentDeleteDeleteError, what, min(gone))
         return [
             found[row["manifest_path"]].row
             if row["manifest_path"] in found

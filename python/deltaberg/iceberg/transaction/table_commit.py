@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExistsError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExistsError, TableNotFoundError, in_context
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace, file_digest
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -147,7 +147,8 @@ class TableChange:
         base = self.staged or self.newest()
         chosen = policy or commit_policy(base.metadata.properties)
         self.now = chosen.now
-        retries = commit_change(self, chosen)
+        with in_context(table=str(base.root)):
+            retries = commit_change(self, chosen)
         loaded, warnings = self.finish()
         return Committed(loaded, self.is_committed, self.token, retries, time.monotonic() - started, tuple(warnings))
 
@@ -203,7 +204,7 @@ class TableChange:
         elif found is None:
             return self.staged
         elif found.metadata.table_uuid != self.staged.metadata.table_uuid:
-            raise TableExistsError("there is a table already", table=str(found.root))
+            raise TableExistsError("there is a table already")
         elif self.snapshot_id is None or any(trace.is_in(found.metadata) for trace in self._traces):
             # Nobody else creates a table with this id.
             self.is_committed = True
@@ -212,7 +213,6 @@ class TableChange:
             raise TableExistsError(
                 "the catalog has made the table without its rows, though it was asked to prepare it only",
                 hint="drop it, or append the rows to it",
-                table=str(found.root),
             )
         if self.planned is not None and self.planned.metadata.table_uuid is not None:
             # Another table may be at the place of this one, with other columns and files.

@@ -84,15 +84,11 @@ class SnapshotTarget:
         ref = metadata.all_refs.get(branch)
         if ref is not None and ref.type != "branch":
             raise InvalidArgumentError(
-                f"{branch!r} is a {ref.type}, which no rows are written to",
-                hint="name a branch",
-                table=metadata.location,
+                f"{branch!r} is a {ref.type}, which no rows are written to", hint="name a branch"
             )
         if ref is None and branch != MAIN and wanted is None:
             raise InvalidArgumentError(
-                f"the table has no branch {branch!r}",
-                hint="create it first, with ⟪alter().create_branch(name)⟫",
-                table=metadata.location,
+                f"the table has no branch {branch!r}", hint="create it first, with ⟪alter().create_branch(name)⟫"
             )
         return cls(branch, kept, WAP_ID in kept, wanted is not None)
 

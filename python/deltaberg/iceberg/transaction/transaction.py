@@ -214,13 +214,11 @@ class Transaction(shared.Transaction):
             raise InvalidArgumentError(
                 f"the transaction has changed rows of {self.branch!r} before, which is to move to another snapshot",
                 hint="move it first, or in a commit of its own",
-                table=str(self.root),
             )
         if view.format_version >= VECTORS_SINCE and any(files.has_position_files for files in self.pending.added):
             raise InvalidArgumentError(
                 "the transaction has deleted rows by position delete files, which the later format version has none of",
                 hint="commit the deletes first, or upgrade the table before them",
-                table=str(self.root),
             )
         self._view = view
         self._updates.extend(updates)
@@ -324,7 +322,6 @@ class Transaction(shared.Transaction):
             raise UnsupportedFeatureError(
                 "the transaction has deleted rows by keys, which later operations do not see",
                 hint="commit the deletes first",
-                table=str(self.root),
                 feature="equality deletes",
             )
 
@@ -349,7 +346,6 @@ class Transaction(shared.Transaction):
             raise InvalidArgumentError(
                 "the transaction is a part of one of several tables, which commits it",
                 hint="end the block of that transaction",
-                table=str(self.root),
             )
         self._check_open()
         self._is_ended = True

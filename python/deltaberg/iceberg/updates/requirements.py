@@ -62,7 +62,7 @@ class AssertCreate(Requirement):
 
     def check(self, metadata: TableMetadata) -> None:
         """Refuse any table."""
-        raise TableExistsError("there is a table already", table=metadata.location)
+        raise TableExistsError("there is a table already")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ class AssertTableUUID(Requirement):
         """Compare the id of the table."""
         if (metadata.table_uuid or "").lower() != self.uuid.lower():
             raise CommitConflictError(
-                f"the table-uuid is {metadata.table_uuid}, not {self.uuid}: this is another table",
-                table=metadata.location,
+                f"the table-uuid is {metadata.table_uuid}, not {self.uuid}: this is another table"
             )
 
 
@@ -92,9 +91,7 @@ class AssertRefSnapshotId(Requirement):
         found = metadata.all_refs.get(self.ref)
         number = None if found is None else found.snapshot_id
         if number != self.snapshot_id:
-            raise CommitConflictError(
-                f"the reference {self.ref} names the snapshot {number}, not {self.snapshot_id}", table=metadata.location
-            )
+            raise CommitConflictError(f"the reference {self.ref} names the snapshot {number}, not {self.snapshot_id}")
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,7 @@ class AssertNumber(Requirement):
         """Compare the number."""
         found: int | None = getattr(metadata, _NUMBERS[self.member])
         if found is not None and found != self.number:
-            raise MetadataChangedError(
-                f"{self.member} is {found}, not {self.number}: another commit changed the table",
-                table=metadata.location,
-            )
+            raise MetadataChangedError(f"{self.member} is {found}, not {self.number}: another commit changed the table")
 
 
 def check_requirements(metadata: TableMetadata | None, requirements: Iterable[Requirement]) -> None:

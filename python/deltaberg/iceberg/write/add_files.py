@@ -141,9 +141,7 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
     for path in paths:
         place = transaction.resolver.resolve(path)
         if place in places:
-            raise InvalidArgumentError(
-                f"the table has the file {path} already", hint="pass every file once", table=transaction.source.table
-            )
+            raise InvalidArgumentError(f"the table has the file {path} already", hint="pass every file once")
         places.add(place)
 
 

@@ -211,7 +211,6 @@ def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hasha
             raise UnsupportedFeatureError(
                 "the transaction has added files of another partitioning before, whose partitions cannot be replaced",
                 hint="commit the change of the partitioning first",
-                table=transaction.source.table,
                 feature="partition evolution",
             )
         paths, counts = (files.entries.column(name).to_pylist() for name in ("file_path", "record_count"))

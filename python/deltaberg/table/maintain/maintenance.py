@@ -149,7 +149,7 @@ Step = Callable[[bool], MaintainedStep]
 
 
 def maintain_table(
-    steps: Mapping[MaintenanceStep, Step], policy: MaintenancePolicy, table: str, *, dry_run: bool
+    steps: Mapping[MaintenanceStep, Step], policy: MaintenancePolicy, *, dry_run: bool
 ) -> MaintenanceResult:
     """Take the steps that a policy asks for, one after the other.
 
@@ -157,8 +157,6 @@ def maintain_table(
     ----------
     steps
         The steps that the format has, in the safe order.
-    table
-        Where the table is.
 
     Raises
     ------
@@ -173,7 +171,6 @@ def maintain_table(
         raise UnsupportedFeatureError(
             f"tables of this format have no {unknown}",
             hint=f"leave it out of the policy; there are the steps {', '.join(steps)}",
-            table=table,
             feature=unknown,
         )
     done: list[MaintainedStep] = []

@@ -109,7 +109,7 @@ class OpenOptions:
         """The timestamp in milliseconds since 1970; None without one."""
         return None if self.timestamp is None else parse_instant(self.timestamp, self.zone)
 
-    def require_newest(self, table: str) -> None:
+    def require_newest(self) -> None:
         """Refuse to write to a table that was opened in a past state, or from a place that it does not record.
 
         Raises
@@ -120,7 +120,5 @@ class OpenOptions:
         for name in ("version", "snapshot_id", "timestamp", "location_map"):
             if getattr(self, name) is not None:
                 raise InvalidArgumentError(
-                    f"the table was opened with {name}, and cannot be written to",
-                    hint="open it without that argument",
-                    table=table,
+                    f"the table was opened with {name}, and cannot be written to", hint="open it without that argument"
                 )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, in_context
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.changed_rows import RowTasks
@@ -98,18 +98,19 @@ class Transaction(ABC):
         again
             What runs it again, as `Operation` says.
         """
-        self._check_open()
-        if writes_files:
-            self._check_ready()
-        take_back, files, made = self._mark(), len(self._files), Operation(name, again=again)
-        try:
-            yield made
-            self._check_operation()
-        except BaseException:
-            take_back()
-            self._files.delete_since(files)
-            raise
-        self._operations.append(made)
+        with in_context(table=str(self.root)):
+            self._check_open()
+            if writes_files:
+                self._check_ready()
+            take_back, files, made = self._mark(), len(self._files), Operation(name, again=again)
+            try:
+                yield made
+                self._check_operation()
+            except BaseException:
+                take_back()
+                self._files.delete_since(files)
+                raise
+            self._operations.append(made)
 
     def _check_open(self) -> None:
         if self._is_ended:

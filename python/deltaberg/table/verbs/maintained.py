@@ -85,5 +85,5 @@ class MaintainedTable:
         chosen = MaintenancePolicy() if policy is None else policy
         checked_kind("policy", chosen, MaintenancePolicy, "pass a MaintenancePolicy")
         checked_flag("dry_run", dry_run)
-        self._options.require_newest(self.location)
-        return maintain_table(self._maintenance(chosen), chosen, self.location, dry_run=dry_run)
+        self._options.require_newest()
+        return maintain_table(self._maintenance(chosen), chosen, dry_run=dry_run)

@@ -163,7 +163,7 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
         (2, [7, 8])
         """
         options = CommitOptions.of(commit)
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         made = self._begin(options)
         operations_of(made).transaction.row_tasks = self._row_tasks
         return made
@@ -257,7 +257,7 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
         from deltaberg.table.maintain.restored import RestoreRequest
 
         asked = RestoreRequest(target, self._options.zone, ignore_missing_files, unsafe_expired, dry_run)
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         # Nothing is put by a dry run, so that the store need not be probed, which would write an object.
         arguments: Any = {**commit, "unsafe_single_writer": True} if dry_run else commit
 

@@ -135,7 +135,7 @@ class VerifiedTable(CompactedTable[_Transaction_co, _Alteration], ClonedTable[_T
             checked: Any = {**commit, "unsafe_single_writer": True}
             self.transaction(**checked).abort()
             return self._repair(listed, None)
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         self.refresh()
         return self._repair(listed, lambda: operations_of(self.transaction(**commit)).transaction)
 

@@ -83,7 +83,6 @@ class VacuumCandidates:
         self._root = self._log.root
         self._store = self._log.storage
         self._own = OwnPaths(PathResolver(self._root))
-        self._table = str(self._root)
         self._base = self._root.join("").path
         self.retention, self._kept_versions = self._rules(snapshot)
         self._now = earlier_clock(self._store, self._log.path)
@@ -112,7 +111,7 @@ class VacuumCandidates:
     def _rules(self, snapshot: Snapshot) -> tuple[int, frozenset[int]]:
         properties = snapshot.metadata.configuration
         asked = frozenset(self._options.keep_versions or ())
-        return self._options.retention(properties, self._table), kept_versions(properties) | asked
+        return self._options.retention(properties), kept_versions(properties) | asked
 
     def find(self) -> pa.Table:
         """Return the files that no retained version needs, as `CLEANED_FILES` describes them.
@@ -228,9 +227,7 @@ class VacuumCandidates:
             self._seen = self._seen.after(version, data)
             check_writable(self._seen)
             if self._rules(self._seen) != (self.retention, self._kept_versions):
-                raise MetadataChangedError(
-                    "another commit changed how long the table keeps files", hint="vacuum again", table=self._table
-                )
+                raise MetadataChangedError("another commit changed how long the table keeps files", hint="vacuum again")
         if not self._meanwhile or not len(files):
             return files
         again = kernels.PathSet(self._meanwhile).contains(as_array(files.column("path")))
@@ -332,7 +329,6 @@ class VacuumCandidates:
             raise VersionNotFoundError(
                 f"a vacuum without a listing needs all commits from version {first} on, and {absent[0]} is gone",
                 hint="run a full one, which lists the directory: leave out ⟪full=False⟫",
-                table=self._table,
             )
         count = 0
         for commits in self._commits(versions):
@@ -383,7 +379,6 @@ class VacuumCandidates:
             raise DataFileNotFoundError(
                 f"the table names files that do not exist ({len(gone)}), so nothing was deleted: {first_paths(gone)}",
                 hint="⟪verify()⟫ says what is missing; put it back, or let ⟪repair()⟫ take it out of the table",
-                table=self._table,
                 version=self._snapshot.version,
             )
 

@@ -62,7 +62,7 @@ class VacuumOptions:
         """Whether candidates come from the log alone."""
         return self.full is False
 
-    def retention(self, properties: Mapping[str, str], table: str) -> int:
+    def retention(self, properties: Mapping[str, str]) -> int:
         """Return for how many milliseconds removed files are kept.
 
         Raises
@@ -80,7 +80,6 @@ class VacuumOptions:
                 f"for {own / _HOUR:g} hours (delta.deletedFileRetentionDuration)",
                 hint="readers of older versions and running queries may need the files; pass "
                 "⟪enforce_retention_duration=False⟫ if you know that nobody does",
-                table=table,
             )
         return asked
 

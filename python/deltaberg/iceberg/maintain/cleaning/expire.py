@@ -192,7 +192,7 @@ class _Expiry:
         if self._guard is not None:
             self._guard.check(metadata)
         check_writable(metadata, root, PathResolver(root, None, encoded=False))
-        check_collected(metadata, str(root))
+        check_collected(metadata)
         expired = expired_of(metadata, self._asked, self._now)
         gone = set(expired.snapshot_ids)
         kept = [one for one in metadata.snapshots.values() if one.snapshot_id not in gone]
@@ -220,7 +220,6 @@ class _Expiry:
             raise GuardRemovedError(
                 "another commit came in between each time, so that other snapshots were to expire",
                 hint="expire the snapshots again later",
-                table=str(self._base.root),
             )
         return made
 

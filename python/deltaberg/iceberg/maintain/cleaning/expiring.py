@@ -102,7 +102,7 @@ def is_collected(metadata: TableMetadata) -> bool:
     return metadata.properties.get(COLLECTED, "true").strip().lower() == "true"
 
 
-def check_collected(metadata: TableMetadata, table: str) -> None:
+def check_collected(metadata: TableMetadata) -> None:
     """Refuse to delete files of a table that has them in common with another, as one made by a snapshot procedure.
 
     Raises
@@ -114,7 +114,6 @@ def check_collected(metadata: TableMetadata, table: str) -> None:
         raise InvalidArgumentError(
             f"the property {COLLECTED} is not true: files of the table may belong to another table",
             hint=Hint("if they do not, set the property by ⟪alter().set({'gc.enabled': 'true'})⟫"),
-            table=table,
             setting=COLLECTED,
         )
 

@@ -94,7 +94,7 @@ class OrphanRequest:
         if self.location is not None:
             object.__setattr__(self, "location", parse_location(self.location))
 
-    def limit(self, now: int, table: str) -> int:
+    def limit(self, now: int) -> int:
         """Return the time in milliseconds since 1970 before which a file must have been written.
 
         Raises
@@ -112,7 +112,6 @@ class OrphanRequest:
                     "choose an earlier time for ⟪older_than⟫, or pass ⟪enforce_retention_duration=False⟫ if you "
                     "know that nobody writes to the table"
                 ),
-                table=table,
             )
         return limit
 
@@ -152,7 +151,6 @@ class _Orphans:
         self._loaded = loaded
         self._asked = asked
         self._tasks = tasks
-        table = str(loaded.root)
         check_alone(loaded)
         load = pointer.committer(unsafe_single_writer=True).load
         newest = load(loaded)
@@ -161,15 +159,14 @@ class _Orphans:
             raise InvalidArgumentError(
                 "the newest metadata of the table is not known here, and files that it needs could be deleted",
                 hint="open the table from its catalog, or by its directory",
-                table=table,
                 file=str(loaded.file),
             )
         check_writable(loaded.metadata, loaded.root, PathResolver(loaded.root, None, encoded=False))
-        check_collected(loaded.metadata, table)
+        check_collected(loaded.metadata)
         self._folder = self._chosen_folder()
         self._above = f"{str(self._folder).rstrip('/')}/"
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
-        self._limit = asked.limit(self._now, table)
+        self._limit = asked.limit(self._now)
         self._places = Places(loaded)
         self._reached = Reached(self._places)
         self._sweep = Sweep(load, loaded, self._reached, tasks, asked.progress)

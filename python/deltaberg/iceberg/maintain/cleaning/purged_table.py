@@ -58,7 +58,7 @@ class TablePurge:
         check_alone(loaded)
         self._resolver = PathResolver(loaded.root, None, encoded=False)
         check_writable(loaded.metadata, loaded.root, self._resolver)
-        check_collected(loaded.metadata, str(loaded.root))
+        check_collected(loaded.metadata)
         self._loaded = loaded
         self._places = Places(loaded)
         self._prefix = f"{loaded.metadata.location.rstrip('/')}/"

@@ -63,9 +63,7 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
     folders = own_folders(loaded, loaded.metadata)
     if not folders:
         raise InvalidArgumentError(
-            "the table is a whole store, in which files of others may be",
-            hint="move it to a directory of its own",
-            table=str(loaded.root),
+            "the table is a whole store, in which files of others may be", hint="move it to a directory of its own"
         )
     chosen = folder or folders[0]
     other = next((one for one in _up_to(chosen, folders) if is_of_another(loaded, one)), None)
@@ -73,7 +71,6 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
         raise InvalidArgumentError(
             f"{other} is also the directory of another table, which needs files that no Iceberg snapshot here reaches",
             hint="clean up the other table by its own means (vacuum for Delta), or choose another location",
-            table=str(loaded.root),
         )
 
 
@@ -278,7 +275,7 @@ class Sweep:
         if loaded is self._loaded:
             return
         if loaded is None or loaded.metadata.table_uuid != self._loaded.metadata.table_uuid:
-            raise StorageError("another table has come in its place", table=str(self._loaded.root))
+            raise StorageError("another table has come in its place")
         self._reached.add(loaded, loaded.metadata.snapshots.values())
         self._loaded = loaded
 

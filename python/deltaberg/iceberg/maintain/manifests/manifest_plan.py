@@ -108,9 +108,7 @@ def plan_rewrite(source: IcebergSource, asked: ManifestRewrite) -> list[Manifest
     metadata = source.metadata
     if asked.spec_id is not None and asked.spec_id not in metadata.specs:
         known = ", ".join(str(number) for number in sorted(metadata.specs))
-        raise InvalidArgumentError(
-            f"the table has no partition spec {asked.spec_id}", hint=f"it has {known}", table=source.table
-        )
+        raise InvalidArgumentError(f"the table has no partition spec {asked.spec_id}", hint=f"it has {known}")
     target = asked.target_size or MergePolicy.of(metadata.properties).target_size
     listed = source.manifests
     counts = [listed.column(name) for name in ("added_files_count", "existing_files_count")]

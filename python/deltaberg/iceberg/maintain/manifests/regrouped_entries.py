@@ -70,7 +70,7 @@ class RegroupedManifests:
         ]
         if gone:
             what = f"another commit replaced {len(gone)} manifests that are to be rewritten"
-            raise conflict(ConcurrentDeleteReadError, what, source.table, gone[0])
+            raise conflict(ConcurrentDeleteReadError, what, gone[0])
         inputs = [[listed[row["manifest_path"]] for row in group.rows] for group in self._groups]
         made_of = source.metadata.format_version, [[row["first_row_id"] for row in group] for group in inputs]
         if made_of != self._written_of:
@@ -110,7 +110,7 @@ def _write_group(
     for entries in _divided(_sorted(found.counted(_live_entries(source, rows, snapshot_id))), most):
         made.append(write(header, entries))
         yield made[-1]
-    _check(source.table, found, rows, made)
+    _check(found, rows, made)
 
 
 class _Found:
@@ -186,7 +186,7 @@ def _live_files(rows: Sequence[ManifestRow]) -> int:
     return sum(row[f"{state}_files_count"] for row in rows for state in _LIVE)
 
 
-def _check(table: str, found: _Found, rows: Sequence[ManifestRow], made: Sequence[ManifestRow]) -> None:
+def _check(found: _Found, rows: Sequence[ManifestRow], made: Sequence[ManifestRow]) -> None:
     """Refuse a rewrite after which there are other files or rows than before."""
     for what, read in (("files", found.files), ("rows", found.rows)):
         names = [f"{state}_{what}_count" for state in _LIVE]
@@ -198,5 +198,4 @@ def _check(table: str, found: _Found, rows: Sequence[ManifestRow], made: Sequenc
                 f"manifests hold {read} live {what}, of which the manifest list counts {expected}, and {written} were "
                 "written; nothing was committed",
                 hint="read the table with ⟪validate=True⟫",
-                table=table,
             )
