@@ -142,8 +142,7 @@ class IcebergTable(
         is_moved = isinstance(chosen, str)
         mapping = {metadata.location: str(loaded.root)} if isinstance(chosen, str) else chosen
         resolver = PathResolver(loaded.root, mapping, encoded=False, any_store=is_moved)
-        place = (loaded.store, resolver, str(loaded.root), str(loaded.file))
-        self._source = IcebergSource(metadata, snapshot, schema, *place)
+        self._source = IcebergSource.of(loaded, snapshot, schema, resolver)
 
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id

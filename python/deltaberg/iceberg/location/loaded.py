@@ -10,7 +10,7 @@ from deltaberg.errors import ObjectNotFoundError, in_context
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, read_metadata
 from deltaberg.storage.base import ObjectMeta
-from deltaberg.storage.location import Location
+from deltaberg.storage.location import Location, PathResolver
 from deltaberg.storage.stores import StoreSpec
 
 __all__ = ["LoadedTable", "load_file", "load_newest"]
@@ -32,6 +32,16 @@ class LoadedTable:
     root: Location
     store: StoreSpec = field(default_factory=StoreSpec)
     meta: ObjectMeta | None = None
+
+    @property
+    def resolver(self) -> PathResolver:
+        """What finds the places that recorded paths lead to."""
+        return PathResolver(self.root, None, encoded=False)
+
+    @property
+    def prefix(self) -> str:
+        """What recorded paths below the table begin with, mostly."""
+        return f"{self.metadata.location.rstrip('/')}/"
 
 
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:

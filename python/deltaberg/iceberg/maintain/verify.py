@@ -122,7 +122,6 @@ class _Verification:
         self._source = source
         self._depth = depth
         self._tasks = tasks
-        self._prefix = f"{loaded.metadata.location.rstrip('/')}/"
         #: What could not be read, by the recorded path.
         self._failures: dict[str, DeltabergError] = {}
         self._found: list[Finding] = []
@@ -202,7 +201,7 @@ class _Verification:
         """Return where files are; null for those whose paths cannot be followed, which are findings."""
         resolver = self._source.resolver
         try:
-            return as_array(resolver.locate(recorded, self._prefix))
+            return as_array(resolver.locate(recorded, self._loaded.prefix))
         except UnsafePathError:
             return pa.array([self._one(path, what, named_by) for path in recorded.to_pylist()], pa.string())
 

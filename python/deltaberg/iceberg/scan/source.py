@@ -17,6 +17,7 @@ from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import LINEAGE_COLUMNS, ROW_COLUMNS
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.encryption import encrypted
+from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
@@ -81,6 +82,19 @@ class IcebergSource:
         self._rows = FileRows(self.reader, schema)
         self._metrics = Metrics(self.reader)
         self._part_manifests = part
+
+    @classmethod
+    def of(
+        cls,
+        loaded: LoadedTable,
+        snapshot: Snapshot | None = None,
+        schema: Struct | None = None,
+        resolver: PathResolver | None = None,
+    ) -> IcebergSource:
+        """Return the rows of a snapshot of a table, by default in its current columns."""
+        columns = loaded.metadata.current_schema.struct if schema is None else schema
+        place = (loaded.store, resolver or loaded.resolver, str(loaded.root), str(loaded.file))
+        return cls(loaded.metadata, snapshot, columns, *place)
 
     def __reduce__(self) -> tuple[type[IcebergSource], tuple[Any, ...]]:
         # What was read already is left out, and so are all other snapshots.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
 from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
-from deltaberg.storage.location import Location, PathResolver
+from deltaberg.storage.location import Location
 from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
@@ -106,8 +107,8 @@ class Transaction(shared.Transaction):
         #: How isolated changes of rows are; None for what the table says.
         self.isolation = checked_isolation(options.isolation)
         super().__init__(loaded.root, loaded.store, options, timezone)
-        self.resolver = PathResolver(loaded.root, None, encoded=False)
-        check_writable(loaded.metadata, loaded.root, self.resolver)
+        self.resolver = loaded.resolver
+        check_writable(loaded.metadata, self.resolver)
         #: What the caller has the snapshot say.
         self.says = options.properties or {}
         self._target = SnapshotTarget.of(loaded.metadata, options.branch, self.says)
@@ -173,8 +174,7 @@ class Transaction(shared.Transaction):
         return self.source if self.pending.is_empty else PendingSource(self.source, self.pending, int(self.token))
 
     def _source(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IcebergSource:
-        place = (self.store, self.resolver, str(self.root), str(self._loaded.file))
-        return IcebergSource(metadata, snapshot, metadata.current_schema.struct, *place)
+        return IcebergSource.of(replace(self._loaded, metadata=metadata), snapshot)
 
     @property
     def is_empty(self) -> bool:
@@ -438,7 +438,7 @@ class Transaction(shared.Transaction):
 
     def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
         """Return the changes on top of the newest metadata."""
-        check_writable(base, self.root, self.resolver)
+        check_writable(base, self.resolver)
         for check in self._checks:
             check(base)
         expiry_guard.check_snapshots(base, expiry_guard.returned_snapshots(self._updates, self.claims.picked))

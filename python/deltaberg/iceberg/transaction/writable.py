@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.storage.location import Location, PathResolver
+from deltaberg.storage.location import PathResolver
 
 __all__ = ["check_ours_to_write", "check_writable"]
 
@@ -12,7 +12,7 @@ _ENCRYPTION = "encryption.key-id"
 _PROVIDER = "write.location-provider.impl"
 
 
-def check_writable(metadata: TableMetadata, root: Location, resolver: PathResolver) -> None:
+def check_writable(metadata: TableMetadata, resolver: PathResolver) -> None:
     """Refuse a table that is not written to.
 
     Raises
@@ -22,13 +22,13 @@ def check_writable(metadata: TableMetadata, root: Location, resolver: PathResolv
     InvalidArgumentError
         If it was moved: its metadata records another place, where other readers would look for new files.
     """
-    check_ours_to_write(metadata, str(root))
+    check_ours_to_write(metadata, str(resolver.root))
     place = resolver.resolve(metadata.location)
-    if place.path.rstrip("/") != root.path.rstrip("/"):
+    if place.path.rstrip("/") != resolver.root.path.rstrip("/"):
         raise InvalidArgumentError(
             f"the metadata says that the table is at {metadata.location}, but it was found elsewhere",
             hint="move it back, or register it in a catalog at its new place",
-            table=str(root),
+            table=str(resolver.root),
         )
 
 

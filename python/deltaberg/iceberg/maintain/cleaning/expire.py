@@ -28,7 +28,6 @@ from deltaberg.iceberg.updates.updates import (
     RemoveSnapshots,
     Update,
 )
-from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.maintain.cleanup import CleanupResult
@@ -188,10 +187,9 @@ class _Expiry:
 
     def _make(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten of the newest metadata, once all that stays could be read."""
-        root = self._base.root
         if self._guard is not None:
             self._guard.check(metadata)
-        check_writable(metadata, root, PathResolver(root, None, encoded=False))
+        check_writable(metadata, self._base.resolver)
         check_collected(metadata)
         expired = expired_of(metadata, self._asked, self._now)
         gone = set(expired.snapshot_ids)

@@ -28,7 +28,7 @@ from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import Location, PathResolver, parse_location
+from deltaberg.storage.location import Location, parse_location
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
@@ -161,7 +161,7 @@ class _Orphans:
                 hint="open the table from its catalog, or by its directory",
                 file=str(loaded.file),
             )
-        check_writable(loaded.metadata, loaded.root, PathResolver(loaded.root, None, encoded=False))
+        check_writable(loaded.metadata, loaded.resolver)
         check_collected(loaded.metadata)
         self._folder = self._chosen_folder()
         self._above = f"{str(self._folder).rstrip('/')}/"

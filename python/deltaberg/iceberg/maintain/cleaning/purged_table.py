@@ -25,7 +25,6 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.workers import in_chunks, map_in_order
@@ -56,12 +55,10 @@ class TablePurge:
 
     def __init__(self, loaded: LoadedTable) -> None:
         check_alone(loaded)
-        self._resolver = PathResolver(loaded.root, None, encoded=False)
-        check_writable(loaded.metadata, loaded.root, self._resolver)
+        check_writable(loaded.metadata, loaded.resolver)
         check_collected(loaded.metadata)
         self._loaded = loaded
         self._places = Places(loaded)
-        self._prefix = f"{loaded.metadata.location.rstrip('/')}/"
         self._unread: list[str] = []
         self._lost: list[str] = []
 
@@ -141,7 +138,7 @@ class TablePurge:
         rows: list[dict[str, Any]] = []
         for part in parts:
             try:
-                rows += self._source(part).manifests.to_pylist()
+                rows += IcebergSource.of(self._loaded, part).manifests.to_pylist()
             except DeltabergError as error:
                 path = part.manifest_list or part.manifests[0]
                 self._note(f"the snapshot {snapshot.snapshot_id}", path, error)
@@ -149,7 +146,7 @@ class TablePurge:
 
     def _contents(self, rows: list[dict[str, Any]]) -> Iterator[pa.Table]:
         """Yield the data files and delete files that manifests name, those that were removed as well."""
-        source = self._source(None)
+        source = IcebergSource.of(self._loaded)
 
         def read(row: dict[str, Any]) -> pa.Table:
             try:
@@ -178,14 +175,9 @@ class TablePurge:
 
     def _table(self, recorded: Any, kind: str, sizes: Any = None) -> pa.Table:
         paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.array(recorded, pa.string())
-        located = self._places.of(paths, self._prefix)
+        located = self._places.of(paths, self._loaded.prefix)
         lengths = pa.nulls(len(located), pa.int64()) if sizes is None else as_array(sizes)
         return pa.Table.from_arrays([located, pa.repeat(kind, len(located)), lengths], schema=REACHED)
-
-    def _source(self, snapshot: Snapshot | None) -> IcebergSource:
-        loaded = self._loaded
-        place = (loaded.store, self._resolver, str(loaded.root), str(loaded.file))
-        return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)
 
 
 def _of_outside(named: pa.Table, own: pa.Table) -> list[str]:

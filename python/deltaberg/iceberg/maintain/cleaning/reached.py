@@ -24,7 +24,6 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import PathResolver
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "statistics_of"]
@@ -68,7 +67,7 @@ class Places:
     """
 
     def __init__(self, loaded: LoadedTable) -> None:
-        self._resolver = PathResolver(loaded.root, None, encoded=False)
+        self._resolver = loaded.resolver
         self._is_local = loaded.root.scheme == "file"
         self._known: dict[str, tuple[str, frozenset[str]]] = {}
         #: Files in other stores.
@@ -184,7 +183,7 @@ class Reached:
 
     def others(self, loaded: LoadedTable, recorded: list[str], kind: str) -> pa.Table:
         """Return files that metadata names itself, as `REACHED` describes them."""
-        return self._table(recorded, kind, prefix=_prefix(loaded))
+        return self._table(recorded, kind, prefix=loaded.prefix)
 
     def contains(self, locations: pa.StringArray) -> pa.BooleanArray:
         """Return which locations are those of files that were added."""
@@ -220,11 +219,11 @@ class Reached:
         """
         seen = set(self._manifests) if spec_ids is None else self._manifests
         new = [one for one in snapshots if one.snapshot_id not in self._snapshots]
-        prefix = _prefix(loaded)
+        prefix = loaded.prefix
         for some in in_chunks(new, _LISTS_AT_ONCE):
             named = [one.manifest_list for one in some if one.manifest_list is not None]
             yield _all_live(self._table(named, "manifest list", prefix=prefix))
-            lists = map_in_order(_READERS, lambda one: _source(loaded, one).manifests.select(_WANTED), some)
+            lists = map_in_order(_READERS, lambda one: IcebergSource.of(loaded, one).manifests.select(_WANTED), some)
             rows = [row for row in _distinct(lists) if row["manifest_path"] not in seen]
             if spec_ids is not None:
                 spec_ids.update(row["partition_spec_id"] for row in rows)
@@ -238,7 +237,7 @@ class Reached:
         paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
         yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
         numbered = [row | {"number": number} for number, row in enumerate(rows)]
-        for found in _source(loaded, None).reader.read(numbered, _PART):
+        for found in IcebergSource.of(loaded).reader.read(numbered, _PART):
             content = found.table.column("content")
             kinds = pc.if_else(
                 pc.equal(content, DATA),
@@ -262,15 +261,6 @@ def statistics_of(metadata: TableMetadata) -> set[tuple[str, int | None]]:
     """Return the files of statistics that metadata names, each with its snapshot as far as that is known."""
     named = chain.from_iterable(statistics_files(metadata).values())
     return {(one.path, one.snapshot_id) for one in named if one.path is not None}
-
-
-def _prefix(loaded: LoadedTable) -> str:
-    return f"{loaded.metadata.location.rstrip('/')}/"
-
-
-def _source(loaded: LoadedTable, snapshot: Snapshot | None) -> IcebergSource:
-    place = (loaded.store, PathResolver(loaded.root, None, encoded=False), str(loaded.root), str(loaded.file))
-    return IcebergSource(loaded.metadata, snapshot, loaded.metadata.current_schema.struct, *place)
 
 
 def _distinct(lists: list[pa.Table]) -> list[dict[str, Any]]:

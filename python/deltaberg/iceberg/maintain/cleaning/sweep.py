@@ -26,7 +26,7 @@ from deltaberg.iceberg.maintain.cleaning.reached import Reached
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import Location, PathResolver, parse_location
+from deltaberg.storage.location import Location, parse_location
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress, OnProgress
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
 from deltaberg.table.removal import FileKind
@@ -112,7 +112,7 @@ def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[st
     paths
         The properties that name directories, beside the location of the table.
     """
-    resolver = PathResolver(loaded.root, None, encoded=False)
+    resolver = loaded.resolver
     named = [loaded.root]
     for text in (metadata.location, *(metadata.properties.get(name) for name in paths)):
         with suppress(UnsafePathError):
@@ -210,7 +210,7 @@ class Sweep:
 
     def _know_older_folders(self) -> bool:
         """Add the directories that older metadata of the table names; return whether there are some."""
-        resolver = PathResolver(self._loaded.root, None, encoded=False)
+        resolver = self._loaded.resolver
         known = len(self._folders)
         for entry in self._loaded.metadata.metadata_log:
             with suppress(DeltabergError):

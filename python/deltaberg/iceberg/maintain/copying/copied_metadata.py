@@ -9,7 +9,6 @@ from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.maintain.copying.path_prefix import PathPrefix
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.storage.location import PathResolver
 from deltaberg.table.arguments import checked_text
 
 __all__ = ["MetadataVersion", "moved_metadata", "versions_of"]
@@ -44,7 +43,7 @@ class MetadataVersion:
         loaded = self._loaded
         if self.path == str(loaded.file):
             return loaded.metadata
-        place = PathResolver(loaded.root, None, encoded=False).resolve(self.path)
+        place = loaded.resolver.resolve(self.path)
         try:
             return load_file(place, loaded.store)
         except ObjectNotFoundError:

@@ -7,7 +7,7 @@ import io
 import os
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from deltaberg.iceberg.maintain.copying.staging import Staging
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.write_metadata import encode_metadata, is_compressed
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.storage.location import PathResolver, parse_location
+from deltaberg.storage.location import parse_location
 from deltaberg.workers import map_in_order
 
 __all__ = ["CopyRequest", "RewriteTablePathResult", "rewrite_table_path"]
@@ -116,7 +116,7 @@ def _staging(loaded: LoadedTable, prefix: PathPrefix, given: str | os.PathLike[s
         return Staging(prefix, loaded.store, str(place).rstrip("/"), place)
     folder = metadata_location(loaded.metadata.location, loaded.metadata.properties)
     text = f"{folder}/copy-table-staging-{uuid.uuid4()}"
-    return Staging(prefix, loaded.store, text, PathResolver(loaded.root, None, encoded=False).resolve(text))
+    return Staging(prefix, loaded.store, text, loaded.resolver.resolve(text))
 
 
 class _Copy:
@@ -135,8 +135,7 @@ class _Copy:
     def __init__(
         self, loaded: LoadedTable, metadata: TableMetadata, before: TableMetadata | None, staging: Staging
     ) -> None:
-        place = (loaded.store, PathResolver(loaded.root, None, encoded=False), str(loaded.root), str(loaded.file))
-        self._source = IcebergSource(metadata, None, metadata.current_schema.struct, *place)
+        self._source = IcebergSource.of(replace(loaded, metadata=metadata))
         self._metadata = metadata
         self._before = before
         self._staging = staging

@@ -21,7 +21,6 @@ from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import TableChange
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.updates import SetPartitionStatistics, Update
-from deltaberg.storage.location import PathResolver
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.removal import FileKind, discard_locations
@@ -109,13 +108,12 @@ def _compute(
 ) -> PartitionStatsResult | None:
     loaded = pointer.load()
     with in_context(table=str(loaded.root)):
-        metadata, resolver = loaded.metadata, PathResolver(loaded.root, None, encoded=False)
-        check_writable(metadata, loaded.root, resolver)
+        metadata, resolver = loaded.metadata, loaded.resolver
+        check_writable(metadata, resolver)
         snapshot = _chosen(metadata, snapshot_id, ref)
         if snapshot is None:
             return None
-        place = (loaded.store, resolver, str(loaded.root), str(loaded.file))
-        source = IcebergSource(metadata, snapshot, metadata.current_schema.struct, *place)
+        source = IcebergSource.of(loaded, snapshot)
         if not len(source.partition):
             raise InvalidArgumentError("the table has no partitions, of which there could be statistics")
         known = _known(metadata, snapshot.snapshot_id)
@@ -127,7 +125,7 @@ def _compute(
         file = resolver.resolve(entry["statistics-path"])
 
         def make(newest: TableMetadata) -> tuple[list[Update], None]:
-            check_writable(newest, loaded.root, resolver)
+            check_writable(newest, resolver)
             # A file of a snapshot that has expired meanwhile would be named for ever.
             newest.snapshot_by_id(snapshot.snapshot_id)
             return [SetPartitionStatistics(entry)], None
