@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltaberg.spark.read.read_tasks import ReadTask, read_packed
 from deltaberg.spark.write.write_tasks import WriteTask
@@ -16,14 +16,8 @@ from deltaberg.table.change.changed_rows import RowCounts
 __all__ = ["CHANGE_SCHEMA", "ChangeTask"]
 
 #: What a `ChangeTask` replies: what a `WriteTask` does, and how many of the rows replace others.
-CHANGE_SCHEMA = st.StructType(
-    [
-        st.StructField("files", st.BinaryType()),
-        st.StructField("error", st.BinaryType()),
-        st.StructField("updated", st.LongType()),
-    ]
-)
 _REPLY = pa.schema([("files", pa.binary()), ("error", pa.binary()), ("updated", pa.int64())])
+CHANGE_SCHEMA = from_arrow_schema(_REPLY)
 
 
 @dataclass(frozen=True)

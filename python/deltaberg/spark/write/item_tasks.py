@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.spark.jobs import run_job
@@ -20,8 +20,8 @@ from deltaberg.spark.session import SessionFacts
 __all__ = ["ItemTask", "run_items"]
 
 #: What a task replies: the number of its item, and what the function returned, or the error that it raised.
-_REPLY_SCHEMA = st.StructType([st.StructField("item", st.LongType()), st.StructField("result", st.BinaryType())])
 _REPLY = pa.schema([("item", pa.int64()), ("result", pa.binary())])
+_REPLY_SCHEMA = from_arrow_schema(_REPLY)
 #: What tasks reply about many files is alike, so that it becomes few bytes.
 _COMPRESSION = 1
 

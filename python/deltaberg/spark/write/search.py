@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.files.read.task import pack_tasks
@@ -22,13 +22,7 @@ __all__ = ["SEARCH_SCHEMA", "DividedSearchTask", "MatchTask", "SearchTask", "pac
 
 _REPLY = pa.schema([("file", pa.int64()), ("rows", pa.binary()), ("error", pa.binary())])
 #: What a `SearchTask` replies.
-SEARCH_SCHEMA = st.StructType(
-    [
-        st.StructField("file", st.LongType()),
-        st.StructField("rows", st.BinaryType()),
-        st.StructField("error", st.BinaryType()),
-    ]
-)
+SEARCH_SCHEMA = from_arrow_schema(_REPLY)
 
 
 @dataclass(frozen=True)
