@@ -7,6 +7,7 @@ and apply to the new files, whose sequence number is that of the snapshot in whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class _Deletes(NamedTuple):
     keys: frozenset[str]
 
 
+@dataclass(eq=False)
 class DeleteRebase:
     """Has a transaction that moves rows follow the deletes of others: a `Rebase`.
 
@@ -58,22 +60,13 @@ class DeleteRebase:
         Where the rows of the new files came from.
     """
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        read: IcebergSource,
-        files: pa.Table,
-        added: AddedFiles,
-        location: str,
-        trail: RowTrail,
-    ) -> None:
-        self._transaction = transaction
-        self._read = read
-        self._files = files
-        self._added = added
-        self._location = location
-        self._trail = trail
-        self._made: tuple[int, list[_Deletes], Sequence[AddedFiles]] | None = None
+    transaction: Transaction
+    read: IcebergSource
+    files: pa.Table
+    added: AddedFiles
+    location: str
+    trail: RowTrail
+    _made: tuple[int, list[_Deletes], Sequence[AddedFiles]] | None = field(default=None, init=False)
 
     def __call__(self, newest: IcebergSource) -> Sequence[AddedFiles]:
         """Return delete files of the new files for what was deleted by position since the rows were read.
@@ -85,7 +78,7 @@ class DeleteRebase:
         ConcurrentDeleteReadError
             Keys were deleted in a partition that the new files are not in.
         """
-        if _delete_manifests(newest) == _delete_manifests(self._read):
+        if _delete_manifests(newest) == _delete_manifests(self.read):
             return ()
         files = self._now(newest)
         now = _deletes_of(newest, files)
@@ -97,12 +90,12 @@ class DeleteRebase:
     @cached_property
     def _before(self) -> list[_Deletes]:
         """What deletes rows of the files when they were read."""
-        return _deletes_of(self._read, self._files)
+        return _deletes_of(self.read, self.files)
 
     def _now(self, newest: IcebergSource) -> pa.Table:
         """Return the rows of the files in the newest file table, in their order."""
         known = newest.select_files(TRUE).files
-        paths = as_array(self._files.column("path"))
+        paths = as_array(self.files.column("path"))
         places = pc.index_in(paths, value_set=as_array(known.column("path")))
         if places.null_count:
             gone = paths.filter(pc.is_null(places))[0].as_py()
@@ -114,7 +107,7 @@ class DeleteRebase:
         self._check_keys(newest, files, now)
         changed = [at for at, (before, after) in enumerate(zip(self._before, now, strict=True)) if before != after]
         gone = self._gone(newest, files, changed)
-        found = {f"{self._location}/{path}": positions for path, positions in self._trail.find(gone)}
+        found = {f"{self.location}/{path}": positions for path, positions in self.trail.find(gone)}
         return [self._hidden(newest.metadata.format_version, found)] if found else ()
 
     def _check_keys(self, newest: IcebergSource, files: pa.Table, now: Sequence[_Deletes]) -> None:
@@ -125,12 +118,12 @@ class DeleteRebase:
             if not before.keys <= after.keys:
                 what = "another commit removed deletes by keys of files whose rows are moved"
                 raise conflict(ConcurrentDeleteDeleteError, what, path)
-            if spec_id != self._added.spec.spec_id and before.keys != after.keys:
+            if spec_id != self.added.spec.spec_id and before.keys != after.keys:
                 what = "another commit deleted rows by keys of files whose rows move to another partitioning"
                 raise conflict(ConcurrentDeleteReadError, what, path)
-        moves = [path for path, spec_id in zip(paths, specs, strict=True) if spec_id != self._added.spec.spec_id]
+        moves = [path for path, spec_id in zip(paths, specs, strict=True) if spec_id != self.added.spec.spec_id]
         # Keys that are deleted in the new partitioning alone do not reach the old files, and would reach the new ones.
-        since = _delete_manifests(newest, self._added.spec.spec_id) - _delete_manifests(self._read)
+        since = _delete_manifests(newest, self.added.spec.spec_id) - _delete_manifests(self.read)
         if moves and since:
             what = "another commit deleted rows in the partitioning that rows of older files move to"
             raise conflict(ConcurrentDeleteReadError, what, moves[0])
@@ -138,9 +131,9 @@ class DeleteRebase:
     def _gone(self, newest: IcebergSource, files: pa.Table, changed: Sequence[int]) -> RowPositions:
         """Return the rows that were deleted by position since they were read, by the numbers of their files then."""
         chosen = pa.array(changed, pa.int64())
-        old, new = self._files.take(chosen), files.take(chosen)
+        old, new = self.files.take(chosen), files.take(chosen)
         numbers, paths = file_numbers(old).to_pylist(), old.column("path").to_pylist()
-        sides = (deleted_positions(source, own) for source, own in ((self._read, old), (newest, new)))
+        sides = (deleted_positions(source, own) for source, own in ((self.read, old), (newest, new)))
         gone = RowPositions()
         for number, path, before, after in zip(numbers, paths, *sides, strict=True):
             added = after.filter(pc.invert(pc.is_in(after, value_set=before)))
@@ -152,10 +145,10 @@ class DeleteRebase:
 
     def _hidden(self, version: int, found: Mapping[str, pa.UInt64Array]) -> AddedFiles:
         """Write the deletes of rows of new files, by the recorded paths of these."""
-        added, entries = self._added, self._added.entries
+        added, entries = self.added, self.added.entries
         own = entries.filter(pc.is_in(entries.column("file_path"), value_set=pa.array(sorted(found), pa.string())))
         paths, values = own.column("file_path").to_pylist(), as_array(own.column("partition"))
-        place = (self._transaction, added.spec, added.partition, values)
+        place = (self.transaction, added.spec, added.partition, values)
         if version >= VECTORS_SINCE:
             return write_vectors_of(*place, ((path, found[path]) for path in paths))
         deleted = [DeletedRows(path, group, partial(found.__getitem__, path)) for group, path in enumerate(paths)]

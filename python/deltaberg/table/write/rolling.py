@@ -82,6 +82,7 @@ class _OpenFile:
     groups: list[tuple[Job[int], int, float]] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class PartitionWriter:
     """Writes the rows of one partition.
 
@@ -104,33 +105,23 @@ class PartitionWriter:
         How many rows a file has at most; None if its bytes alone count.
     """
 
-    def __init__(
-        self,
-        pool: EncodingPool,
-        sizes: Sizes,
-        values: Mapping[str, pa.Scalar],
-        new_file: Callable[[], DataFile],
-        sort: Callable[[pa.Table], pa.Table] | None = None,
-        trail: Trail | None = None,
-        most_rows: int | None = None,
-    ) -> None:
-        self.values = values
-        self._pool = pool
-        self._sizes = sizes
-        self._new_file = new_file
-        self._sort = sort
-        self._trail = trail
-        self._most_rows = most_rows
-        #: Rows of the open file, those that wait among them.
-        self._rows = 0
-        self._open: _OpenFile | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        #: The columns, by their names in files, in which -0.0 has come.
-        self._negative_zeros: frozenset[str] = frozenset()
-        #: Bytes of rows that wait to be put into a row group.
-        self.held = 0
-        #: The files that are finished, or will be.
-        self.written: list[Job[WrittenFile]] = []
+    pool: EncodingPool
+    sizes: Sizes
+    values: Mapping[str, pa.Scalar]
+    new_file: Callable[[], DataFile]
+    sort: Callable[[pa.Table], pa.Table] | None = None
+    trail: Trail | None = None
+    most_rows: int | None = None
+    #: Bytes of rows that wait to be put into a row group.
+    held: int = field(default=0, init=False)
+    #: The files that are finished, or will be.
+    written: list[Job[WrittenFile]] = field(default_factory=list, init=False)
+    #: Rows of the open file, those that wait among them.
+    _rows: int = field(default=0, init=False)
+    _open: _OpenFile | None = field(default=None, init=False)
+    _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
+    #: The columns, by their names in files, in which -0.0 has come.
+    _negative_zeros: frozenset[str] = field(default=frozenset(), init=False)
 
     @property
     def is_begun(self) -> bool:
@@ -140,7 +131,7 @@ class PartitionWriter:
     def take_waiting(self) -> list[pa.RecordBatch]:
         """Return the waiting rows, which are then not written here."""
         waiting, self._waiting = self._waiting, []
-        self._sizes.held -= self.held
+        self.sizes.held -= self.held
         self.held = 0
         self._rows -= sum(batch.num_rows for batch in waiting)
         return waiting
@@ -157,8 +148,8 @@ class PartitionWriter:
             room = self._wanted() - self.held
             fits = size <= room or batch.num_rows == 1
             taken = batch.num_rows if fits else max(batch.num_rows * max(room, 0) // size, 1)
-            if self._most_rows is not None:
-                taken = min(taken, self._most_rows - self._rows)
+            if self.most_rows is not None:
+                taken = min(taken, self.most_rows - self._rows)
             part = batch
             if taken < batch.num_rows:
                 part = batch.slice(0, taken)
@@ -166,9 +157,9 @@ class PartitionWriter:
             self._waiting.append(part)
             self._rows += taken
             self.held += size
-            self._sizes.held += size
+            self.sizes.held += size
             batch = batch.slice(taken)
-            is_full = self._rows == self._most_rows
+            is_full = self._rows == self.most_rows
             if self.held >= self._wanted() or batch.num_rows or is_full:
                 self.flush()
             if is_full and self._open is not None:
@@ -181,12 +172,12 @@ class PartitionWriter:
         held, count = self.held, self._rows
         rows = _put_together(self.take_waiting())
         self._rows = count
-        if self._sort is None:
+        if self.sort is None:
             self._write(rows, held)
             return
         # The whole file is here, since rows that come later may belong before these.
-        rows = self._sort(rows).combine_chunks()
-        groups = max(-(-held // self._sizes.wanted(0)), 1)
+        rows = self.sort(rows).combine_chunks()
+        groups = max(-(-held // self.sizes.wanted(0)), 1)
         size = max(-(-rows.num_rows // groups), 1)
         for start in range(0, rows.num_rows, size):
             self._write(rows.slice(start, size), held // groups)
@@ -196,19 +187,19 @@ class PartitionWriter:
     def _write(self, rows: pa.Table, held: int) -> None:
         """Put rows, which have so many bytes, into a row group, and finish the file if that makes it full."""
         if self._open is None:
-            self._open = _OpenFile(self._new_file())
+            self._open = _OpenFile(self.new_file())
         current = self._settled_for(rows, self._open)
-        if self._trail is not None:
-            self._trail.note(current.file.path, rows)
-        estimate = held * self._sizes.ratio
-        job = self._pool.submit(current.last, held, partial(current.file.write, rows))
+        if self.trail is not None:
+            self.trail.note(current.file.path, rows)
+        estimate = held * self.sizes.ratio
+        job = self.pool.submit(current.last, held, partial(current.file.write, rows))
         current.last = job
         current.groups.append((job, held, estimate))
         current.size += estimate
-        if not self._sizes.is_known:
+        if not self.sizes.is_known:
             job.result()
         self._settle(current)
-        if current.size >= _FULL * self._sizes.target and self._sort is None:
+        if current.size >= _FULL * self.sizes.target and self.sort is None:
             self._finish(current)
 
     def _settled_for(self, rows: pa.Table, current: _OpenFile) -> _OpenFile:
@@ -217,7 +208,7 @@ class PartitionWriter:
         self._negative_zeros |= zeros
         if current.last is not None and not zeros <= current.file.may_hold_negative_zero:
             self._finish(current)
-            self._open = current = _OpenFile(self._new_file())
+            self._open = current = _OpenFile(self.new_file())
             self._rows = rows.num_rows
         if current.last is None:
             current.file.may_hold_negative_zero = self._negative_zeros
@@ -231,7 +222,7 @@ class PartitionWriter:
 
     def _wanted(self) -> int:
         """Return the bytes in memory that are written at once: a row group, or a file whose rows are sorted."""
-        return self._sizes.wanted(self._size(), whole=self._sort is not None)
+        return self.sizes.wanted(self._size(), whole=self.sort is not None)
 
     def _size(self) -> float:
         return 0 if self._open is None else self._settle(self._open)
@@ -241,12 +232,12 @@ class PartitionWriter:
         while current.groups and current.groups[0][0].is_done:
             job, held, estimate = current.groups.pop(0)
             size = job.result()
-            self._sizes.learn(held, size)
+            self.sizes.learn(held, size)
             current.size += size - estimate
         return current.size
 
     def _finish(self, current: _OpenFile) -> None:
-        self.written.append(self._pool.submit(current.last, 0, current.file.finish))
+        self.written.append(self.pool.submit(current.last, 0, current.file.finish))
         self._open = None
         self._rows = 0
 

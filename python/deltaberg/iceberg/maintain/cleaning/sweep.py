@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
@@ -127,6 +128,7 @@ def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[st
     return found
 
 
+@dataclass(eq=False)
 class Sweep:
     """Deletes files, unless newer metadata needs them.
 
@@ -146,35 +148,27 @@ class Sweep:
         Whether directories are not the table's own that only properties or older metadata name: tables may share them.
     """
 
-    def __init__(
-        self,
-        load: Callable[[LoadedTable], LoadedTable | None],
-        loaded: LoadedTable,
-        reached: Reached,
-        tasks: FileTasks | None,
-        progress: OnProgress | None,
-        *,
-        is_strict: bool = False,
-    ) -> None:
-        self._load = load
-        self._loaded = loaded
-        self._reached = reached
-        self._tasks = tasks
-        self._progress = progress
-        self._is_strict = is_strict
-        self._folders = own_folders(loaded, loaded.metadata, () if is_strict else _PATHS)
-        self._foreign: dict[str, bool] = {}
-        self._deleted = 0
-        self.listed = 0
-        #: How many files stay, by the reason, and what could not be deleted.
-        self.kept: Counter[str] = Counter()
-        self.failed: dict[str, str] = {}
-        self.warnings: list[str] = []
+    load: Callable[[LoadedTable], LoadedTable | None]
+    loaded: LoadedTable
+    reached: Reached
+    tasks: FileTasks | None
+    progress: OnProgress | None
+    is_strict: bool = field(default=False, kw_only=True)
+    listed: int = field(default=0, init=False)
+    #: How many files stay, by the reason, and what could not be deleted.
+    kept: Counter[str] = field(default_factory=Counter, init=False)
+    failed: dict[str, str] = field(default_factory=dict, init=False)
+    warnings: list[str] = field(default_factory=list, init=False)
+    _foreign: dict[str, bool] = field(default_factory=dict, init=False)
+    _deleted: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._folders = own_folders(self.loaded, self.loaded.metadata, () if self.is_strict else _PATHS)
 
     def in_own_folders(self, files: pa.Table) -> pa.Table:
         """Return those of some files that are in directories of the table; others stay, and are counted."""
         inside = self._inside(files)
-        if inside.true_count < len(files) and not self._is_strict and self._know_older_folders():
+        if inside.true_count < len(files) and not self.is_strict and self._know_older_folders():
             inside = self._inside(files)
         inside = pc.and_(inside, pc.invert(self._of_others(files, inside)))
         self.kept[_OUTSIDE] += len(files) - inside.true_count
@@ -197,7 +191,7 @@ class Sweep:
             place = parse_location(folder)
             own = place in self._folders
             above = folder.rpartition("/")[0]
-            self._foreign[folder] = is_of_another(self._loaded, place) or (not own and self._is_foreign(above))
+            self._foreign[folder] = is_of_another(self.loaded, place) or (not own and self._is_foreign(above))
         return self._foreign[folder]
 
     def _inside(self, files: pa.Table) -> pa.BooleanArray:
@@ -210,13 +204,13 @@ class Sweep:
 
     def _know_older_folders(self) -> bool:
         """Add the directories that older metadata of the table names; return whether there are some."""
-        resolver = self._loaded.resolver
+        resolver = self.loaded.resolver
         known = len(self._folders)
-        for entry in self._loaded.metadata.metadata_log:
+        for entry in self.loaded.metadata.metadata_log:
             with suppress(DeltabergError):
-                older = load_file(resolver.resolve(entry.metadata_file), self._loaded.store)
-                if older.table_uuid == self._loaded.metadata.table_uuid:
-                    self._folders += [one for one in own_folders(self._loaded, older) if one not in self._folders]
+                older = load_file(resolver.resolve(entry.metadata_file), self.loaded.store)
+                if older.table_uuid == self.loaded.metadata.table_uuid:
+                    self._folders += [one for one in own_folders(self.loaded, older) if one not in self._folders]
         return len(self._folders) > known
 
     def as_cleaned(self, files: pa.Table) -> pa.Table:
@@ -239,7 +233,7 @@ class Sweep:
         kind
             What may be deleted.
         """
-        tasks = self._tasks if len(files) >= LEAST_DELETED else None
+        tasks = self.tasks if len(files) >= LEAST_DELETED else None
         step = _AT_ONCE if tasks is None else _AT_ONCE_BY_TASKS
         gone = [files.slice(0, 0)]
         for start in range(0, len(files), step):
@@ -253,13 +247,13 @@ class Sweep:
                 )
                 break
             gone.append(self._delete_some(self.without_reached(some), kind, tasks))
-            if self._progress is not None:
-                self._progress(CleanupProgress(self.listed, len(files), self._deleted))
+            if self.progress is not None:
+                self.progress(CleanupProgress(self.listed, len(files), self._deleted))
         return pa.concat_tables(gone)
 
     def without_reached(self, files: pa.Table) -> pa.Table:
         """Return those of some files that the newest metadata that was looked at does not reach."""
-        still = pc.invert(self._reached.contains(as_array(files.column("location"))))
+        still = pc.invert(self.reached.contains(as_array(files.column("location"))))
         self.kept[_REACHED] += len(files) - still.true_count
         return files.filter(still)
 
@@ -271,13 +265,13 @@ class Sweep:
         DeltabergError
             It cannot be read, or it is that of another table.
         """
-        loaded = self._load(self._loaded)
-        if loaded is self._loaded:
+        loaded = self.load(self.loaded)
+        if loaded is self.loaded:
             return
-        if loaded is None or loaded.metadata.table_uuid != self._loaded.metadata.table_uuid:
+        if loaded is None or loaded.metadata.table_uuid != self.loaded.metadata.table_uuid:
             raise StorageError("another table has come in its place")
-        self._reached.add(loaded, loaded.metadata.snapshots.values())
-        self._loaded = loaded
+        self.reached.add(loaded, loaded.metadata.snapshots.values())
+        self.loaded = loaded
 
     def _delete_some(self, files: pa.Table, kind: FileKind, tasks: FileTasks | None) -> pa.Table:
         gone: list[str] = []
@@ -290,7 +284,7 @@ class Sweep:
             locations, reasons = (own.column(name).to_pylist() for name in ("location", "reason"))
             places = {f"{base}{text[len(above) :]}": text for text in locations}
             why = dict(zip(places, reasons, strict=True))
-            removal = delete_by_tasks(tasks, self._loaded.store, folder, why, kind, deleted=self._count)
+            removal = delete_by_tasks(tasks, self.loaded.store, folder, why, kind, deleted=self._count)
             self.kept[STRAY] += len(removal.kept)
             self.failed.update((places[path], error.message) for path, error in removal.failed.items())
             gone += [places[path] for path in removal.deleted]
