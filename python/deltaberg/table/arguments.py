@@ -251,6 +251,12 @@ def checked_function(name: str, value: Any, taken: str) -> None:
         )
 
 
+def check_flags(given: object, *names: str) -> None:
+    """Refuse attributes that are neither True nor False."""
+    for name in names:
+        checked_flag(name, getattr(given, name))
+
+
 def checked_flag(name: str, value: Any) -> bool:
     """Refuse what is neither True nor False, such as the text "false", which Python takes for true."""
     if not isinstance(value, bool):

@@ -23,6 +23,7 @@ from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.maintain.feature_traces import Step, last_trace, steps_of, without_type_changes
+from deltaberg.delta.maintain.restorable import check_unmoved
 from deltaberg.delta.properties.protocols import lowered_protocol, raised_protocol
 from deltaberg.delta.schema.new_columns import check_columns
 from deltaberg.delta.snapshot.history import CommitTimes
@@ -261,13 +262,7 @@ class FeatureDrop:
             if self.name == "deletionVectors":
                 transaction.guard_files(_vector_files(base))
 
-            def check(newest: Snapshot) -> None:
-                if newest.version != base.version:
-                    raise CommitConflictError(
-                        f"version {newest.version} was committed meanwhile", winner=newest.version
-                    )
-
-            transaction.require(check)
+            transaction.require(lambda newest: check_unmoved(newest, base))
             parameters = {"featureName": self.name, "truncateHistory": "true" if self.truncate_history else "false"}
             return transaction.commit("DROP FEATURE", parameters)
 

@@ -21,7 +21,7 @@ from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, PROTECTED_BEFORE, deleted_file_retention, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.file_tasks import FileTasks
@@ -94,6 +94,14 @@ def check_unexpired(newest: Snapshot, files: pa.Table, version: int, hint: str, 
             f"{len(unsafe)} files of version {version} were removed so long ago that a vacuum may be deleting them: "
             f"{first_paths(unsafe)}",
             hint=hint,
+        )
+
+
+def check_unmoved(newest: Snapshot, base: Snapshot, again: str | None = None) -> None:
+    """Refuse what was planned on a version that is not the newest one any more; ``again`` says what to do then."""
+    if newest.version != base.version:
+        raise CommitConflictError(
+            f"version {newest.version} was committed meanwhile", hint=again, winner=newest.version
         )
 
 

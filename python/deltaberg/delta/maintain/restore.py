@@ -19,6 +19,7 @@ from deltaberg.delta.features import supported_features
 from deltaberg.delta.maintain.restorable import (
     absent_keys,
     check_unexpired,
+    check_unmoved,
     file_keys,
     is_rearranged,
     lost_files,
@@ -166,12 +167,7 @@ class _Plan:
 
     def check(self, newest: Snapshot) -> None:
         """Refuse the commit on top of any other version, or if a file is gone."""
-        if newest.version != self.base.version:
-            raise CommitConflictError(
-                f"version {newest.version} was committed meanwhile",
-                hint="look at what it did, and restore the table again if you still want to",
-                winner=newest.version,
-            )
+        check_unmoved(newest, self.base, "look at what it did, and restore the table again if you still want to")
         self.check_there()
 
     def apply(self, transaction: Transaction) -> None:

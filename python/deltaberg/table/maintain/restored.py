@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_flag, checked_number, parse_instant
+from deltaberg.table.arguments import check_flags, checked_number, parse_instant
 from deltaberg.table.commit.commit import CommitResult
 
 __all__ = ["RestoreRequest", "RestoreResult"]
@@ -43,8 +43,7 @@ class RestoreRequest:
     dry_run: bool
 
     def __post_init__(self) -> None:
-        for name in ("ignore_missing_files", "unsafe_expired", "dry_run"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "ignore_missing_files", "unsafe_expired", "dry_run")
         if self.instant is None:
             hint = "pass a version, the number of a snapshot, or a time"
             object.__setattr__(self, "target", checked_number("target", self.target, 0, hint))

@@ -15,7 +15,7 @@ from deltaberg.expressions.tree.tree import Value
 from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import OwnTypes
-from deltaberg.table.arguments import checked_flag
+from deltaberg.table.arguments import check_flags
 from deltaberg.table.change.changed_rows import RowCounts
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.change.target import RowTarget, change_matching, update_change
@@ -91,8 +91,7 @@ class Overwritten:
     partition_by: Sequence[ColumnName] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dynamic", "check"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "dynamic", "check")
 
     @property
     def is_whole(self) -> bool:

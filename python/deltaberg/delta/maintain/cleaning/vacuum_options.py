@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
-from deltaberg.table.arguments import checked_flag, checked_function, checked_integer
+from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["VacuumOptions"]
@@ -40,8 +40,7 @@ class VacuumOptions:
     progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dry_run", "enforce_retention_duration"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "dry_run", "enforce_retention_duration")
         for name in ("full", "logging"):
             if getattr(self, name) is not None:
                 checked_flag(name, getattr(self, name))

@@ -23,7 +23,14 @@ from deltaberg.delta.maintain.cloning.clone_metadata import (
     cloned_protocol,
     origin_of,
 )
-from deltaberg.delta.maintain.restorable import absent_keys, check_unexpired, file_keys, is_rearranged, lost_files
+from deltaberg.delta.maintain.restorable import (
+    absent_keys,
+    check_unexpired,
+    check_unmoved,
+    file_keys,
+    is_rearranged,
+    lost_files,
+)
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -270,13 +277,8 @@ class _Plan:
 
     def _check(self, newest: Snapshot) -> None:
         """Refuse the commit on top of any other version, or if a file is gone."""
-        if self.base is None or newest.version != self.base.version:
-            raise CommitConflictError(
-                f"version {newest.version} was committed meanwhile",
-                hint="look at what it did, and clone the table again if you still want to",
-                table=str(self.log.root),
-                winner=newest.version,
-            )
+        if self.base is not None:
+            check_unmoved(newest, self.base, "look at what it did, and clone the table again if you still want to")
         self._check_there()
 
     def _check_there(self) -> None:

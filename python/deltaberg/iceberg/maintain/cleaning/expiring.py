@@ -17,7 +17,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import number_of
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
-from deltaberg.table.arguments import checked_flag, checked_function, checked_number, parse_instant
+from deltaberg.table.arguments import check_flags, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["COLLECTED", "Expired", "ExpiryRequest", "check_collected", "expired_of", "is_collected"]
@@ -48,8 +48,7 @@ class ExpiryRequest:
     zone: dt.tzinfo
 
     def __post_init__(self) -> None:
-        for name in ("clean_expired_metadata", "dry_run"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "clean_expired_metadata", "dry_run")
         if self.retain_last is not None:
             checked_number("retain_last", self.retain_last, 1, "pass how many snapshots each branch keeps, such as 10")
         if self.progress is not None:

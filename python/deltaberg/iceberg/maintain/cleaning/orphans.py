@@ -29,7 +29,7 @@ from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_a
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import Location, parse_location
-from deltaberg.table.arguments import checked_choice, checked_flag, checked_function, parse_instant
+from deltaberg.table.arguments import check_flags, checked_choice, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
 from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, earlier_clock
@@ -83,8 +83,7 @@ class OrphanRequest:
     zone: dt.tzinfo
 
     def __post_init__(self) -> None:
-        for name in ("enforce_retention_duration", "dry_run"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "enforce_retention_duration", "dry_run")
         hint = "leave it out to have an error for such files"
         checked_choice("prefix_mismatch", self.prefix_mismatch, get_args(PrefixMismatch), hint)
         if self.progress is not None:

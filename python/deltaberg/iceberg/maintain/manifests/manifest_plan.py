@@ -20,7 +20,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.schema.value_bytes import has_value_bytes
 from deltaberg.iceberg.transaction.pending import ManifestRow
 from deltaberg.pruning.stats import ColumnStats
-from deltaberg.table.arguments import checked_flag, checked_integer, checked_number
+from deltaberg.table.arguments import check_flags, checked_integer, checked_number
 from deltaberg.table.sort.order import sortable
 
 __all__ = ["ManifestGroup", "ManifestRewrite", "plan_rewrite"]
@@ -64,8 +64,7 @@ class ManifestRewrite:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("rewrite_all", "dry_run"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "rewrite_all", "dry_run")
         spec_id = checked_integer("spec_id", self.spec_id, "pass the id of a partition spec, or leave it out for all")
         object.__setattr__(self, "spec_id", spec_id)
         count = checked_number("min_manifests", self.min_manifests, 2, "pass a number of manifests")

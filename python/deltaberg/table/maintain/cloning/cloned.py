@@ -11,7 +11,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
 from deltaberg.signatures import public
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import checked_flag, checked_integer, checked_properties, parse_instant
+from deltaberg.table.arguments import check_flags, checked_integer, checked_properties, parse_instant
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 
@@ -64,8 +64,7 @@ class CloneRequest:
     commit: CommitOptions = field(default_factory=CommitOptions)
 
     def __post_init__(self) -> None:
-        for name in ("shallow", "replace", "dry_run"):
-            checked_flag(name, getattr(self, name))
+        check_flags(self, "shallow", "replace", "dry_run")
         checked_properties(self.properties)
         version = checked_integer("version", self.version, "pass the number of a version, or None")
         object.__setattr__(self, "version", version)
