@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import deltaberg
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
+    CommitConflictError,
     CommitUnknownError,
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
+    DeltabergError,
     InvalidArgumentError,
     SchemaError,
     StorageError,
@@ -351,3 +355,29 @@ def test_rows_that_move_before_they_have_ids(tmp_path: Path, vectors: str) -> No
     assert (first, last[0], last[2]) == (("c", 1, 3), "d", 3)
     assert rows == {7: ("a", 2, 2), 8: ("a", 3, 2)}
     assert last[1] > 3
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_what_is_raised_names_the_table(kind: Any, tmp_path: Path) -> None:
+    table = create_table(tmp_path / "named", _COLUMNS, format=kind)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: table.append({"id": 1}),
+        lambda: table.delete("none = 1"),
+        lambda: table.alter().rename("none", "one"),
+        lambda: table.restore(99),
+        lambda: table.maintain(deltaberg.MaintenancePolicy(steps=["vacuum", "expire_snapshots"])),
+    )
+    table.append(_rows(1))
+    for call in calls:
+        with pytest.raises(DeltabergError) as raised:
+            call()
+        assert raised.value.context["table"] == table.location
+    with table.transaction() as transaction:
+        with pytest.raises(InvalidArgumentError) as refused:
+            transaction.append({"id": 1})
+        assert refused.value.context["table"] == table.location
+        transaction.update({"p": "'b'"})
+        deltaberg.open_table(tmp_path / "named").update({"p": "'c'"})
+        with pytest.raises(CommitConflictError) as lost:
+            transaction.commit()
+    assert lost.value.context["table"] == table.location

@@ -128,7 +128,7 @@ class Verbs(ABC, Generic[_Done]):
         >>> table.append({"name": "e"})
         Traceback (most recent call last):
             ...
-        deltaberg.errors.InvalidArgumentError: data of type dict cannot be written
+        deltaberg.errors.InvalidArgumentError: data of type dict cannot be written (table: ...)
         hint: pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan
         """
         from deltaberg.table.rows.row_options import RowOptions
