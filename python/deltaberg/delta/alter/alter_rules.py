@@ -196,7 +196,7 @@ class RuleAlteration(TableAlteration[Transaction]):
         >>> table.append(pa.table({"id": [0]}))
         Traceback (most recent call last):
             ...
-        deltaberg.errors.ConstraintViolationError: a row violates the CHECK constraint some: id=0 (expression: id > 0, table: ...)
+        deltaberg.errors.ConstraintViolationError: a row violates the CHECK constraint some: id=0 (...)
         hint: leave the row out, or change the rule of the table
         """
         self._add_constraint(name, condition)
