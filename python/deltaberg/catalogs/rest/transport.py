@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -355,8 +356,9 @@ class _Connection(HTTPConnection):
     def getresponse(self) -> Any:
         response = super().getresponse()
         # Some servers send a body where there is none, which would be taken for the beginning of the next answer.
-        has_body = response.length_remaining != 0
-        self._used_at = _monotonic() if has_body else -math.inf
+        # Behind a 304 all clients go on, and who polls a table gets little else.
+        is_sure = response.length_remaining != 0 or response.status == HTTPStatus.NOT_MODIFIED
+        self._used_at = _monotonic() if is_sure else -math.inf
         return response
 
 
