@@ -17,7 +17,7 @@ from pyiceberg.table import StaticTable
 from pyiceberg.types import LongType, NestedField
 
 from deltaberg import create_table
-from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Field, Primitive, Struct
@@ -122,3 +122,10 @@ def test_others_are_refused_by_name(table: Any) -> None:
             table.scan(given)
     with pytest.raises(ExpressionError, match="cannot be compared"):
         table.scan(ice.EqualTo("b", 1))
+    # Texts of dates and timestamps would compare as texts with texts.
+    for compared in (ice.NotEqualTo, ice.LessThan, lambda name, value: ice.In(name, [value, value + dt.timedelta(1)])):
+        for column in ("s", "c", "id"):
+            with pytest.raises(ExpressionError, match="a timestamp cannot be compared with a value of the type"):
+                table.scan(compared(column, _MOMENT)).count()
+            with pytest.raises((ExpressionError, EvaluationError)):
+                table.scan(compared(column, _DAY)).count()

@@ -47,6 +47,7 @@ from deltaberg.expressions.tree.tree import (
     GetField,
     IntervalType,
     Literal,
+    MomentLiteral,
     Value,
     chain_of,
     type_text,
@@ -64,6 +65,7 @@ from deltaberg.expressions.tree.types import (
     TIMESTAMP,
     UUID,
     VOID,
+    is_moment,
     nanos_of,
 )
 from deltaberg.schema.arrow import arrow_type
@@ -367,6 +369,10 @@ class _Binder:
                 return self.bind(given[0])
         nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
         nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
+        if given and isinstance(given[-1], MomentLiteral) and not is_moment(nodes[0].type):
+            raise ExpressionError(
+                f"a timestamp cannot be compared with a value of the type {nodes[0].type}", column=str(given[0])
+            )
         return function.bind(self._context, nodes)
 
     def _items(self, items: Sequence[Value]) -> list[Node]:

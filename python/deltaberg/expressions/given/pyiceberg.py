@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import Column, comparison
-from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Value
+from deltaberg.expressions.given.given import Column, comparison, literal_of
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, MomentLiteral, Value
+from deltaberg.expressions.tree.types import STRING
 
 __all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
 
@@ -40,7 +41,6 @@ _COMPARISONS = {
 }
 _CONSTANTS = {"AlwaysTrue": TRUE, "AlwaysFalse": FALSE}
 _EPOCH = dt.datetime(1970, 1, 1)
-_MICROS_PER_DAY = 86_400_000_000
 
 
 class PyIcebergExpression(Protocol):
@@ -137,15 +137,18 @@ def _time(micros: int) -> dt.time:
     return (_EPOCH + dt.timedelta(microseconds=micros)).time()
 
 
-def _moment(micros: int) -> str:
-    """Return a text that is an instant, or the time on a clock on the wall, as the column demands."""
-    return f"{pa.scalar(micros, pa.int64()).cast(pa.timestamp('us')).cast(pa.string())}Z"
+def _date(days: int) -> Value:
+    return literal_of(pa.scalar(days, pa.date32()))
+
+
+def _moment(micros: int) -> Value:
+    return MomentLiteral(f"{pa.scalar(micros, pa.int64()).cast(pa.timestamp('us')).cast(pa.string())}Z", STRING)
 
 
 _LITERALS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("BooleanLiteral", "LongLiteral", "FloatLiteral", "DoubleLiteral", "DecimalLiteral"), _same),
     **dict.fromkeys(("StringLiteral", "UUIDLiteral", "FixedLiteral", "BinaryLiteral"), _same),
-    "DateLiteral": lambda days: _moment(days * _MICROS_PER_DAY),
+    "DateLiteral": _date,
     "TimeLiteral": _time,
     "TimestampLiteral": _moment,
 }

@@ -30,6 +30,7 @@ __all__ = [
     "Interval",
     "IntervalType",
     "Literal",
+    "MomentLiteral",
     "Value",
     "chain_of",
     "type_text",
@@ -129,6 +130,11 @@ class Literal(Value):
 
     def __str__(self) -> str:
         return _literal_text(self.value, self.type)
+
+
+@dataclass(frozen=True)
+class MomentLiteral(Literal):
+    """The text of a point in time that is an instant, or the time of a clock on the wall, as the column demands."""
 
 
 TRUE = Literal(True, Primitive("boolean"))
