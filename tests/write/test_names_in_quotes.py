@@ -59,6 +59,9 @@ _VERBS: dict[str, Callable[[Any, Any], object]] = {
     "overwrite": lambda table, where: table.overwrite(_ROWS, where=where),
     "write_table": lambda table, where: write_table(table, _ROWS, mode="overwrite", predicate=where),
     "merge": lambda table, where: table.merge(_OTHERS, where).when_matched_delete().execute(),
+    "clause": lambda table, where: (
+        table.merge(_OTHERS, "id = key").when_not_matched_by_source_delete(where).when_matched_delete(where).execute()
+    ),
     "delete in a transaction": lambda table, where: table.transaction().delete(where),
     "update in a transaction": lambda table, where: table.transaction().update({"id": "id + 1"}, where),
 }
@@ -93,7 +96,7 @@ def test_no_verb_takes_a_text_for_a_column(table: Any, verb: str) -> None:
     for condition in others:
         _refused(partial(run, table, condition), "names no column", "write true for all rows")
     # Of lists, one of which must hold, an empty one would hold for every row.
-    empty: list[Any] = [] if verb == "merge" else [[], [[]], [[("id", "=", 1)], []]]
+    empty: list[Any] = [] if verb in ("merge", "clause") else [[], [[]], [[("id", "=", 1)], []]]
     for lists in empty:
         _refused(partial(run, table, lists), "an empty list is not a filter", "pass None")
     assert table.refresh().scan().to_arrow().sort_by("id").equals(_ROWS)

@@ -18,6 +18,7 @@ from deltaberg.schema.arrow import count_up
 from deltaberg.schema.columns import ColumnName, field_finder, find_column, paired_fields
 from deltaberg.schema.types import DataType, Primitive, Struct
 from deltaberg.table.change.assignments import Assignments, bind_assignments
+from deltaberg.table.change.conditions import refuse_constant
 from deltaberg.table.merge.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.rows.row_rules import RowRules
 
@@ -151,7 +152,7 @@ def bind_clause(
     ColumnNotFoundError
         A column does not exist.
     ExpressionError
-        A condition or a value is not valid.
+        A condition or a value is not valid, or a condition names no column.
     """
     relations: tuple[Relation, ...] = (scope.target,)
     if clause.when == MATCHED:
@@ -159,6 +160,8 @@ def bind_clause(
     elif clause.when == NOT_MATCHED:
         relations = (scope.source,)
     condition = None if clause.condition is None else scope.condition(clause.condition, relations)
+    if condition is not None:
+        refuse_constant(clause.condition, condition)
     if values is None:
         return BoundClause(clause, condition)
     assignments = bind_assignments(
