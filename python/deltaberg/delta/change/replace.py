@@ -51,14 +51,15 @@ def replace_rows(
     ConstraintViolationError
         A new row does not match the condition.
     """
-    matched = find_rows(scan_to_change(transaction, condition, transaction.timezone))
+    timezone = options.timezone or transaction.timezone
+    matched = find_rows(scan_to_change(transaction, condition, timezone))
     changes = RowChanges(transaction, options)
-    transaction.read(condition)
+    transaction.read(condition, timezone)
     written = write()
     transaction.add_files(written)
     if check:
-        _check_rows(transaction, condition, written)
-    changes.apply(matched, added=lambda: _new_rows(transaction, None, written).batches())
+        _check_rows(transaction, condition, written, timezone)
+    changes.apply(matched, added=lambda: _new_rows(transaction, None, written, timezone).batches())
     made.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
     made.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
     if changes.counts.deleted is not None:
@@ -70,16 +71,16 @@ def total_rows(written: pa.Table) -> int:
     return pc.sum(written.column("record_count")).as_py() or 0
 
 
-def _new_rows(transaction: Transaction, condition: Value | None, written: pa.Table) -> BoundScan:
+def _new_rows(transaction: Transaction, condition: Value | None, written: pa.Table, timezone: str) -> BoundScan:
     """Return the scan of rows that were just written, by a condition."""
-    bound = scan_to_change(transaction, condition, transaction.timezone)
+    bound = scan_to_change(transaction, condition, timezone)
     paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
     return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
 
 
-def _check_rows(transaction: Transaction, condition: Value, written: pa.Table) -> None:
+def _check_rows(transaction: Transaction, condition: Value, written: pa.Table, timezone: str) -> None:
     """Refuse new rows of which one does not match the condition by which rows are replaced."""
-    matched = find_rows(_new_rows(transaction, condition, written))
+    matched = find_rows(_new_rows(transaction, condition, written, timezone))
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
     rows = pc.sum(written.column("record_count"), min_count=0).as_py()
     wrong = rows - whole - matched.rows.total

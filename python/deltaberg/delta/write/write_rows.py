@@ -75,7 +75,7 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    before, timezone = transaction.snapshot, transaction.timezone
+    before, timezone = transaction.snapshot, options.timezone or transaction.timezone
     if len(before.live.table):
         # The commit would refuse it too, but only after all rows were written.
         check_changeable(before)
@@ -94,7 +94,7 @@ def overwrite_rows(
         return
     old = before.live.table
     if bound is not None:
-        values = read_partition_values(old, before.partition_fields, timezone)
+        values = read_partition_values(old, before.partition_fields, transaction.timezone)
         old = old.filter(_matches(bound, values, before, len(old)))
     rows = open_rows(data, transaction.progress)
     if options.schema_mode == "merge":
@@ -103,7 +103,7 @@ def overwrite_rows(
         replace_schema(transaction, rows.schema, which.partition_by)
     made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition, dynamic=dynamic))
     if not dynamic:
-        transaction.read(condition)
+        transaction.read(condition, timezone)
         transaction.remove_files(old)
         made.rows.deleted = _live_rows(old)
     written = _write(transaction, rows, options)
@@ -111,7 +111,7 @@ def overwrite_rows(
     if bound is not None and which.check:
         _check_where(written, bound, condition, before)
     if dynamic and len(written):
-        made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written, timezone))
+        made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written))
     transaction.add_files(written)
 
 
@@ -204,7 +204,7 @@ def _live_rows(files: pa.Table) -> int | None:
     return rows
 
 
-def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table, timezone: str) -> pa.Table:
+def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table) -> pa.Table:
     """Remove the files of the partitions that written files are in, and return them."""
     fields = before.partition_fields
     new = as_array(written.column("partition")).flatten()
@@ -213,7 +213,7 @@ def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.
         partition_value_texts(
             pa.StructArray.from_arrays(list(map(_one_zero, values)), names=[field.name for field in fields]), fields
         )
-        for values in (read_partition_values(old, fields, timezone), new)
+        for values in (read_partition_values(old, fields, transaction.timezone), new)
     )
     mask = pc.is_in(known, value_set=pc.unique(wanted))
     gone = old.filter(mask)

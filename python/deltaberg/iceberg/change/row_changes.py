@@ -88,7 +88,7 @@ class RowChanges:
     @property
     def timezone(self) -> str:
         """The zone of timestamps without one in conditions and values."""
-        return self._transaction.timezone
+        return self._options.timezone or self._transaction.timezone
 
     @property
     def store(self) -> StoreSpec:

@@ -73,7 +73,7 @@ def overwrite_rows(
     replaces = options.schema_mode == "overwrite"
     is_first = transaction.pending.is_empty
     rows = open_rows(data, transaction.progress)
-    schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
+    schema, timezone = transaction.metadata.current_schema.struct, options.timezone or transaction.timezone
     condition = row_condition(schema, which.where, timezone)
     bound = None if condition is None else bind(condition, schema, timezone)
     if not dynamic:

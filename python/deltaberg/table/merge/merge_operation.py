@@ -252,7 +252,7 @@ def _run(
     scope = MergeScope(
         Relation(options.target_alias, target.schema),
         Relation(options.source_alias, given.columns),
-        options.rows.timezone or target.timezone,
+        target.timezone,
         now,
     )
     if on is None:

@@ -157,6 +157,7 @@ class AppendArguments(RowArguments, RecordedArguments, total=False):
 
 class _RewriteArguments(FileArguments, RecordedArguments, total=False):
     strategy: Strategy | None
+    timezone: str | None
     predicate: Filter | None
     condition: Filter | None
 
