@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,8 @@ def _fork(request: dict[str, Any]) -> int:
         try:
             _child(request)
             code = 0
+        except BaseException:  # noqa: BLE001 - the child says why it ends
+            traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(code)

@@ -319,6 +319,12 @@ def _hide_twice(at: Target) -> None:
         transaction.delete("id IN (4, 6)", strategy=_HIDING)
 
 
+def _add_file(at: Target) -> None:
+    """Add the file that is beside the table."""
+    table = at.table
+    table.add_files([f"{table.location}/{INCOMING}"])
+
+
 def _pick(at: Target) -> None:
     """Replace a partition on a branch, append to another one on main, and pick what the branch has."""
     at.table.alter().create_branch("side").commit()
@@ -365,7 +371,7 @@ _ICEBERG = [
     Operation("append sorted rows in Avro", _ADDED.run, _APPENDED, "iceberg sorted in avro"),
     Operation(
         "add a file",
-        lambda at: at.table.add_files([f"{at.location}/{INCOMING}"]),
+        _add_file,
         _APPENDED,
         "iceberg beside a file",
     ),

@@ -221,7 +221,7 @@ def _iceberg_beside_file(at: Target) -> None:
     _iceberg(at)
     sink = pa.BufferOutputStream()
     pq.write_table(_rows(7, 8), sink)
-    location = parse_location(f"{at.location}/{INCOMING}")
+    location = parse_location(f"{at.open().location}/{INCOMING}")
     open_store(location, dict(at.options)).put(location.path, sink.getvalue().to_pybytes())
 
 

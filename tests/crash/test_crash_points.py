@@ -42,11 +42,11 @@ def test_every_operation_has_a_name_of_its_own() -> None:
     assert len(OPERATIONS) == len(operations._ALL)
 
 
-def _check(name: str, folder: Path, nursery: Nursery, rng: random.Random) -> None:
-    tally = kill_everywhere(OPERATIONS[name], nursery, folder, _POINTS, rng)
+def _check(name: str, folder: Path, nursery: Nursery, rng: random.Random, points: int = _POINTS) -> None:
+    tally = kill_everywhere(OPERATIONS[name], nursery, folder, points, rng)
     print(tally)
     assert tally.faults == []
-    assert tally.tried == min(_POINTS, tally.planned)
+    assert tally.tried == min(points, tally.planned)
 
 
 @pytest.mark.req("DL-GEN-04")
@@ -60,3 +60,10 @@ def test_points_in_catalogs(folder: Path, nursery: Nursery, rng: random.Random) 
     """Some of the operations, chosen by chance."""
     for name in sample(_IN_CATALOGS, _CATALOG_OPERATIONS, rng):
         _check(name, folder, nursery, rng)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", _IN_CATALOGS)
+def test_each_operation_in_catalogs(folder: Path, nursery: Nursery, name: str, rng: random.Random) -> None:
+    """One point of each, so that none of them is one that cannot be tried."""
+    _check(name, folder, nursery, rng, points=1)
