@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal as PyDecimal
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,14 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions.bind.bind import bind_condition, bind_value
 from deltaberg.expressions.compute import by_row
+from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.functions import text as functions_of_text
 from deltaberg.expressions.functions.known import FUNCTIONS
 from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.spark.native.to_spark_filters import why_not_in_spark
 
 pytestmark = pytest.mark.one_backend
 
@@ -249,6 +253,35 @@ def test_patterns_that_differ_or_are_too_large_are_refused(pattern: str) -> None
         bind_value(f"regexp_extract(t, '{pattern}', 1)", _SCHEMA)
 
 
+def _is_like(pattern: str, text: str) -> bool:
+    ways = [True] + [False] * len(text)
+    for mark in pattern:
+        ahead = [way and mark in ("_", one) for way, one in zip(ways, text, strict=False)]
+        ways = list(accumulate(ways, operator.or_)) if mark == "%" else [False, *ahead]
+    return ways[-1]
+
+
+def test_patterns_of_like_take_no_longer_than_texts(rng: random.Random) -> None:
+    """Arrow's matcher takes minutes for the first ones, and Spark's for all that have many gaps."""
+    batch = pa.record_batch({"t": ["a" * 20_000, "ab" * 20_000, "a" * 20_000 + "c", None, ""]})
+    for pattern, expected in {
+        "%a" * 10_000: [True, False, False, None, False],
+        "%a" * 5000 + "%c": [False, False, True, None, False],
+        "a%_" * 5000: [True, True, True, None, False],
+        "%" * 10_000: [True, True, True, None, True],
+        "_" * 10_000 + "%b": [False, True, False, None, False],
+    }.items():
+        found = bind(as_filter(col("t").like(pattern)), _SCHEMA)
+        assert evaluate(found, lambda _: batch.column("t"), 5).to_pylist() == expected, pattern[:10]
+        assert _evaluated(f"t ILIKE '{pattern}'", batch) == expected, pattern[:10]
+        assert (why_not_in_spark(found) is None) == (pattern.count("%") < 5), pattern[:10]
+    for _ in range(60):
+        pattern = "".join(rng.choices("ab%_é", k=rng.randint(0, 10))) + "%b_" * rng.choice((0, 40))
+        texts = ["".join(rng.choices("abé\n", k=rng.randint(0, 20) * rng.choice((1, 15)))) for _ in range(20)]
+        expected = [_is_like(pattern, text) for text in texts]
+        assert _evaluated(f"t LIKE '{pattern}'", pa.record_batch({"t": texts})) == expected, (pattern, texts)
+
+
 def test_patterns_of_like_may_be_too_long() -> None:
     pattern = "_%" * 100_000
     for use in (
@@ -286,3 +319,25 @@ def test_a_condition_that_fails_is_named_and_no_file(
     assert caught.value.context["expression"] == "t LIKE '%a'"
     with pytest.raises(EvaluationError, match="the expression cannot be evaluated: no such thing"):
         table.scan("regexp_extract(t, 'a', 0) = 'a'").to_arrow()
+
+
+def test_digits_that_no_number_has() -> None:
+    """Rounding to more digits changes nothing, and rounding so many away leaves zero, or what no decimal holds."""
+    batch = pa.record_batch(
+        {
+            "i": pa.array([7, -7, None], pa.int32()),
+            "l": [7, -(1 << 63), None],
+            "f": [1.5, -1e308, float("inf")],
+            "m": pa.array([PyDecimal(_DECIMALS[0]), PyDecimal("-1.5"), None], pa.decimal128(38, 10)),
+        }
+    )
+    rounded = {"i": [7, -7, None], "l": [7, -(1 << 63), None], "f": [1.5, -1e308, float("inf")]}
+    for digits in (400, 401, _MOST):
+        for name, (column, expected) in product(("round", "bround"), rounded.items()):
+            assert _evaluated(f"{name}({column}, {digits})", batch) == expected
+            assert _evaluated(f"{name}({column}, -{digits})", batch) == [0, 0, expected[2]]
+        assert _evaluated(f"round(m, {digits})", batch)[1] == PyDecimal("-1.5")
+        assert _evaluated(f"round(m, -{digits})", batch) == [0, 0, None]
+        for name, column in product(("ceil", "floor"), ("i", "l", "m")):
+            with pytest.raises(EvaluationError, match=r"does not fit into decimal\(38,0\)"):
+                _evaluated(f"{name}({column}, -{digits})", batch)

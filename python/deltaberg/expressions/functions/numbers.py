@@ -41,6 +41,8 @@ from deltaberg.schema.types import DataType, Decimal
 __all__ = ["NUMBERS"]
 
 _EXACT = Digits(prec=800)
+#: More digits than any number has before or after its point: rounding to more of them is the same.
+_MOST_DIGITS, _MOST_OF_DECIMALS = 400, 75
 
 
 def _number(context: Context, node: Node, name: str) -> Node:
@@ -85,7 +87,7 @@ def _digits(context: Context, node: Node, name: str) -> int:
     given = context.convert(node, INTEGER, name)
     if not isinstance(given, LiteralNode) or not given.scalar.is_valid:
         raise UnsupportedExpressionError(f"{name} to a number of digits that is not a literal cannot be evaluated")
-    return int(given.scalar.as_py())
+    return max(-_MOST_DIGITS, min(int(given.scalar.as_py()), _MOST_DIGITS))
 
 
 def _saturated(values: pa.Array) -> pa.Array:
@@ -119,6 +121,7 @@ def _rounded(name: str, mode: str, python_mode: str, summary: str) -> Function:
 
 def _round_decimal(name: str, node: Node, given: Decimal, digits: int, mode: str) -> Node:
     whole = given.precision - given.scale + 1
+    digits = max(digits, given.scale - _MOST_OF_DECIMALS)
     if digits < 0:
         kind = bounded_decimal(max(whole, -digits + 1), 0)
     else:
@@ -127,8 +130,6 @@ def _round_decimal(name: str, node: Node, given: Decimal, digits: int, mode: str
 
     def compute(values: pa.Array) -> Outcome:
         wide = values.cast(pa.decimal256(76, given.scale))
-        if -digits > 75 - given.scale:
-            return fit_decimal(pc.multiply(values, pa.scalar(PyDecimal(0))), kind)
         return fit_decimal(pc.round(wide, digits, mode) if digits < given.scale else wide, kind)
 
     return CallNode(kind, name, (node,), compute)

@@ -37,6 +37,8 @@ _BELOW = frozenset({"=", "<", "<=", "<=>", "in"})
 #: Limits for a filter: each part and each value of it becomes an object in the JVM.
 _MOST_PARTS = 200
 _MOST_VALUES = 1000
+#: The matcher of Java goes back and forth: its time is the length of the text, raised to the number of `%`.
+_MOST_GAPS = 4
 _EPOCH = dt.datetime(1970, 1, 1)
 #: The first and the last timestamp whose year has four digits, as SQL text and `datetime` both write it.
 _FIRST_INSTANT, _LAST_INSTANT = dt.timedelta(days=-719_162), dt.timedelta(days=2_932_897, microseconds=-1)
@@ -55,8 +57,12 @@ def why_not_in_spark(bound: Bound) -> str | None:
         return next((why for part in bound.parts if (why := why_not_in_spark(part)) is not None), None)
     if len(bound.values) > _MOST_VALUES:
         return "the filter is long"
-    if bound.operator in _LIKE and "\\" in bound.values[0].as_py():
-        return "Spark treats a backslash in a LIKE pattern differently"
+    if bound.operator in _LIKE:
+        pattern = bound.values[0].as_py()
+        if "\\" in pattern:
+            return "Spark treats a backslash in a LIKE pattern differently"
+        if pattern.count("%") > _MOST_GAPS:
+            return "Spark's time for a LIKE pattern grows with each % in it"
     return next((why for value in bound.values if (why := _why_not_literal(value)) is not None), None)
 
 
