@@ -45,7 +45,7 @@ _ROOMS = {
     ],
     "files": [{"avro"}, {"formats", "write"}, {"read"}],
     "table": [
-        {"arguments", "formats", "removal"},
+        {"arguments", "formats", "property_values", "removal"},
         {"rows"},
         {"sort"},
         {"commit"},

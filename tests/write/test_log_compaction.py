@@ -123,7 +123,7 @@ def test_commits_compact_the_log_if_a_property_says_so(tmp_path: Path, recorder:
     assert set(recorder.commits).isdisjoint(range(6))
     _set_unchecked(table, {name: "1"})
     (warning,) = table.append(ids(8)).warnings
-    assert f"the log was not compacted: the property {name} must be a number" in warning
+    assert f"the log was not compacted: the property {name} must be a whole number of at least 2" in warning
     table.alter().unset(name).commit()
     assert not table.append(ids(9)).warnings
     assert ids_of(table) == [*range(7), 8, 9]

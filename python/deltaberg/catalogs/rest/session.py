@@ -21,7 +21,6 @@ from deltaberg.errors import (
     ConstraintViolationError,
     CorruptMetadataError,
     DeltabergError,
-    InvalidArgumentError,
     NamespaceNotFoundError,
     StorageError,
     TableExistsError,
@@ -30,6 +29,7 @@ from deltaberg.errors import (
 )
 from deltaberg.lossless_json import write_json
 from deltaberg.storage.bounded import BoundedCache, fingerprint
+from deltaberg.table.property_values import number_of
 
 __all__ = [
     "Meanings",
@@ -135,10 +135,7 @@ def read_settings(properties: Mapping[str, str]) -> SessionSettings:
 
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default))
-    if not re.fullmatch("[0-9]{1,9}", text):
-        raise InvalidArgumentError(f"the property {name} must be a whole number, not {text!r:.40}")
-    return int(text)
+    return number_of(properties, name, default, 0, 999_999_999)
 
 
 #: Sessions of this process, which hold tokens.

@@ -6,8 +6,7 @@ from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.after_commit.log_cleanup import clean_up_log
 from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import SchemaError
-from deltaberg.whole_numbers import whole_number
+from deltaberg.table.property_values import number_of
 
 __all__ = [
     "COMPACTION_INTERVAL",
@@ -15,13 +14,12 @@ __all__ = [
     "clean_up_if_due",
     "cleans_up_by_itself",
     "compact_log_if_due",
-    "compaction_interval",
     "is_checkpoint_due",
 ]
 
 _INTERVAL = "delta.checkpointInterval"
 _CLEANUP = "delta.enableExpiredLogCleanup"
-_DEFAULT_INTERVAL = "10"
+_DEFAULT_INTERVAL = 10
 COMPACTION_INTERVAL = "deltaberg.logCompactionInterval"
 
 
@@ -30,13 +28,10 @@ def is_checkpoint_due(snapshot: Snapshot) -> bool:
 
     Raises
     ------
-    SchemaError
+    InvalidArgumentError
         If the property ``delta.checkpointInterval`` is not a positive number.
     """
-    text = snapshot.metadata.configuration.get(_INTERVAL, _DEFAULT_INTERVAL).strip()
-    interval = whole_number(text, 1)
-    if interval is None:
-        raise SchemaError(f"the property {_INTERVAL} must be a number of at least 1, not {text!r:.40}")
+    interval = number_of(snapshot.metadata.configuration, _INTERVAL, _DEFAULT_INTERVAL)
     return snapshot.version > 0 and snapshot.version % interval == 0
 
 
@@ -64,26 +59,9 @@ def compact_log_if_due(snapshot: Snapshot) -> None:
 
     Raises
     ------
-    SchemaError
+    InvalidArgumentError
         If the property ``deltaberg.logCompactionInterval`` is not a number of at least 2.
     """
-    text = snapshot.metadata.configuration.get(COMPACTION_INTERVAL)
-    if text is None:
-        return
-    count = compaction_interval(text)
-    if (snapshot.version + 1) % count == 0:
+    count = number_of(snapshot.metadata.configuration, COMPACTION_INTERVAL, 0, 2)
+    if count and (snapshot.version + 1) % count == 0:
         compact_commits(snapshot.log, snapshot.version + 1 - count, snapshot.version)
-
-
-def compaction_interval(text: str) -> int:
-    """Return of how many commits a log compaction is, from the value of its property.
-
-    Raises
-    ------
-    SchemaError
-        If it is not a number of at least 2.
-    """
-    count = whole_number(text.strip(), 2)
-    if count is None:
-        raise SchemaError(f"the property {COMPACTION_INTERVAL} must be a number of at least 2, not {text!r:.40}")
-    return count

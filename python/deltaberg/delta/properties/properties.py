@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deltaberg.delta.after_commit.steps import COMPACTION_INTERVAL, compaction_interval
+from deltaberg.delta.after_commit.steps import COMPACTION_INTERVAL
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
 from deltaberg.delta.properties.auto_optimize import AUTO_COMPACT, AUTO_COMPACT_VALUES, OPTIMIZE_WRITE
-from deltaberg.delta.properties.writer_properties import ROW_GROUP_SIZE, row_group_size
+from deltaberg.delta.properties.writer_properties import ROW_GROUP_SIZE
 from deltaberg.delta.schema.iceberg_compat import FORMATS
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
@@ -17,10 +17,13 @@ from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.table.arguments import checked_properties as named_properties
+from deltaberg.table.property_values import wrong_value
+from deltaberg.whole_numbers import whole_number
 
-__all__ = ["INTERNAL_PROPERTIES", "checked_properties", "parse_size"]
+__all__ = ["INTERNAL_PROPERTIES", "checked_properties", "target_size"]
 
 _RESERVED = "delta."
+_TARGET, _SIZES = "delta.targetFileSize", "a size, such as 134217728 or 128mb"
 _SIZE = re.compile(r"([0-9]{1,18})\s*(b|[kmgt]b?|)")
 #: Other engines read no more than 32 bits, and no sign or underscore that Python allows.
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -37,28 +40,35 @@ def _is_number(least: int) -> Callable[[str], bool]:
     return lambda text: _NUMBER.fullmatch(text) is not None and int(text) >= least
 
 
-def _is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def is_parsed(text: str) -> bool:
-        try:
-            parse(text)
-        except (InvalidArgumentError, SchemaError):
-            return False
-        return True
-
-    return is_parsed
+def _is_interval(text: str) -> bool:
+    try:
+        parse_interval(text)
+    except SchemaError:
+        return False
+    return True
 
 
-_is_interval = _is_parsed_by(parse_interval)
+def target_size(properties: Mapping[str, str]) -> int | None:
+    """Return how many bytes data files have, from ``delta.targetFileSize``; None where it is not set.
 
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes of a size; None if it is not one.
+    Raises
+    ------
+    InvalidArgumentError
+        It is no size.
 
     Examples
     --------
-    >>> parse_size("134217728"), parse_size("128mb"), parse_size("large")
-    (134217728, 134217728, None)
+    >>> target_size({"delta.targetFileSize": "134217728"}), target_size({"delta.targetFileSize": "128mb"})
+    (134217728, 134217728)
     """
+    text = properties.get(_TARGET)
+    size = None if text is None else _parsed_size(text)
+    if text is not None and size is None:
+        raise wrong_value(_TARGET, text, _SIZES)
+    return size
+
+
+def _parsed_size(text: str) -> int | None:
     found = _SIZE.fullmatch(text.strip().lower())
     return (int(found[1]) << _SHIFTS[found[2][:1]]) or None if found else None
 
@@ -117,10 +127,10 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.randomPrefixLength": (_is_number(1), "a number of at least 1"),
     "delta.sampleRetentionDuration": (_is_interval, "an interval, such as interval 7 days"),
     "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
-    "delta.targetFileSize": (lambda text: parse_size(text) is not None, "a size, such as 134217728 or 128mb"),
+    _TARGET: (lambda text: _parsed_size(text) is not None, _SIZES),
     "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
-    COMPACTION_INTERVAL: (_is_parsed_by(compaction_interval), "a number of at least 2"),
-    ROW_GROUP_SIZE: (_is_parsed_by(row_group_size), "a number of bytes"),
+    COMPACTION_INTERVAL: (_is_number(2), "a number of at least 2"),
+    ROW_GROUP_SIZE: (lambda text: whole_number(text, 1) is not None, "a number of bytes"),
     FORMATS: (_are_formats, "hudi or iceberg, or both, with commas"),
 }
 #: Requests to the operation that sets them; `features_of_properties` reads them.

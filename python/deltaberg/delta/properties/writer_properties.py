@@ -16,9 +16,9 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write.write_parquet import ParquetOptions, leaf_columns, main_codec
 from deltaberg.schema.columns import find_column
 from deltaberg.schema.file_schema import file_schema
-from deltaberg.whole_numbers import whole_number
+from deltaberg.table.property_values import number_of
 
-__all__ = ["ROW_GROUP_SIZE", "parquet_options", "row_group_size"]
+__all__ = ["ROW_GROUP_SIZE", "parquet_options"]
 
 _CODEC = "delta.parquet.compression.codec"
 ROW_GROUP_SIZE = "deltaberg.parquet.rowGroupSize"
@@ -51,7 +51,7 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     """
     properties = table.metadata.configuration
     codec = _codec(properties.get(_CODEC, "snappy"))
-    size = row_group_size(properties.get(ROW_GROUP_SIZE, ""))
+    size = number_of(properties, ROW_GROUP_SIZE, 0)
     own = ParquetOptions(compression=codec, row_group_size=size) if size else ParquetOptions(compression=codec)
     if given is None:
         found = own
@@ -62,20 +62,6 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     else:
         raise InvalidArgumentError(f"writer_properties is of the type {type(given).__name__}", hint=_HINT)
     return found if compression is None else replace(found, compression=_codec(compression), compression_level=None)
-
-
-def row_group_size(text: str) -> int | None:
-    """Return the bytes of a row group, from the value of the property; None if it is empty.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not a number of bytes.
-    """
-    size = whole_number(text.strip(), 1)
-    if text.strip() and size is None:
-        raise InvalidArgumentError(f"the property {ROW_GROUP_SIZE} is {text!r:.40}", hint="set it to a number of bytes")
-    return size
 
 
 def _codec(text: str) -> Codec:

@@ -7,23 +7,21 @@ from dataclasses import replace
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
 from deltaberg.delta.properties.auto_optimize import optimizes_writes
-from deltaberg.delta.properties.properties import parse_size
+from deltaberg.delta.properties.properties import target_size
 from deltaberg.delta.properties.writer_properties import parquet_options
 from deltaberg.delta.rows.curve_sorter import CurveSorter
 from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import SchemaError
 from deltaberg.files.write.written import leaf_paths
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import Field, Primitive
+from deltaberg.table.property_values import number_of
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.write.spec import WriteSpec, partition_columns
-from deltaberg.whole_numbers import whole_number
 
 __all__ = ["RowOptions", "row_spec"]
 
-_TARGET = "delta.targetFileSize"
 _RANDOM_PREFIXES, _PREFIX_LENGTH = "delta.randomizeFilePrefixes", "delta.randomPrefixLength"
 
 
@@ -36,7 +34,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         A property is not valid.
     """
     configuration = table.metadata.configuration
-    target = options.target_file_size or parse_size(configuration.get(_TARGET, ""))
+    target = options.target_file_size or target_size(configuration)
     is_optimized = optimizes_writes(configuration)
     spec = WriteSpec(
         table.schema,
@@ -58,11 +56,7 @@ def _prefix_length(table: Snapshot) -> int:
     """Return how many random characters name the directory of a data file; 0 for none."""
     if not table.is_enabled(_RANDOM_PREFIXES):
         return 0
-    text = table.metadata.configuration.get(_PREFIX_LENGTH, "2").strip()
-    length = whole_number(text, 1)
-    if length is None:
-        raise SchemaError(f"the property {_PREFIX_LENGTH} must be a number of at least 1, not {text!r:.40}")
-    return length
+    return number_of(table.metadata.configuration, _PREFIX_LENGTH, 2)
 
 
 def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema.columns import find_column, split_name
 from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
+from deltaberg.table.property_values import number_of
 
 __all__ = ["check_indexed_names", "has_bounds", "indexed_columns", "renamed_in_properties"]
 
@@ -53,11 +54,7 @@ def indexed_columns(
     if names is not None:
         wanted = _parse_names(names)
         return [path for path in leaves if any(_starts_with(path, name) for name in wanted)]
-    text = properties.get(_COUNT, str(_DEFAULT_COUNT)).strip()
-    try:
-        count = int(text)
-    except ValueError:
-        raise SchemaError(f"{_COUNT} is {text!r}, which is not a number", hint="set it to a number, or to -1") from None
+    count = number_of(properties, _COUNT, _DEFAULT_COUNT, _ALL)
     return leaves if count == _ALL else leaves[: max(count, 0)]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.actions.table_actions import Transaction
-from deltaberg.errors import SchemaError
+from deltaberg.errors import SchemaError, in_context
 from deltaberg.whole_numbers import whole_number
 
 __all__ = [
@@ -64,8 +64,13 @@ def parse_interval(text: str) -> int:
     wanted = text.strip().lower().removeprefix("interval").strip()
     parts = _PART.findall(wanted)
     if not parts or _PART.sub("", wanted).strip():
-        raise SchemaError(f"{text!r} is not an interval", hint="write it as interval 7 days")
+        raise SchemaError(f"{text!r:.100} is not an interval", hint="write it as interval 7 days")
     return sum(int(count) * _MICROS[unit] for count, unit in parts) // 1_000
+
+
+def _interval(properties: Mapping[str, str], name: str, default: str) -> int:
+    with in_context(setting=name):
+        return parse_interval(properties.get(name, default))
 
 
 def deleted_file_retention(properties: Mapping[str, str]) -> int:
@@ -76,7 +81,7 @@ def deleted_file_retention(properties: Mapping[str, str]) -> int:
     SchemaError
         If the property is not an interval.
     """
-    return parse_interval(properties.get(_RETENTION, _DEFAULT))
+    return _interval(properties, _RETENTION, _DEFAULT)
 
 
 def log_retention(properties: Mapping[str, str]) -> int:
@@ -87,7 +92,7 @@ def log_retention(properties: Mapping[str, str]) -> int:
     SchemaError
         If the property is not an interval.
     """
-    return parse_interval(properties.get(_LOG_RETENTION, _LOG_DEFAULT))
+    return _interval(properties, _LOG_RETENTION, _LOG_DEFAULT)
 
 
 def truncation_retention(properties: Mapping[str, str]) -> int:
@@ -98,7 +103,7 @@ def truncation_retention(properties: Mapping[str, str]) -> int:
     SchemaError
         If the property is not an interval.
     """
-    return parse_interval(properties.get(_TRUNCATION, _TRUNCATION_DEFAULT))
+    return _interval(properties, _TRUNCATION, _TRUNCATION_DEFAULT)
 
 
 def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:
@@ -112,7 +117,9 @@ def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:
     text = properties.get(KEPT_VERSIONS, "")
     versions = [whole_number(part.strip(), 0) for part in text.split(",") if part.strip()]
     if None in versions:
-        raise SchemaError(f"the property {KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}")
+        raise SchemaError(
+            f"the property {KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}", setting=KEPT_VERSIONS
+        )
     return frozenset(version for version in versions if version is not None)
 
 
@@ -144,10 +151,9 @@ def unexpired_transactions(
     >>> list(unexpired_transactions(known, {_TRANSACTION_RETENTION: "interval 1 second"}, 10_000))
     ['new', 'ever']
     """
-    text = properties.get(_TRANSACTION_RETENTION)
-    if text is None:
+    if _TRANSACTION_RETENTION not in properties:
         return dict(transactions)
-    oldest = at - parse_interval(text)
+    oldest = at - _interval(properties, _TRANSACTION_RETENTION, "")
     return {
         name: known
         for name, known in transactions.items()

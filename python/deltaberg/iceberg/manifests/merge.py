@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING
 from deltaberg.iceberg.manifests.write_manifest import ManifestHeader, encode_manifest
-from deltaberg.iceberg.metadata.property_values import number_of
 from deltaberg.pruning.evaluate import keep_rows
 from deltaberg.schema.arrow import as_array
+from deltaberg.table.property_values import number_of
 
 __all__ = ["MergePolicy", "merge_rows", "merged_entries", "parts_of_size", "plan_merges"]
 

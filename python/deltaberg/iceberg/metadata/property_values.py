@@ -1,4 +1,4 @@
-"""Values of table properties: one of some texts, a number, or how files of a format are compressed."""
+"""Values of table properties: one of some texts, or how files of a format are compressed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from deltaberg.choices import Codec
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.whole_numbers import whole_number
+from deltaberg.table.property_values import wrong_value
 
-__all__ = ["choice_of", "codec_of", "compression_of", "number_of", "wrong_value"]
+__all__ = ["choice_of", "codec_of", "compression_of"]
 
 #: The codecs of each format, by their names here; the first is the default of the format.
 _CODECS: dict[str, tuple[Codec, ...]] = {
@@ -24,8 +24,6 @@ _SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
 _OWN_SPELLINGS = {"parquet": {"lz4_raw": "lz4"}, "avro": {"null": "none", "zstandard": "zstd"}}
 #: The codecs that have levels, in each format that has some.
 _WITH_LEVELS = {"parquet": ("zstd", "gzip", "brotli"), "avro": ("gzip",)}
-#: Sizes are stored in 64 bits with a sign.
-_MOST = (1 << 63) - 1
 
 
 def choice_of(properties: Mapping[str, str], name: str, choices: Sequence[str], default: str | None = None) -> str:
@@ -81,23 +79,3 @@ def compression_of(properties: Mapping[str, str], form: str) -> tuple[Codec, int
     if not re.fullmatch("-?[0-9]{1,9}", text) or not least <= int(text) <= most:
         raise wrong_value(name, text, f"a whole number of {least} to {most}, the levels of {codec}")
     return codec, int(text)
-
-
-def number_of(properties: Mapping[str, str], name: str, default: int) -> int:
-    """Return the number that a property has as its value.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not a positive whole number of 63 bits.
-    """
-    text = properties.get(name, str(default)).strip()
-    number = whole_number(text, 1)
-    if number is None or number > _MOST:
-        raise wrong_value(name, text, "a positive whole number")
-    return number
-
-
-def wrong_value(name: str, text: str, wanted: str) -> InvalidArgumentError:
-    """Return the error for a property with another value than is wanted."""
-    return InvalidArgumentError(f"the property {name} is {text!r:.40}", hint=f"set it to {wanted}", setting=name)

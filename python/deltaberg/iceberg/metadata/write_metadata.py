@@ -15,6 +15,7 @@ from typing import Any
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.lossless_json import write_json
+from deltaberg.table.property_values import number_of
 
 __all__ = [
     "catalog_file_name",
@@ -32,6 +33,7 @@ _CODEC = "write.metadata.compression-codec"
 _KEPT = "write.metadata.previous-versions-max"
 _DELETES = "write.metadata.delete-after-commit.enabled"
 _DEFAULT_KEPT = 100
+_MOST_KEPT = 9_999_999_999
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _COUNTER = re.compile(r"v?([0-9]{1,18})[-.]")
 
@@ -117,10 +119,7 @@ def kept_in_log(properties: Mapping[str, str]) -> int:
     InvalidArgumentError
         If the property is not a whole number.
     """
-    text = properties.get(_KEPT, str(_DEFAULT_KEPT))
-    if not re.fullmatch("-?[0-9]{1,10}", text):
-        raise InvalidArgumentError(f"the property {_KEPT} must be a whole number, not {text!r:.40}")
-    return max(1, int(text))
+    return max(1, number_of(properties, _KEPT, _DEFAULT_KEPT, -_MOST_KEPT, _MOST_KEPT))
 
 
 def outdated_files(before: TableMetadata, after: TableMetadata) -> list[str]:

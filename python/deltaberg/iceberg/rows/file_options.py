@@ -10,8 +10,9 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write.forms import FORMS, OrcOptions
 from deltaberg.files.write.write_parquet import ParquetOptions
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.property_values import choice_of, codec_of, compression_of, number_of, wrong_value
+from deltaberg.iceberg.metadata.property_values import choice_of, codec_of, compression_of
 from deltaberg.iceberg.updates.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
+from deltaberg.table.property_values import number_of, wrong_value
 from deltaberg.table.rows.row_options import RowOptions
 
 __all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "file_options", "form_of"]

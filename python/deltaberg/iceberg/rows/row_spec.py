@@ -16,7 +16,7 @@ from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.property_values import choice_of, number_of
+from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.sorting import RowSorter, row_sorter
@@ -31,6 +31,7 @@ from deltaberg.iceberg.updates.new_columns import written_default
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import DataType, Field, Struct, nested_fields
+from deltaberg.table.property_values import number_of
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.row_rules import ONLY_MATCHING, ColumnFill, RowCheck, RowRules
 from deltaberg.table.rows.table_rules import TableRules

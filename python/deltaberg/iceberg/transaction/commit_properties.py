@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.merge import MergePolicy
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.property_values import compression_of, wrong_value
+from deltaberg.iceberg.metadata.property_values import compression_of
 from deltaberg.iceberg.metadata.write_metadata import kept_in_log
+from deltaberg.table.property_values import number_of
 
 __all__ = ["check_commit_properties", "manifest_codec", "most_partitions"]
 
@@ -33,10 +33,7 @@ def check_commit_properties(metadata: TableMetadata) -> None:
 
 def most_partitions(metadata: TableMetadata) -> int:
     """Return how many changed partitions the summary tells of one by one, at most."""
-    text = metadata.properties.get(_MOST_PARTITIONS, "0").strip()
-    if not re.fullmatch("[0-9]{1,9}", text):
-        raise wrong_value(_MOST_PARTITIONS, text, "a whole number")
-    return int(text)
+    return number_of(metadata.properties, _MOST_PARTITIONS, 0, 0)
 
 
 def manifest_codec(metadata: TableMetadata) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from deltaberg.iceberg.updates.requirements import (
 from deltaberg.iceberg.updates.updates import Update
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import ClockedPolicy, Fate, commit_change
+from deltaberg.table.property_values import number_of
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["Committed", "Make", "TableChange", "commit_policy", "find_commit"]
@@ -84,10 +85,7 @@ def commit_policy(properties: Mapping[str, str]) -> ClockedPolicy:
 
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default))
-    if not re.fullmatch("[0-9]{1,10}", text) or int(text) > _MOST:
-        raise InvalidArgumentError(f"the property {name} must be a whole number, not {text!r:.40}")
-    return int(text)
+    return number_of(properties, name, default, 0, _MOST)
 
 
 @dataclass

@@ -1,0 +1,48 @@
+"""Numbers in properties of tables, and the error of a property whose value means nothing; for both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.whole_numbers import whole_number
+
+__all__ = ["number_of", "wrong_value"]
+
+#: Sizes are stored in 64 bits with a sign.
+_MOST = (1 << 63) - 1
+
+
+def number_of(properties: Mapping[str, str], name: str, default: int, least: int = 1, most: int = _MOST) -> int:
+    """Return the whole number that a property has as its value.
+
+    Parameters
+    ----------
+    default
+        The number where there is no such property.
+    least, most
+        The bounds of the number.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is none, or beyond the bounds.
+
+    Examples
+    --------
+    >>> number_of({"commit.retry.num-retries": " 7 "}, "commit.retry.num-retries", 4)
+    7
+    """
+    text = properties.get(name)
+    if text is None:
+        return default
+    number = whole_number(text.strip(), least)
+    if number is None or number > most:
+        bound = {1: "a positive whole number"}.get(least, "a whole number")
+        raise wrong_value(name, text, bound if least <= 1 else f"{bound} of at least {least}")
+    return number
+
+
+def wrong_value(name: str, text: str, wanted: str) -> InvalidArgumentError:
+    """Return the error for a property with another value than is wanted."""
+    return InvalidArgumentError(f"the property {name} must be {wanted}, not {text!r:.40}", setting=name)
