@@ -125,7 +125,13 @@ _SIGNED = re.compile(
     r"|pwd)(?:=|%3d))[^\s&;'\"<>)]+",
     re.IGNORECASE,
 )
-
+#: What stands behind a ? or a # in a location, which may be a part of a signature. Names of objects may have these
+#: marks, too, so that nothing is hidden beyond the next slash.
+_QUERY = re.compile(
+    r"((?:(?:s3[an]?|gcs|gs|az|azure|abfss?|adl|wasbs?)://[^\s?#'\"<>]*[?#]|https?://[^\s?#'\"<>]*[?](?![^\s/'\"<>),]*=)))"
+    r"[^\s/'\"<>),]+",
+    re.IGNORECASE,
+)
 
 #: The most characters of a message or a hint, and of a fact, that are printed.
 _LONGEST, _LONGEST_FACT = 4000, 1000
@@ -211,6 +217,8 @@ def masked(text: str) -> str:
     """
     if "@" in text and ":/" in text:
         text = _USER.sub(_without_user, text)
+    if "://" in text and ("?" in text or "#" in text):
+        text = _QUERY.sub(r"\1***", text)
     return _SIGNED.sub(r"\1***", text) if "=" in text or "%3" in text else text
 
 

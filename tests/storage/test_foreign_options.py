@@ -81,6 +81,10 @@ def test_options_that_are_refused_with_the_reason(option: str, said: str) -> Non
         ("az://c", "azure_storage_acount_key", "AZURE_STORAGE_ACCOUNT_KEY"),
         ("abfss://c@a.dfs.core.windows.net", "adls.acount-name", "adls.account-name"),
         ("gs://b", "google_service_acount", "GOOGLE_SERVICE_ACCOUNT"),
+        ("s3://b", "AWS_S3_LOCKING_PROVIDR", "AWS_S3_LOCKING_PROVIDER"),
+        ("s3://b", "aws_s3_alow_unsafe_rename", "AWS_S3_ALLOW_UNSAFE_RENAME"),
+        ("s3://b", "DELTA_DYNAMO_TABLE", "DELTA_DYNAMO_TABLE_NAME"),
+        ("az://c", "OBJECT_STORE_CONCURENCY_LIMIT", "OBJECT_STORE_CONCURRENCY_LIMIT"),
     ],
 )
 def test_misspelled_names(place: str, option: str, meant: str) -> None:

@@ -195,6 +195,8 @@ def unknown_option(scheme: str, option: str) -> InvalidArgumentError:
     shown |= {name: name for name in names}
     for name in (*CLIENT, *TIMEOUTS, *RETRY, *PATH_STYLE, *PROFILE, *others):
         shown.setdefault(name, name.upper() if name.startswith(prefix.lower()) else name)
+    for name in (*_REFUSED, *_WITHOUT_EFFECT):
+        shown.setdefault(name, name.upper())
     near = difflib.get_close_matches(option.lower(), sorted(shown), n=1)
     hint = f"did you mean {shown[near[0]]}?" if near else "leave it out; the names are in docs/storage.md"
     return InvalidArgumentError(f"a storage option is not known: {option}", hint=hint)
