@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Any, final
+
+from deltaberg.errors import SchemaError
+from deltaberg.whole_numbers import bits_of_endless
 
 __all__ = [
     "DataType",
@@ -25,6 +29,18 @@ __all__ = [
     "nested_fields",
     "nullable_field",
 ]
+
+
+def _check(of: object, wanted: type | tuple[type, ...], *names: str) -> None:
+    """Refuse a type or a field of which a part is none, and numbers that nobody could write."""
+    for name in names:
+        value = getattr(of, name)
+        if not isinstance(value, wanted) or (isinstance(value, int) and value.bit_length() > 64):
+            kinds = " or ".join(one.__name__ for one in (wanted if isinstance(wanted, tuple) else (wanted,)))
+            raise SchemaError(
+                f"the {name} of a {type(of).__name__} must be of the type {kinds}, and no number of over 64 bits",
+                found=type(value).__name__,
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +60,15 @@ class Primitive(DataType):
     name: str
 
     def __new__(cls, name: str) -> Primitive:
-        """Return the type of a name, which is made once."""
+        """Return the type of a name, which is made once.
+
+        Raises
+        ------
+        SchemaError
+            The name is no text.
+        """
+        if not isinstance(name, str):
+            raise SchemaError("the name of a Primitive must be of the type str", found=type(name).__name__)
         return _KNOWN.get(name) or _KNOWN.setdefault(name, super().__new__(cls))
 
     def __reduce__(self) -> tuple[type[Primitive], tuple[str]]:
@@ -64,6 +88,9 @@ class Decimal(DataType):
     precision: int
     scale: int
 
+    def __post_init__(self) -> None:
+        _check(self, int, "precision", "scale")
+
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})"
 
@@ -73,6 +100,9 @@ class Fixed(DataType):
     """Bytes of a fixed length."""
 
     length: int
+
+    def __post_init__(self) -> None:
+        _check(self, int, "length")
 
     def __str__(self) -> str:
         return f"fixed({self.length})"
@@ -84,6 +114,10 @@ class TextLength:
 
     characters: int
     is_padded: bool
+
+    def __post_init__(self) -> None:
+        _check(self, int, "characters")
+        _check(self, bool, "is_padded")
 
     def __str__(self) -> str:
         return f"{'CHAR' if self.is_padded else 'VARCHAR'}({self.characters})"
@@ -109,6 +143,14 @@ class Field:
     length: TextLength | None = None
 
     def __post_init__(self) -> None:
+        _check(self, str, "name", "physical_name")
+        _check(self, DataType, "type")
+        _check(self, (int, NoneType), "id")
+        _check(self, (TextLength, NoneType), "length")
+        _check(self, bool, "nullable")
+        _check(self, Mapping, "metadata")
+        if (self.default is not None or self.metadata) and bits_of_endless((self.default, dict(self.metadata))):
+            raise SchemaError("a Field has a number that is too long for its default or its metadata")
         if not self.physical_name:
             object.__setattr__(self, "physical_name", self.name)
 
@@ -121,6 +163,12 @@ class Struct(DataType):
     """Named fields in order. The schema of a table is a struct."""
 
     fields: tuple[Field, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check(self, tuple, "fields")
+        for one in self.fields:
+            if not isinstance(one, Field):
+                raise SchemaError("the fields of a Struct must be of the type Field", found=type(one).__name__)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -147,6 +195,9 @@ class List(DataType):
 
     element: Field
 
+    def __post_init__(self) -> None:
+        _check(self, Field, "element")
+
     def __str__(self) -> str:
         return f"array<{self.element.type}>"
 
@@ -157,6 +208,9 @@ class Map(DataType):
 
     key: Field
     value: Field
+
+    def __post_init__(self) -> None:
+        _check(self, Field, "key", "value")
 
     def __str__(self) -> str:
         return f"map<{self.key.type}, {self.value.type}>"

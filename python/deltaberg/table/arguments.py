@@ -21,6 +21,7 @@ from deltaberg.storage.options.options import StoreOptions
 __all__ = [
     "AUTO",
     "Instant",
+    "check_hours",
     "checked_choice",
     "checked_flag",
     "checked_integer",
@@ -47,6 +48,8 @@ Instant = dt.datetime | dt.date | str
 AUTO = "auto"
 #: More than three years; Python cannot wait for much longer.
 _MOST_SECONDS = 100_000_000
+#: A thousand years.
+_MOST_HOURS = 24 * 366 * 1000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -116,6 +119,14 @@ def checked_seconds(name: str, value: Any) -> float:
             hint="pass a number such as 0.5",
         )
     return float(number)
+
+
+def check_hours(name: str, value: Any) -> None:
+    """Refuse what is not a number of hours."""
+    if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
+        raise InvalidArgumentError(
+            f"{name} must be a number of hours that is not negative, not {value!r:.100}", hint="pass 168 for a week"
+        )
 
 
 def checked_integer(name: str, value: Any, hint: str) -> int | None:

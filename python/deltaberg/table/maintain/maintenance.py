@@ -10,7 +10,7 @@ from typing import Any, get_args
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_choice, checked_number
+from deltaberg.table.arguments import check_hours, checked_choice, checked_number
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import Packing
 
@@ -70,6 +70,8 @@ class MaintenancePolicy:
             object.__setattr__(self, "steps", tuple(given))
         # What is wrong is told before anything is done.
         Packing(1 if self.target_size is None else self.target_size, self.min_files, self.max_deleted)
+        if self.retention_hours is not None:
+            check_hours("retention_hours", self.retention_hours)
         number = checked_number("max_commits", self.max_commits, 1, "pass a number of commits")
         object.__setattr__(self, "max_commits", number)
 

@@ -11,14 +11,12 @@ import pyarrow as pa
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
-from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_integer
+from deltaberg.table.arguments import check_flags, check_hours, checked_flag, checked_function, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["VacuumOptions"]
 
 _HOUR = 3_600_000
-#: The most hours that a number may be: a thousand years.
-_MOST_HOURS = 24 * 366 * 1000
 #: The columns of an inventory, as delta-spark takes them.
 _INVENTORY = pa.schema(
     [("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())]
@@ -45,8 +43,8 @@ class VacuumOptions:
             if getattr(self, name) is not None:
                 checked_flag(name, getattr(self, name))
         if self.retention_hours is not None:
-            _check_hours("retention_hours", self.retention_hours)
-        _check_hours("untracked_hours", self.untracked_hours)
+            check_hours("retention_hours", self.retention_hours)
+        check_hours("untracked_hours", self.untracked_hours)
         if self.progress is not None:
             checked_function("progress", self.progress, "CleanupProgress")
         if self.inventory is not None:
@@ -86,13 +84,6 @@ class VacuumOptions:
     def untracked(self) -> int:
         """For how many milliseconds files are kept that the log does not name."""
         return int(self.untracked_hours * _HOUR)
-
-
-def _check_hours(name: str, value: Any) -> None:
-    if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
-        raise InvalidArgumentError(
-            f"{name} must be a number of hours that is not negative, not {value!r:.100}", hint="pass 168 for a week"
-        )
 
 
 def _checked_versions(versions: Any) -> tuple[int, ...]:
