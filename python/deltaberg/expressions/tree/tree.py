@@ -271,8 +271,9 @@ def _is_comparison(value: Value) -> bool:
         return False
     if value.name == "not":
         inner = value.arguments[0]
-        return isinstance(inner, Call) and bool(_COMPARISONS.get(inner.name, ("", ""))[1])
-    return value.name in _COMPARISONS
+        return isinstance(inner, Call) and bool(inner.arguments and _COMPARISONS.get(inner.name, ("", ""))[1])
+    # The error of a function without arguments shows its text, too.
+    return value.name in _COMPARISONS and bool(value.arguments)
 
 
 def _operand(value: Value) -> list[Value | str]:
