@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.cache import made
-from benches.measure import Case, Outcome, Side, timed, warm
+from benches.measure import Case, Outcome, Side, session, timed, warm
 from benches.write_cases import workplace
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
@@ -106,6 +106,32 @@ def _expired_by_pyiceberg(snapshots: int, files: int) -> Side:
     return run
 
 
+def _expired_by_iceberg_spark(snapshots: int, files: int) -> Side:
+    def run(scale: float) -> Outcome:
+        spark = session(engines=True)
+        with _put_back(_table(snapshots, files, scale)) as place, workplace() as folder:
+            spark.conf.set("spark.sql.catalog.ice.warehouse", str(place.parent.parent))
+            spark.conf.set("spark.sql.catalog.small", "org.apache.iceberg.spark.SparkCatalog")
+            spark.conf.set("spark.sql.catalog.small.type", "hadoop")
+            spark.conf.set("spark.sql.catalog.small.warehouse", str(folder))
+            # Classes are loaded by the expiry of another table.
+            for _ in range(2):
+                spark.range(10).writeTo("small.db.t").createOrReplace()
+            _expire_on_spark(spark, "small", "db.t", dt.datetime.now(dt.timezone.utc))
+            expire = partial(_expire_on_spark, spark, "ice", f"`{place.parent.name}`.t", _middle(snapshots))
+            left = f"SELECT count(*) FROM ice.`{place.parent.name}`.t.snapshots"
+            return timed(expire, lambda _: [spark.sql(left).head()[0]])
+
+    return run
+
+
+def _expire_on_spark(spark: Any, catalog: str, table: str, older_than: dt.datetime) -> None:
+    when = f"timestamp_millis({int(older_than.timestamp() * 1000)})"
+    spark.sql(
+        f"CALL {catalog}.system.expire_snapshots(table => '{table}', older_than => {when}, retain_last => 1)"
+    ).collect()
+
+
 def _orphans(snapshots: int, files: int) -> Side:
     def run(scale: float) -> Outcome:
         with _put_back(_table(snapshots, files, scale)) as place:
@@ -118,7 +144,11 @@ def _orphans(snapshots: int, files: int) -> Side:
 def _cases(snapshots: int, files: int) -> dict[str, Case]:
     data = partial(_table, snapshots, files)
     expire = f"expire {snapshots // 2:,} of {snapshots:,} snapshots with {files:,} files (pyiceberg: in metadata only)"
-    sides = {"deltaberg": _expired_by_us(snapshots, files), "pyiceberg": _expired_by_pyiceberg(snapshots, files)}
+    sides = {
+        "deltaberg": _expired_by_us(snapshots, files),
+        "iceberg-spark": _expired_by_iceberg_spark(snapshots, files),
+        "pyiceberg": _expired_by_pyiceberg(snapshots, files),
+    }
     orphans = f"remove {files // _ONE_OF:,} orphans among {files:,} files"
     return {
         "expire": Case(expire, data, sides),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest, expired_of
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
+from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.transaction.table_commit import TableChange
@@ -478,3 +480,19 @@ def test_metadata_that_moved_is_the_tables_own(tmp_path: Path) -> None:
     done = table.expire_snapshots(older_than=_END)
     assert (_kinds(done).count("data file"), ids_of(catalog.load_table("db.t"))) == (1, [2])
     assert table.remove_orphan_files().deleted_files == 0
+
+
+def test_manifest_lists_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _history(tmp_path)
+    *older, newest = [one.manifest_list for one in table.metadata.snapshots.values()]
+    assert newest not in older
+    together, fetch = threading.Barrier(len(older), timeout=60), ManifestReader.fetch
+
+    def fetched(self: ManifestReader, path: str) -> bytes:
+        if path in older:
+            # One after the other, the first would wait for a second that never comes.
+            together.wait()
+        return fetch(self, path)
+
+    monkeypatch.setattr(ManifestReader, "fetch", fetched)
+    assert len(table.expire_snapshots(_END, dry_run=True).snapshot_ids) == len(older) == 2

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import (
     CorruptMetadataError,
     DataFileNotFoundError,
+    DeltabergError,
     ObjectNotFoundError,
     in_context,
 )
@@ -20,7 +21,9 @@ from deltaberg.expressions.compute.bound import Bound
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
+from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_keys, partition_struct
@@ -89,6 +92,23 @@ class ManifestReader:
                 f"a manifest is of the partition spec {number}, which the table does not have", table=self.table
             )
         return spec
+
+    def manifests_of(self, snapshot: Snapshot | None) -> pa.Table:
+        """Return the manifests of a snapshot: the columns of `MANIFESTS`, and the ``number`` of each in its list."""
+        if snapshot is None:
+            table = describe_manifests([], None)
+        elif snapshot.manifest_list is None:
+            found = ((path, self.fetch(path)) for path in snapshot.manifests)
+            table = describe_manifests(found, snapshot.snapshot_id)
+        else:
+            data = self.fetch(snapshot.manifest_list)
+            try:
+                table = read_manifest_list(data)
+            except DeltabergError as error:
+                if snapshot.key_id is not None:
+                    raise encrypted("a manifest list", self.table) from error
+                raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
+        return table.append_column("number", pa.array(range(len(table)), pa.int32()))
 
     def read(
         self, manifests: Sequence[Mapping[str, Any]], part: ManifestPart, condition: Bound = TRUE

@@ -10,16 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import DeltabergError
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import LINEAGE_COLUMNS, ROW_COLUMNS
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
-from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
-from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
@@ -172,21 +169,7 @@ class IcebergSource:
     @cached_property
     def manifests(self) -> pa.Table:
         """The manifests of the snapshot, each with its ``number``."""
-        snapshot = self.snapshot
-        if snapshot is None:
-            table = describe_manifests([], None)
-        elif snapshot.manifest_list is None:
-            found = ((path, self.reader.fetch(path)) for path in snapshot.manifests)
-            table = describe_manifests(found, snapshot.snapshot_id)
-        else:
-            data = self.reader.fetch(snapshot.manifest_list)
-            try:
-                table = read_manifest_list(data)
-            except DeltabergError as error:
-                if snapshot.key_id is not None:
-                    raise encrypted("a manifest list", self.table) from error
-                raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
-        return table.append_column("number", pa.array(range(len(table)), pa.int32()))
+        return self.reader.manifests_of(self.snapshot)
 
     @property
     def data_manifests(self) -> pa.Table:

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from deltaberg.errors import DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain.cleaning.expiring import check_collected
-from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, statistics_of
+from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.maintain.cleanup import CleanupResult
@@ -59,6 +58,7 @@ class TablePurge:
         check_collected(loaded.metadata)
         self._loaded = loaded
         self._places = Places(loaded)
+        self._reader = reader_of(loaded)
         self._unread: list[str] = []
         self._lost: list[str] = []
 
@@ -138,7 +138,7 @@ class TablePurge:
         rows: list[dict[str, Any]] = []
         for part in parts:
             try:
-                rows += IcebergSource.of(self._loaded, part).manifests.to_pylist()
+                rows += self._reader.manifests_of(part).to_pylist()
             except DeltabergError as error:
                 path = part.manifest_list or part.manifests[0]
                 self._note(f"the snapshot {snapshot.snapshot_id}", path, error)
@@ -146,11 +146,10 @@ class TablePurge:
 
     def _contents(self, rows: list[dict[str, Any]]) -> Iterator[pa.Table]:
         """Yield the data files and delete files that manifests name, those that were removed as well."""
-        source = IcebergSource.of(self._loaded)
 
         def read(row: dict[str, Any]) -> pa.Table:
             try:
-                (entries,) = source.reader.read([row], _PART)
+                (entries,) = self._reader.read([row], _PART)
             except DeltabergError as error:
                 self._note(f"the manifest {row['manifest_path']}", row["manifest_path"], error)
                 return self._table([], "data file")

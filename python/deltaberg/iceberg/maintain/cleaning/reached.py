@@ -19,14 +19,14 @@ from deltaberg import kernels
 from deltaberg.errors import UnsafePathError
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.statistics_files import statistics_files
-from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import as_array
 from deltaberg.workers import in_chunks, map_in_order
 
-__all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "statistics_of"]
+__all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "reader_of", "statistics_of"]
 
 #: A file that a snapshot reaches: where it is, what it is, and its size as far as that is recorded.
 REACHED = pa.schema([("location", pa.string()), ("kind", pa.string()), ("bytes", pa.int64())])
@@ -219,25 +219,28 @@ class Reached:
         """
         seen = set(self._manifests) if spec_ids is None else self._manifests
         new = [one for one in snapshots if one.snapshot_id not in self._snapshots]
-        prefix = loaded.prefix
+        prefix, reader = loaded.prefix, reader_of(loaded)
+
+        def listed(snapshot: Snapshot) -> pa.Table:
+            return reader.manifests_of(snapshot).select(_WANTED)
+
         for some in in_chunks(new, _LISTS_AT_ONCE):
             named = [one.manifest_list for one in some if one.manifest_list is not None]
             yield _all_live(self._table(named, "manifest list", prefix=prefix))
-            lists = map_in_order(_READERS, lambda one: IcebergSource.of(loaded, one).manifests.select(_WANTED), some)
-            rows = [row for row in _distinct(lists) if row["manifest_path"] not in seen]
+            rows = [row for row in _distinct(map_in_order(_READERS, listed, some)) if row["manifest_path"] not in seen]
             if spec_ids is not None:
                 spec_ids.update(row["partition_spec_id"] for row in rows)
             for few in in_chunks(rows, _MANIFESTS_AT_ONCE):
-                yield from self._of_manifests(loaded, few, prefix)
+                yield from self._of_manifests(reader, few, prefix)
             seen.update(row["manifest_path"] for row in rows)
 
     def _of_manifests(
-        self, loaded: LoadedTable, rows: list[dict[str, Any]], prefix: str
+        self, reader: ManifestReader, rows: list[dict[str, Any]], prefix: str
     ) -> Iterator[tuple[pa.Table, pa.BooleanArray]]:
         paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
         yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
         numbered = [row | {"number": number} for number, row in enumerate(rows)]
-        for found in IcebergSource.of(loaded).reader.read(numbered, _PART):
+        for found in reader.read(numbered, _PART):
             content = found.table.column("content")
             kinds = pc.if_else(
                 pc.equal(content, DATA),
@@ -261,6 +264,12 @@ def statistics_of(metadata: TableMetadata) -> set[tuple[str, int | None]]:
     """Return the files of statistics that metadata names, each with its snapshot as far as that is known."""
     named = chain.from_iterable(statistics_files(metadata).values())
     return {(one.path, one.snapshot_id) for one in named if one.path is not None}
+
+
+def reader_of(loaded: LoadedTable) -> ManifestReader:
+    """Return what reads the manifests of all snapshots of a table."""
+    metadata = loaded.metadata
+    return ManifestReader(str(loaded.root), loaded.store, loaded.resolver, metadata.specs, metadata.known_columns)
 
 
 def _distinct(lists: list[pa.Table]) -> list[dict[str, Any]]:
