@@ -94,3 +94,5 @@ MetadataTable = Literal[
 ]
 #: What becomes of a file that is found, and whose path the table names in another store.
 PrefixMismatch = Literal["error", "ignore", "delete"]
+#: What `DeltaTable.generate` writes.
+GenerateMode = Literal["symlink_format_manifest"]

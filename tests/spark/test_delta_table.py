@@ -396,7 +396,6 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     assert (done["metrics"]["numFilesAdded"], done["metrics"]["numFilesRemoved"]) == (1, 1)
     assert table.history(1).collect()[0]["operationParameters"]["zOrderBy"] == '["id"]'
     refused: dict[str, Callable[[], object]] = {
-        "generate": lambda: table.generate("symlink_format_manifest"),
         "executeZOrderBy": lambda: table.optimize().executeZOrderBy("id", "p"),
         "catalog": lambda: DeltaTable.forName(spark, "orders"),
     }

@@ -71,6 +71,7 @@ from deltaberg.delta import (
     LogCleanup,
     Metadata,
     Protocol,
+    SymlinkManifests,
     Transaction,
 )
 from deltaberg.errors import CommitConflictError, DeltabergError
@@ -127,7 +128,9 @@ def describing_delta(table: DeltaTable) -> None:
     assert_type(table.identity_columns, dict[str, IdentityColumn])
     assert_type(table.checkpoint(CheckpointLayout(spec=2, naming="uuid", format="json")), CheckpointInfo)
     assert_type(table.compact_log(0, 4), str)
+    assert_type(table.generate("symlink_format_manifest"), SymlinkManifests)
     assert_type(table.drop_feature("deletionVectors", truncate_history=True), DropFeatureResult)
+    assert_type(table.compute_statistics("id > 5", user_metadata="x"), CommitResult)
     assert_type(table.cleanup_metadata(at="2026-01-01"), LogCleanup)
     assert_type(table.verify(), VerifyResult)
     for finding in table.verify(depth="footers").findings:

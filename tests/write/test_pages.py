@@ -77,6 +77,10 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "3\n"
     run_blocks("docs/maintenance.md", heading="## Purge")
     assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 files into 1, 1 commits)"
+    run_blocks("docs/maintenance.md", heading="## Data file statistics")
+    assert "'numFilesUpdated': 1" in capsys.readouterr().out
+    run_blocks("docs/maintenance.md", heading="## Symlink manifests")
+    assert "_symlink_format_manifest/day=mon/manifest" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Dropping features")
     assert "DropFeatureResult(deletionVectors, 4 steps)" in capsys.readouterr().out
     assert "deletionVectors" not in DeltaTable(folder / "logins").features

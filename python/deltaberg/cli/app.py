@@ -36,6 +36,7 @@ COMMANDS = {
     "publish": "refs",
     "cherry-pick": "refs",
     "checkpoint": "maintain",
+    "generate": "maintain",
     "compact": "maintain",
     "compact-log": "maintain",
     "reorg": "maintain",

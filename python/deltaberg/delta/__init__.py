@@ -9,6 +9,7 @@ from deltaberg.lazy_names import lazy_names
 if TYPE_CHECKING:
     from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol, Transaction
     from deltaberg.delta.after_commit.log_cleanup import LogCleanup
+    from deltaberg.delta.after_commit.symlink_manifests import SymlinkManifests
     from deltaberg.delta.alter.alter import Alteration
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
@@ -29,6 +30,7 @@ __all__ = [
     "LogCleanup",
     "Metadata",
     "Protocol",
+    "SymlinkManifests",
     "Transaction",
 ]
 
@@ -43,6 +45,7 @@ _HOMES = {
     "LogCleanup": "after_commit.log_cleanup",
     "Metadata": "actions.table_actions",
     "Protocol": "actions.table_actions",
+    "SymlinkManifests": "after_commit.symlink_manifests",
     "DeltaTransaction": "table_transaction",
     "Transaction": "actions.table_actions",
 }

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -392,6 +393,9 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
 
         return compact_table(begin, self.refresh, compaction, DeltaRewrite)
 
+    def _transaction_of(self, said: Any) -> Any:
+        return operations_of(self.refresh().transaction(**said)).transaction
+
     def _drop_of(self, name: str, truncate_history: bool, said: Any) -> FeatureDrop:
         from deltaberg.delta.maintain.feature_drop import FeatureDrop
         from deltaberg.table.maintain.compact import Compaction
@@ -400,9 +404,7 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         self._options.require_newest()
         packing, zone = Packing(1, takes_all=True), self._options.timezone
 
-        def begin() -> Any:
-            return operations_of(self.refresh().transaction(**said)).transaction
-
+        begin = partial(self._transaction_of, said)
         return FeatureDrop(
             name,
             truncate_history,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from deltaberg.choices import GenerateMode
 from deltaberg.delta.features import check_known_writers
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CommitConflictError, VersionNotFoundError
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.table.arguments import Instant, checked_flag, checked_number, parse_instant
+from deltaberg.table.arguments import Instant, checked_choice, checked_flag, checked_number, parse_instant
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.shared_arguments import CommitArguments
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.delta.after_commit.log_cleanup import LogCleanup
+    from deltaberg.delta.after_commit.symlink_manifests import SymlinkManifests
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
     from deltaberg.delta.maintain.feature_drop import FeatureDrop
+    from deltaberg.expressions.given.given import Filter
+    from deltaberg.table.commit.commit import CommitResult
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
     from deltaberg.table.maintain.file_tasks import FileTasks
@@ -54,6 +58,10 @@ class DeltaUpkeep:
     @abstractmethod
     def _newest(self) -> Snapshot:
         """Move to the newest version, and return it."""
+
+    @abstractmethod
+    def _transaction_of(self, said: Any) -> Any:
+        """Return a transaction on the newest version, by a commit that says something of itself."""
 
     @abstractmethod
     def _drop_of(self, name: str, truncate_history: bool, said: Any) -> FeatureDrop:
@@ -158,6 +166,44 @@ class DeltaUpkeep:
 
         return clean_up_log(self._snapshot.newer(), at=instant)
 
+    def generate(self, mode: GenerateMode = "symlink_format_manifest") -> SymlinkManifests:
+        """Write manifests of symlinks, by which Athena, Presto and Hive read the newest version without its log.
+
+        They are text files in ``_symlink_format_manifest`` with the locations of the data files, one for each
+        partition, as delta-spark's ``GENERATE symlink_format_manifest`` writes them. Manifests of partitions that have
+        no data files any more are deleted. They show later versions only once they are generated again. Where the
+        property ``delta.compatibility.symlinkFormatManifest.enabled`` is true, each commit writes those of the
+        partitions that it has changed.
+
+        Parameters
+        ----------
+        mode
+            What is generated.
+
+        Returns
+        -------
+        SymlinkManifests
+            The version, and the paths of what was written.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table has deletion vectors or column mapping, which these readers do not know, or needs a writer feature
+            that this library does not know.
+        StorageError
+            If the store fails, or does not permit the writing.
+
+        Examples
+        --------
+        >>> table.generate().manifests
+        ('_symlink_format_manifest/manifest',)
+        """
+        checked_choice("mode", mode, get_args(GenerateMode), "leave it out")
+        self._options.require_newest(self.location)
+        from deltaberg.delta.after_commit.symlink_manifests import write_manifests
+
+        return write_manifests(self._newest())
+
     def vacuum(
         self,
         retention_hours: float | None = None,
@@ -260,6 +306,45 @@ class DeltaUpkeep:
                     return
 
         return vacuum_table(self._newest(), options, record, self._file_tasks)
+
+    @takes(CommitArguments)
+    def compute_statistics(self, where: Filter | None = None, **commit: Unpack[CommitArguments]) -> CommitResult:
+        """Compute the statistics of data files from their rows, for files that lack them or have some of other columns.
+
+        Filters leave out files by their statistics, and some writers record none. The columns are those that new files
+        get statistics of: see ``delta.dataSkippingNumIndexedCols`` and ``delta.dataSkippingStatsColumns``. Rows do not
+        change, nor do files: the log states them anew (Delta protocol, "Per-file Statistics"). This process reads the
+        files.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this condition; by default all.
+        **commit
+            How the commit is made, from ``user_metadata`` on: see `Verbs`.
+
+        Returns
+        -------
+        CommitResult
+            The commit; ``metrics`` says how many files were read (``numFilesRead``), and of how many the statistics
+            have changed (``numFilesUpdated``). Where that is none, nothing was committed.
+
+        Raises
+        ------
+        CorruptDataFileError, DataFileNotFoundError
+            A data file is damaged, or gone.
+        CommitConflictError
+            Another commit has removed one of the files meanwhile, or deleted rows of it.
+
+        Examples
+        --------
+        >>> table.compute_statistics().metrics["numFilesUpdated"]
+        0
+        """
+        self._options.require_newest(self.location)
+        from deltaberg.delta.alter.recomputed_statistics import recompute_statistics
+
+        return recompute_statistics(self._transaction_of(commit), where)
 
     @takes(CommitArguments)
     def drop_feature(

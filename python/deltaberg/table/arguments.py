@@ -244,7 +244,8 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
     """
     if not isinstance(value, str) or value not in choices:
         *first, last = map(repr, choices)
-        raise InvalidArgumentError(_named(name, f"must be {', '.join(first)} or {last}, not {value!r:.200}"), hint=hint)
+        wanted = f"{', '.join(first)} or {last}" if first else last
+        raise InvalidArgumentError(_named(name, f"must be {wanted}, not {value!r:.200}"), hint=hint)
     return value
 
 

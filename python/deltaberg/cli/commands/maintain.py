@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from deltaberg.choices import MaintenanceStep
+from deltaberg.choices import GenerateMode, MaintenanceStep
 from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.place import TablePlace
@@ -16,7 +16,7 @@ from deltaberg.cli.show.results import print_done, state_of
 if TYPE_CHECKING:
     from deltaberg import CompactResult, DropFeatureResult, MaintenanceResult
 
-__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "maintain", "reorg", "rewrite_manifests"]
+__all__ = ["checkpoint", "compact", "compact_log", "drop_feature", "generate", "maintain", "reorg", "rewrite_manifests"]
 
 #: The exit code where files could not be deleted.
 _NOT_DELETED = 1
@@ -35,6 +35,19 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
     facts = {"version": made.version, "kind": made.kind, "files": list(made.files), "bytes": made.size}
     size = f"{', '.join(made.files)}, {made.size} bytes"
     print_done(opened.location, facts, as_json, ("version", made.version), ("kind", made.kind), ("files", size))
+
+
+@write_command()
+@click.option("--mode", type=click.Choice(get_args(GenerateMode)), default=None, help="What is written.")
+def generate(place: TablePlace, as_json: bool, mode: str | None) -> None:
+    """Write manifests of symlinks, by which Athena, Presto and Hive read a Delta table."""
+    opened = place.open("delta")
+    with progress(f"writing manifests of {opened.location}"):
+        made = opened.generate() if mode is None else opened.generate(mode)
+    facts = {"version": made.version, "files": made.files, "manifests": made.manifests, "removed": made.removed}
+    print_done(
+        opened.location, {name: list(one) if isinstance(one, tuple) else one for name, one in facts.items()}, as_json
+    )
 
 
 @write_command("CompactArguments")

@@ -16,9 +16,21 @@ __all__ = ["stats"]
 
 @write_command()
 @click.option("--snapshot-id", type=click.IntRange(min=0), metavar="SNAPSHOT_ID", help="By default the newest one.")
-def stats(place: TablePlace, as_json: bool, snapshot_id: int | None) -> None:
-    """Compute how many files and rows each partition of an Iceberg table has, and keep it beside the snapshot."""
-    opened = place.open("iceberg")
+@click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
+def stats(place: TablePlace, as_json: bool, snapshot_id: int | None, where: str | None) -> None:
+    """Compute statistics: of the data files of a Delta table, or of the partitions of an Iceberg table.
+
+    Those of data files are the bounds and counts of their columns (--where chooses files). Those of partitions are the
+    numbers of their files and rows, which are kept beside a snapshot (--snapshot-id).
+    """
+    from deltaberg import DeltaTable
+
+    opened = place.open()
+    if isinstance(opened, DeltaTable):
+        _compute_of_files(opened, as_json, snapshot_id, where)
+        return
+    if where is not None:
+        raise click.UsageError("--where applies to Delta tables only")
     with progress(f"computing statistics of {opened.location}"):
         done = opened.compute_partition_stats(snapshot_id)
     facts: dict[str, Any] = {"snapshot_id": None, "path": None}
@@ -27,3 +39,12 @@ def stats(place: TablePlace, as_json: bool, snapshot_id: int | None) -> None:
         facts = {name: getattr(done, name) for name in names}
         facts["committed"] = done.commit is not None
     print_done(opened.location, facts, as_json)
+
+
+def _compute_of_files(opened: Any, as_json: bool, snapshot_id: int | None, where: str | None) -> None:
+    if snapshot_id is not None:
+        raise click.UsageError("--snapshot-id applies to Iceberg tables only")
+    with progress(f"computing statistics of {opened.location}"):
+        done = opened.compute_statistics(where)
+    files = {"files": done.metrics["numFilesRead"], "updated_files": done.metrics["numFilesUpdated"]}
+    print_done(opened.location, {"version": done.version, **files, "committed": done.committed}, as_json)

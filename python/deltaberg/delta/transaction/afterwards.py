@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from deltaberg.delta.after_commit.steps import checkpoint_if_due, clean_up_if_due, compact_log_if_due
+from deltaberg.delta.after_commit.symlink_manifests import update_manifests
 from deltaberg.delta.log.version_checksum import VersionChecksum, write_version_checksum
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -36,6 +37,7 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
     steps["the checkpoint was not written"] = partial(checkpoint_if_due, after)
     steps["the log was not compacted"] = partial(compact_log_if_due, after)
     steps["the log was not cleaned up"] = partial(clean_up_if_due, after)
+    steps["the manifests of symlinks were not written"] = partial(update_manifests, after, _changed_files(changes))
     warnings = []
     for name, step in steps.items():
         try:
@@ -43,6 +45,12 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
         except Exception as error:  # noqa: BLE001 - the commit is done, and must not look as if it had failed
             warnings.append(f"{name}: {error}")
     return warnings
+
+
+def _changed_files(changes: Changes) -> list[str] | None:
+    if changes.metadata is not None:
+        return None
+    return [*(file.text for file in changes.adds.values()), *(file.text for file in changes.removes.values())]
 
 
 def _write_checksum(before: Snapshot, changes: Changes, after: Snapshot) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from deltaberg.choices import GenerateMode
 from deltaberg.convert.directory import convert_to_delta
 from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.properties.protocols import features_of_properties
@@ -306,9 +307,16 @@ class DeltaTable:
         """
         self._newest().drop_feature(featureName, truncate_history=False if truncateHistory is None else truncateHistory)
 
-    def generate(self, mode: str) -> NoReturn:
-        """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse(f"generate({mode!r})", "readers of manifests are served by DeltaTable.scan().files()")
+    @in_delta_words
+    def generate(self, mode: str) -> None:
+        """Write manifests of symlinks; see `deltaberg.DeltaTable.generate`.
+
+        Parameters
+        ----------
+        mode
+            ``symlink_format_manifest``.
+        """
+        self._newest().generate(cast(GenerateMode, mode))
 
     @in_delta_words
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:

@@ -1,0 +1,107 @@
+"""Statistics of data files that are there already, computed from their rows (Delta protocol, "Per-file Statistics").
+
+Files that other writers added may have none, or none of columns that have become worth it since. The files are added
+again by a commit, and nothing else of their actions changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deltaberg.delta.data.statistics_text import loosened_statistics, statistics_texts
+from deltaberg.delta.features import supports
+from deltaberg.delta.rows.row_spec import RowOptions, row_spec
+from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.snapshot.recorded_adds import recorded_adds
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.files.read.task import FileTask, tasks_of
+from deltaberg.files.write.statistics import StatisticsPlan
+from deltaberg.files.write.written import WrittenFile, written_rows
+from deltaberg.lossless_json import read_json
+from deltaberg.schema.types import Struct
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.plan import file_numbers, split_files
+from deltaberg.table.read.scan_options import processors, scan_options
+from deltaberg.table.write.footers import row_statistics
+from deltaberg.workers import in_chunks, map_in_order
+
+__all__ = ["recompute_statistics"]
+
+#: A file is read as a whole.
+_WHOLE = (1 << 63) - 1
+#: How many files are read before their statistics become text.
+_AT_ONCE = 256
+
+
+def recompute_statistics(transaction: Transaction, where: Filter | None) -> CommitResult:
+    """Compute the statistics of files from their rows, and commit those that differ from what is recorded.
+
+    Parameters
+    ----------
+    transaction
+        What has not changed anything yet.
+    where
+        Only files in which rows can match this condition; None for all.
+
+    Raises
+    ------
+    CorruptDataFileError, DataFileNotFoundError
+        A data file is damaged, or gone. Nothing was committed.
+    CommitConflictError
+        Another commit has removed one of the files, or deleted rows of it.
+    """
+    with transaction:
+        snapshot = transaction.snapshot
+        transaction.read(where)
+        source = SnapshotSource(snapshot, transaction.timezone)
+        bound = BoundScan.of(source, filter=where, options=scan_options(None, {}, transaction.timezone))
+        numbers = file_numbers(bound.plan.files)
+        actions = []
+        read = _statistics(snapshot, bound.without_filter())
+        for action, (rows, whole) in zip(recorded_adds(snapshot.live, numbers), read, strict=True):
+            # Bounds of all rows hold for those that are left.
+            text = whole if action.members.get("deletionVector") is None else loosened_statistics(whole, rows)
+            if _parsed(action.members.get("stats")) != _parsed(text):
+                actions.append(action.with_members({"stats": text, "dataChange": False}))
+        if actions:
+            transaction.add_actions(actions)
+        parameters = {"predicate": json.dumps([] if where is None else [str(as_filter(where))], ensure_ascii=False)}
+        metrics = {"numFilesRead": len(numbers), "numFilesUpdated": len(actions)}
+        return transaction.commit("COMPUTE STATS", parameters, metrics=metrics)
+
+
+def _statistics(snapshot: Snapshot, bound: BoundScan) -> Iterator[tuple[int, str]]:
+    """Yield the number of rows and the statistics of each planned file, deleted rows included."""
+    spec = row_spec(snapshot, RowOptions())
+    partition = {field.name for field in snapshot.partition_fields}
+    stored = frozenset(field.name for field in snapshot.schema if field.name not in partition)
+    plan = StatisticsPlan(snapshot.schema, stored, spec.statistics, spec.cut)
+    wanted = {path[0].name for path in plan.leaves.values()}
+    # The number of rows is counted by those of a column.
+    output = tuple(field for field in snapshot.schema if field.name in wanted) or snapshot.schema.fields[:1]
+    read_spec = replace(bound, output=Struct(output)).read_spec
+    tasks = (
+        replace(task, deletion_vector=None) for task in tasks_of(split_files(bound.plan, _WHOLE, read_spec.constants))
+    )
+
+    def described(task: FileTask) -> WrittenFile:
+        rows, known = row_statistics(read_spec, task, plan, lambda _: None)
+        return WrittenFile(task.location, task.size, rows, task.modified or 0, {}, *known)
+
+    tight = supports(snapshot.protocol, "deletionVectors")
+    for some in in_chunks(tasks, _AT_ONCE):
+        files = map_in_order(processors(), described, some)
+        texts = statistics_texts(written_rows(files, snapshot.schema), snapshot.schema, tight=tight).to_pylist()
+        yield from zip((file.record_count for file in files), texts, strict=True)
+
+
+def _parsed(text: object) -> object:
+    try:
+        return read_json(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None

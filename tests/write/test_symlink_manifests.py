@@ -1,0 +1,125 @@
+"""Manifests of symlinks: what they name, when commits write them, and which tables they are not written for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, create_table
+from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.storage.local import LocalStorage
+from tests.support.command_line import json_lines
+
+_ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
+_COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
+
+
+def _rows(*pairs: tuple[int, str | None]) -> pa.Table:
+    return pa.table({"id": [one for one, _ in pairs], "p": [p for _, p in pairs]}, schema=_COLUMNS)
+
+
+def _manifests(root: Path) -> dict[str, set[str]]:
+    folder = root / "_symlink_format_manifest"
+    return {
+        path.parent.relative_to(folder).as_posix(): set(path.read_text().splitlines())
+        for path in folder.rglob("manifest")
+    }
+
+
+def _files(table: DeltaTable) -> set[str]:
+    return {f"file:{table.location}/{unquote(path)}" for path in table.live_files["path"].to_pylist()}
+
+
+def test_a_table_without_partitions(tmp_path: Path) -> None:
+    table = create_table(tmp_path, _COLUMNS)
+    made = table.generate()
+    assert (made.version, made.files, made.manifests, made.removed) == (
+        0,
+        0,
+        ("_symlink_format_manifest/manifest",),
+        (),
+    )
+    assert _manifests(tmp_path) == {".": set()}
+    DeltaTable(tmp_path).append(_rows((1, "a")))
+    DeltaTable(tmp_path).append(_rows((2, "b")))
+    # What Hadoop says of the bytes that were there before would fail each read.
+    checksum = tmp_path / "_symlink_format_manifest" / ".manifest.crc"
+    checksum.write_bytes(b"crc")
+    made = table.generate("symlink_format_manifest")
+    assert (made.version, made.files) == (2, 2)
+    assert _manifests(tmp_path) == {".": _files(table)}
+    assert not checksum.exists()
+    with pytest.raises(InvalidArgumentError, match="mode must be 'symlink_format_manifest', not 'manifest'"):
+        table.generate("manifest")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="the table was opened with version"):
+        DeltaTable(tmp_path, version=1).generate()
+
+
+def test_partitions(tmp_path: Path) -> None:
+    table = create_table(tmp_path, _COLUMNS, partition_by="p")
+    table.append(_rows((1, "a"), (2, "b/c"), (3, None), (4, "ü")))
+    assert table.generate().files == 4
+    found = _manifests(tmp_path)
+    assert found.keys() == {"p=a", "p=b%2Fc", "p=__HIVE_DEFAULT_PARTITION__", "p=ü"}
+    assert set[str]().union(*found.values()) == _files(table)
+    assert all(len(files) == 1 for files in found.values())
+    table.delete("p = 'a'")
+    # Nothing asks for manifests of later versions.
+    assert _manifests(tmp_path) == found
+    assert table.generate().removed == ("_symlink_format_manifest/p=a/manifest",)
+    assert _manifests(tmp_path) == {name: files for name, files in found.items() if name != "p=a"}
+
+
+def test_commits_write_those_of_changed_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path, _COLUMNS, partition_by="p")
+    table.append(_rows((1, "a"), (2, "b"), (3, None)))
+    table.alter().set({_ENABLED: "true"}).commit()
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(table)
+    before = {path: path.stat().st_ino for path in (tmp_path / "_symlink_format_manifest").rglob("manifest")}
+    table.append(_rows((4, "a"), (5, "c")))
+    table.delete("p IS NULL")
+    after = {path: path.stat().st_ino for path in (tmp_path / "_symlink_format_manifest").rglob("manifest")}
+    assert _manifests(tmp_path).keys() == {"p=a", "p=b", "p=c"}
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(table)
+    same = {path.parent.name for path, number in before.items() if after.get(path) == number}
+    assert same == {"p=b"}
+    put = LocalStorage.put
+
+    def fail(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> object:
+        if path.endswith("/manifest"):
+            raise StorageError("the disk is full")
+        return put(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "put", fail)
+    done = table.append(_rows((6, "b")))
+    assert done.committed
+    assert any("the manifests of symlinks were not written: the disk is full" in one for one in done.warnings)
+
+
+@pytest.mark.parametrize(
+    ("properties", "feature"),
+    [
+        ({"delta.enableDeletionVectors": "true"}, "deletionVectors"),
+        ({"delta.columnMapping.mode": "name"}, "columnMapping"),
+    ],
+)
+def test_tables_that_these_readers_get_wrong(tmp_path: Path, properties: dict[str, str], feature: str) -> None:
+    table = create_table(tmp_path, _COLUMNS, properties=properties)
+    table.append(_rows((1, "a"), (2, "b")))
+    table.delete("id = 1")
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        table.generate()
+    assert caught.value.context["feature"] == feature
+    assert not (tmp_path / "_symlink_format_manifest").exists()
+    table.drop_feature(feature)
+    assert table.generate().files == 1
+
+
+def test_at_the_command_line(tmp_path: Path) -> None:
+    create_table(tmp_path, _COLUMNS, partition_by="p").append(_rows((1, "a")))
+    (said,) = json_lines("generate", tmp_path)
+    assert (said["version"], said["files"], said["manifests"]) == (1, 1, ["_symlink_format_manifest/p=a/manifest"])
+    assert "the manifests" not in str(said["removed"])
