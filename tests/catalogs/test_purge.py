@@ -48,7 +48,11 @@ def test_all_that_a_table_names_goes(catalog: Any) -> None:
     stranger = Path(table.location, "data", "notes.txt")
     stranger.write_text("of somebody else")
     before = _files(table.location)
+    planned = catalog.drop_table("db.t", purge=True, dry_run=True)
+    assert catalog.drop_table("db.t", dry_run=True) is None
+    assert (catalog.table_exists("db.t"), _files(table.location), planned.dry_run) == (True, before, True)
     done = catalog.drop_table("db.t", purge=True)
+    assert planned.files.equals(done.files)
     assert not catalog.table_exists("db.t")
     assert _files(table.location) == ["data/notes.txt"]
     assert sorted(done.files["path"].to_pylist()) == [path for path in before if path != "data/notes.txt"]

@@ -298,6 +298,34 @@ def test_tables_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert message in ended.stderr
 
 
+def test_tables_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", f"sqlite:///{tmp_path}/catalog.db")
+    shop = ["--catalog", "shop"]
+    catalog = load_catalog("shop", warehouse=f"{tmp_path}/warehouse")
+    catalog.create_namespace("sales")
+    for name in ("orders", "months"):
+        catalog.create_table(f"sales.{name}", pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))
+    orders, months = (tmp_path / "warehouse" / "sales" / name for name in ("orders", "months"))
+    (planned,) = json_lines("drop-table", "sales.orders", *shop, "--purge", "--dry-run")
+    assert (planned["dry_run"], planned["deleted_files"]) == (True, len(planned["files"]))
+    assert {file["kind"] for file in planned["files"]} == {"data file", "manifest", "manifest list", "metadata"}
+    asked = call("drop-table", "sales.orders", *shop, "--purge")
+    assert (asked.exit_code, "pass --yes" in asked.stderr, catalog.table_exists("sales.orders")) == (2, True, True)
+    (done,) = json_lines("drop-table", "sales.orders", *shop, "--purge", "--yes")
+    assert (done["dry_run"], done["failed"], done["files"]) == (False, {}, planned["files"])
+    assert not catalog.table_exists("sales.orders")
+    assert not [path for path in orders.rglob("*") if path.is_file()]
+    assert "its files stay where they are" in call("drop-table", "sales.months", *shop, "--dry-run").stdout
+    assert catalog.table_exists("sales.months")
+    assert call("drop-table", "sales.months", *shop, "--yes").exit_code == 0
+    assert not catalog.table_exists("sales.months")
+    assert list(months.glob("data/*.parquet"))
+    assert "sales.months" in call("drop-table", "sales.months", *shop, "--dry-run").stderr
+    refused = call("drop-table", months, "--yes")
+    assert (refused.exit_code, "is in no catalog" in refused.stderr) == (2, True)
+
+
 def test_delta_tables_have_no_metadata_tables(tmp_path: Path) -> None:
     create_table(tmp_path / "t", pa.schema([("id", pa.int64())]))
     ended = call("metadata", str(tmp_path / "t"), "snapshots")

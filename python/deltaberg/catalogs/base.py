@@ -221,7 +221,7 @@ class Catalog(ABC):
             return self._default_location(levels)
         return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> CleanupResult | None:
+    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> CleanupResult | None:
         """Remove a table from the catalog. Its files stay, unless they are to be purged.
 
         A purge deletes the data files, delete files, statistics and metadata that the table names, where they are in
@@ -233,11 +233,13 @@ class Catalog(ABC):
             The table.
         purge
             Also delete its files. A REST catalog is asked to do that.
+        dry_run
+            Only find the files that a purge would delete, or raise what it would raise before it changes anything.
 
         Returns
         -------
         CleanupResult or None
-            The files that were deleted here. None without a purge, and where the catalog deletes them.
+            The files that were deleted here, or would be. None without a purge, and where the catalog deletes them.
 
         Raises
         ------

@@ -126,14 +126,17 @@ class RestCatalog(Catalog):
         identifier_levels(identifier)
         return ""
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
+    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> None:
         """Remove a table from the catalog, which is asked to delete its files if these are to be purged."""
         levels = identifier_levels(identifier)
-        if checked_flag("purge", purge):
+        if checked_flag("purge", purge) or checked_flag("dry_run", dry_run):
             loaded = self._pointer(levels, None).load()
-            # Servers differ in whether they look at the property.
-            with in_context(table=".".join(levels)):
-                check_collected(loaded.metadata)
+            if purge:
+                # Servers differ in whether they look at the property.
+                with in_context(table=".".join(levels)):
+                    check_collected(loaded.metadata)
+        if dry_run:
+            return
         self._change(
             "DELETE",
             self._door.table_path(levels),

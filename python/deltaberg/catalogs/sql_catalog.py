@@ -120,16 +120,19 @@ class SqlCatalog(Catalog):
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
         return full_location(f"{above.rstrip('/')}/{levels[-1]}")
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> CleanupResult | None:
+    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> CleanupResult | None:
         """Remove a table from the catalog, and its files if that is asked for."""
         levels = identifier_levels(identifier)
         made = loaded = None
-        if checked_flag("purge", purge):
+        if checked_flag("dry_run", dry_run) or checked_flag("purge", purge):
+            loaded = self._pointer(levels, None).load()
+        if purge and loaded is not None:
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
-            loaded = self._pointer(levels, None).load()
             made = TablePurge(loaded)
             self._check_unshared(loaded.file, levels)
+        if dry_run:
+            return None if made is None else made.planned()
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
             raise self._no_table(levels)

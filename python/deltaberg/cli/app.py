@@ -48,6 +48,7 @@ COMMANDS = {
     "vacuum": "clean_up",
     "expire": "clean_up",
     "orphans": "clean_up",
+    "drop-table": "clean_up",
     "rewrite-deletes": "rewrite_deletes",
     "restore": "restore",
     "clone": "clone",

@@ -13,7 +13,7 @@ from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done
 
-__all__ = ["Asking", "Question", "ask", "asking"]
+__all__ = ["Asking", "Question", "ask", "asking", "asking_options"]
 
 _Result = TypeVar("_Result")
 
@@ -21,6 +21,11 @@ _Result = TypeVar("_Result")
 _DECLINED = 1
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 _YES = click.option("--yes", "-y", "is_agreed", is_flag=True, help="Do it without a question.")
+
+
+def asking_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add ``--dry-run`` and ``--yes``, as ``dry_run`` and ``is_agreed``, to a command that does not open its table."""
+    return _DRY_RUN(_YES(function))
 
 
 def asking(format: str | None = None) -> Callable[[Callable[..., object]], Callable[..., None]]:
@@ -38,7 +43,7 @@ def asking(format: str | None = None) -> Callable[[Callable[..., object]], Calla
             opened = place.open(format)
             function(opened, Asking(opened.location, as_json, dry_run, is_agreed), **options)
 
-        return _DRY_RUN(_YES(run))
+        return asking_options(run)
 
     return made
 

@@ -1,4 +1,4 @@
-"""Commands that delete files which nothing needs: vacuum, expire, orphans."""
+"""Commands that delete files which nothing needs: vacuum, expire, orphans, drop-table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import given, write_command
-from deltaberg.cli.confirm import Asking, Question, asking
+from deltaberg.cli.confirm import Asking, Question, asking, asking_options
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.files import open_row_files
 
 if TYPE_CHECKING:
     from deltaberg import CleanupResult
 
-__all__ = ["expire", "orphans", "vacuum"]
+__all__ = ["drop_table", "expire", "orphans", "vacuum"]
 
 #: The exit code where files stay that should have gone.
 _NOT_DELETED = 1
@@ -116,19 +117,39 @@ def orphans(opened: Any, asking: Asking, **options: Any) -> None:
     _clean_up(opened.remove_orphan_files, asking, given(options))
 
 
+@write_command()
+@click.option("--purge", is_flag=True, help="Also delete the files that the table names.")
+@asking_options
+def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, purge: bool) -> None:
+    """Take an Iceberg table out of its catalog, and with --purge delete its files.
+
+    What would go is shown first, and goes after a question.
+    """
+    if place.catalog is None:
+        raise click.UsageError("a table in a directory is in no catalog: pass --catalog, or delete the directory")
+    catalog, name = place.loaded_catalog(), place.location
+    kept = "are up to the catalog" if purge else "stay where they are"
+    asking = Asking(name, as_json, dry_run, is_agreed)
+
+    def show(found: CleanupResult | None) -> None:
+        if found is not None:
+            _print(found, asking)
+        else:
+            asking.print(f"its files {kept}", {"dry_run": dry_run, "purge": purge})
+
+    def question(planned: CleanupResult | None) -> Question:
+        shown = [f"its files {kept}"] if planned is None else [*_file_lines(planned), *planned.warnings, str(planned)]
+        return Question(f"Drop the table {name}?", shown, "it was not dropped")
+
+    result = asking.carry_out(
+        "dropping", lambda dry_run: catalog.drop_table(name, purge=purge, dry_run=dry_run), show, question
+    )
+    if result is not None and not result.is_complete:
+        raise click.exceptions.Exit(_NOT_DELETED)
+
+
 def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dict[str, Any]) -> None:
     """Show what a verb would delete, ask, and have it deleted."""
-
-    def show(result: CleanupResult) -> None:
-        failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
-        counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
-        counts |= {name: getattr(result, name) for name in _FORGOTTEN if hasattr(result, name)}
-        files = [
-            {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
-            for file in result.files.to_pylist()
-        ]
-        facts = {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}
-        asking.print(result, facts, [*_file_lines(result), *failed, *result.warnings])
 
     def question(planned: CleanupResult) -> Question | None:
         forgets = any(getattr(planned, name, ()) for name in _FORGOTTEN)
@@ -137,9 +158,26 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
         text = f"Delete {planned.deleted_files} files of {asking.location}?"
         return Question(text, [*_file_lines(planned), str(planned)], "nothing was deleted")
 
-    result = asking.carry_out("cleaning up", lambda dry_run: verb(dry_run=dry_run, **arguments), show, question)
+    result = asking.carry_out(
+        "cleaning up",
+        lambda dry_run: verb(dry_run=dry_run, **arguments),
+        lambda result: _print(result, asking),
+        question,
+    )
     if result is not None and not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
+
+
+def _print(result: CleanupResult, asking: Asking) -> None:
+    failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
+    counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
+    counts |= {name: getattr(result, name) for name in _FORGOTTEN if hasattr(result, name)}
+    files = [
+        {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
+        for file in result.files.to_pylist()
+    ]
+    facts = {**counts, "kept": dict(result.kept), "failed": dict(result.failed), "files": files}
+    asking.print(result, facts, [*_file_lines(result), *failed, *result.warnings])
 
 
 def _file_lines(result: CleanupResult) -> list[str]:

@@ -62,6 +62,14 @@ class TablePurge:
         self._unread: list[str] = []
         self._lost: list[str] = []
 
+    def planned(self) -> CleanupResult:
+        """Return what a purge would delete."""
+        begun, named = time.monotonic(), self._files()
+        sweep = self._sweep(lambda known: known)
+        files = sweep.in_own_folders(named)
+        warnings = [*self._unread, *self._of_lost(), *_of_outside(named, files)]
+        return _result(begun, sweep, files, warnings, is_dry=True)
+
     def run(self, check: Callable[[], object]) -> CleanupResult:
         """Delete the files. The table must not be in the catalog any more.
 
@@ -76,7 +84,7 @@ class TablePurge:
             check()
             return known
 
-        sweep = Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)
+        sweep = self._sweep(load)
         named = self._files()
         files = sweep.in_own_folders(named)
         gone = [files.slice(0, 0)]
@@ -89,14 +97,10 @@ class TablePurge:
             warnings.append(f"to go on, register the table again by {self._loaded.file}, and drop it once more")
         warnings += self._of_lost()
         warnings += _of_outside(named, files)
-        return CleanupResult(
-            False,
-            sweep.as_cleaned(pa.concat_tables(gone)),
-            sweep.failed,
-            {reason: count for reason, count in sorted(sweep.kept.items()) if count},
-            time.monotonic() - begun,
-            tuple(warnings),
-        )
+        return _result(begun, sweep, pa.concat_tables(gone), warnings, is_dry=False)
+
+    def _sweep(self, load: Callable[[LoadedTable], LoadedTable]) -> Sweep:
+        return Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)
 
     def _files(self) -> pa.Table:
         """Return the files that metadata names, each once, with the stage in which it goes."""
@@ -177,6 +181,17 @@ class TablePurge:
         located = self._places.of(paths, self._loaded.prefix)
         lengths = pa.nulls(len(located), pa.int64()) if sizes is None else as_array(sizes)
         return pa.Table.from_arrays([located, pa.repeat(kind, len(located)), lengths], schema=REACHED)
+
+
+def _result(begun: float, sweep: Sweep, files: pa.Table, warnings: list[str], *, is_dry: bool) -> CleanupResult:
+    return CleanupResult(
+        is_dry,
+        sweep.as_cleaned(files),
+        sweep.failed,
+        {reason: count for reason, count in sorted(sweep.kept.items()) if count},
+        time.monotonic() - begun,
+        tuple(warnings),
+    )
 
 
 def _of_outside(named: pa.Table, own: pa.Table) -> list[str]:
