@@ -161,13 +161,13 @@ class _Iceberg:
             metadata.last_sequence_number,
             metadata.next_row_id,
         )
-        return State(_number(table), str(table.arrow_schema.remove_metadata()), about, _rows(table))
+        return State(_number(table), str(table.arrow_schema.remove_metadata()), about, _rows_left(table))
 
     def moments(self, table: Any, first: int) -> tuple[int, ...]:
         return tuple(one.snapshot_id for one in table.snapshots[first:])
 
     def past(self, at: Target, moment: int) -> Rows:
-        return _rows(at.open(snapshot_id=moment))
+        return _rows_left(at.open(snapshot_id=moment))
 
     def between(self, at: Target, version: int) -> State:
         log = [entry.metadata_file for entry in at.open().metadata.metadata_log]
@@ -175,15 +175,16 @@ class _Iceberg:
         return self.state(deltaberg.open_table(name, "iceberg", storage_options=dict(at.options)))
 
     def go_on(self, at: Target, table: Any, files: Callable[[], Files]) -> list[str]:
-        version, rows = _number(table), len(_rows(table))
+        version, rows = _number(table), len(_rows_left(table))
         table.append(_LATER)
         found = at.open()
         faults = []
-        if (_number(found), len(_rows(found))) != (version + 1, rows + 1):
+        if (_number(found), len(_rows_left(found))) != (version + 1, rows + 1):
             faults.append("the commit of the next writer is not there")
         there = files()
         metadata = newest_metadata(there, posixpath.basename(found.metadata_location))
-        return faults + check_snapshots(metadata, there).faults
+        # Older snapshots name what the start has lost.
+        return faults + [fault for fault in check_snapshots(metadata, there).faults if LOST not in fault]
 
     def is_known(self, name: str) -> bool:
         last = posixpath.basename(name)
@@ -195,6 +196,11 @@ class _Iceberg:
 
     def is_data(self, name: str) -> bool:
         return name.endswith(_ICEBERG_FILES) and not _is_copy(name)
+
+
+def _rows_left(table: Any) -> Rows:
+    """Return the rows of a table, but for those of a file that the start has lost."""
+    return _rows(table, f"id < {LOST_ID} OR id > {LOST_ID}" if LOST in table.properties else None)
 
 
 def _version(name: str) -> int:

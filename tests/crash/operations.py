@@ -475,6 +475,7 @@ _ICEBERG = [
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
     Operation("expire snapshots", expire, start="iceberg", keeps_from=3),
     Operation("expire snapshots of version 1", expire, start="iceberg of version 1", keeps_from=3),
+    Operation("repair", lambda at: at.table.repair(), start="iceberg lost"),
     Operation("remove orphans", remove_orphans, start="iceberg beside a file", versions=0),
     Operation("convert to positions", convert_deletes, start="iceberg with deletes"),
     Operation("convert to vectors", convert_deletes, start="iceberg with deletes before version 3"),

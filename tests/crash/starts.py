@@ -219,9 +219,25 @@ def _iceberg_staged(at: Target) -> None:
 def _iceberg_beside_file(at: Target) -> None:
     """Make a table with a Parquet file in its directory that is no part of it, of the ids 7 and 8."""
     _iceberg(at)
+    _put(at, INCOMING, _rows(7, 8))
+
+
+def _iceberg_lost(at: Target) -> None:
+    """Make the same table, and a data file of it that is lost, as one of its properties says."""
+    _iceberg(at, {LOST: "true"})
+    _put(at, LOST, _rows(LOST_ID))
+    table = at.open()
+    lost = f"{table.location}/{LOST}"
+    table.add_files([lost])
+    location = parse_location(lost)
+    open_store(location, dict(at.options)).delete(location.path)
+
+
+def _put(at: Target, name: str, rows: pa.Table) -> None:
+    """Write a Parquet file beside the table."""
     sink = pa.BufferOutputStream()
-    pq.write_table(_rows(7, 8), sink)
-    location = parse_location(f"{at.open().location}/{INCOMING}")
+    pq.write_table(rows, sink)
+    location = parse_location(f"{at.open().location}/{name}")
     open_store(location, dict(at.options)).put(location.path, sink.getvalue().to_pybytes())
 
 
@@ -271,6 +287,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "iceberg staged": _iceberg_staged,
     "iceberg beside another": _iceberg_and_other,
     "iceberg beside a file": _iceberg_beside_file,
+    "iceberg lost": _iceberg_lost,
     "iceberg with deletes": partial(_iceberg_with_deletes, version="2"),
     "iceberg with deletes before version 3": partial(_iceberg_with_deletes, version="3"),
     "iceberg sorted in orc": partial(_iceberg_sorted, file_format="orc"),
