@@ -50,6 +50,10 @@ def test_all_that_a_table_names_goes(catalog: Any) -> None:
     before = _files(table.location)
     planned = catalog.drop_table("db.t", purge=True, dry_run=True)
     assert catalog.drop_table("db.t", dry_run=True) is None
+    wrong: Any = "yes"
+    for given in ({"purge": wrong, "dry_run": True}, {"purge": True, "dry_run": wrong}):
+        with pytest.raises(InvalidArgumentError, match="must be"):
+            catalog.drop_table("db.t", **given)
     assert (catalog.table_exists("db.t"), _files(table.location), planned.dry_run) == (True, before, True)
     done = catalog.drop_table("db.t", purge=True)
     assert planned.files.equals(done.files)

@@ -129,7 +129,7 @@ class RestCatalog(Catalog):
     def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> None:
         """Remove a table from the catalog, which is asked to delete its files if these are to be purged."""
         levels = identifier_levels(identifier)
-        if checked_flag("purge", purge) or checked_flag("dry_run", dry_run):
+        if any([checked_flag("purge", purge), checked_flag("dry_run", dry_run)]):
             loaded = self._pointer(levels, None).load()
             if purge:
                 # Servers differ in whether they look at the property.

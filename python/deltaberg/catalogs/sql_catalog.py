@@ -124,7 +124,7 @@ class SqlCatalog(Catalog):
         """Remove a table from the catalog, and its files if that is asked for."""
         levels = identifier_levels(identifier)
         made = loaded = None
-        if checked_flag("dry_run", dry_run) or checked_flag("purge", purge):
+        if any([checked_flag("purge", purge), checked_flag("dry_run", dry_run)]):
             loaded = self._pointer(levels, None).load()
         if purge and loaded is not None:
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
