@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
     from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
+    from deltaberg.iceberg.maintain.statistics.compute_table_stats import TableStatsResult
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
     from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -90,6 +91,7 @@ __all__ = [
     "ScanMetrics",
     "ScanOptions",
     "Struct",
+    "TableStatsResult",
     "VerifyResult",
     "WriteProgress",
     "WriteRoad",
@@ -144,6 +146,7 @@ _HOMES = {
     "ScanMetrics": "table.read.scan",
     "ScanOptions": "table.read.scan_options",
     "Struct": "schema.types",
+    "TableStatsResult": "iceberg.maintain.statistics.compute_table_stats",
     "VerifyResult": "table.maintain.verifying.findings",
     "WriteProgress": "table.rows.progress",
     "WriteRoad": "table.write.sources",

@@ -180,6 +180,17 @@ def test_partitions_are_counted(tmp_path: Path) -> None:
     assert done["path"] in printed("stats", root)
 
 
+def test_distinct_values_are_counted(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    table = create_table(root, {"id": pa.int64(), "kind": pa.string()}, format="iceberg")
+    table.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "a"]}))
+    (one,) = json_lines("stats", root, "--columns", "kind")
+    assert (one["ndv"], one["committed"]) == ({"kind": 2}, True)
+    (both,) = json_lines("stats", root, "--distinct")
+    assert (both["ndv"], both["committed"]) == ({"id": 3, "kind": 2}, True)
+    assert both["path"] in printed("stats", root, "--distinct", "--snapshot-id", str(table.snapshot_id))
+
+
 def test_rows_are_changed(tmp_path: Path) -> None:
     root, rows = tmp_path / "w", tmp_path / "rows.csv"
     create_table(root, {"id": pa.int64(), "kind": pa.string()}, format="iceberg")

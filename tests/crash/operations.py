@@ -444,6 +444,7 @@ _ICEBERG = [
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
     Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
+    Operation("count distinct values", lambda at: at.table.compute_table_stats(), start="iceberg"),
     Operation("count partitions", lambda at: at.table.compute_partition_stats(), start="iceberg parts"),
     Operation("rewrite manifests", rewrite_manifests, start="iceberg"),
     Operation("rewrite manifests of version 1", rewrite_manifests, start="iceberg of version 1"),

@@ -87,7 +87,7 @@ CLAIMS = Claims(
             # Compaction.
             *("DL-ACT-12", "DL-CON-02"),
             "DL-OPT",
-            *(f"ICE-MNT-{number:02}" for number in (*range(1, 19), 20, 21, 23, 24)),
+            *(f"ICE-MNT-{number:02}" for number in (*range(1, 22), 23, 24)),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",

@@ -49,6 +49,7 @@ from deltaberg import (
     ScanMetrics,
     ScanOptions,
     Struct,
+    TableStatsResult,
     VerifyResult,
     WriteProgress,
     WriteRoad,
@@ -253,6 +254,7 @@ def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) ->
     assert_type(table.maintain()["compact"], MaintainedStep)
     assert_type(table.rewrite_manifests(spec_id=0, dry_run=True, branch="audit"), ManifestRewriteResult)
     assert_type(table.compute_partition_stats(7), PartitionStatsResult | None)
+    assert_type(table.compute_table_stats(["id", ("place", "city")], 7), TableStatsResult | None)
     assert_type(table.rewrite_table_path("s3://a/t", "s3://b/t", "v1.metadata.json"), RewriteTablePathResult)
     assert_type(table.publish("w1"), CommitResult)
     assert_type(table.cherrypick_snapshot(1, policy=CommitPolicy(retries=3)), CommitResult)

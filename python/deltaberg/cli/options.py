@@ -12,7 +12,7 @@ import click
 from deltaberg.cli.endings import TRACEBACK
 from deltaberg.cli.place import TablePlace
 
-__all__ = ["filter_option", "pairs", "place_options", "scan_options", "table_command"]
+__all__ = ["columns_option", "filter_option", "pairs", "place_options", "scan_options", "table_command"]
 
 # Commas separate names, except inside backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
@@ -126,7 +126,12 @@ def filter_option(function: Callable[..., None]) -> Callable[..., None]:
     return click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")(function)
 
 
+def columns_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that names columns."""
+    text = "Only these columns, separated by commas."
+    return click.option("--columns", "-c", callback=_names, metavar="NAMES", help=text)(function)
+
+
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that describe a scan, as the arguments of `scan`."""
-    text = "Only these columns, separated by commas."
-    return click.option("--columns", "-c", callback=_names, metavar="NAMES", help=text)(filter_option(function))
+    return columns_option(filter_option(function))

@@ -48,6 +48,8 @@ __all__ = [
     "report",
     "stats_texts",
     "unframe_bitmap",
+    "unite_sketches",
+    "update_sketch",
     "z85_decode",
     "z85_encode",
 ]

@@ -19,6 +19,7 @@ mod parallel;
 mod partition;
 mod paths;
 pub mod stats;
+mod theta;
 mod values;
 pub mod z85;
 
@@ -28,4 +29,5 @@ pub use keys::KeyIndex;
 pub use locations::locate_paths;
 pub use partition::parse_partition_values;
 pub use paths::PathSet;
+pub use theta::{unite_sketches, update_sketch};
 pub use values::PrimitiveType;

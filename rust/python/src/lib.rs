@@ -20,6 +20,7 @@ mod partition;
 mod paths;
 mod replay;
 mod stats;
+mod theta;
 mod z85;
 
 use pyo3::prelude::*;
@@ -58,5 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
     module.add_function(wrap_pyfunction!(curves::range_ids, module)?)?;
     module.add_function(wrap_pyfunction!(curves::curve_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(theta::update_sketch, module)?)?;
+    module.add_function(wrap_pyfunction!(theta::unite_sketches, module)?)?;
     Ok(())
 }

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.options import columns_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done
@@ -17,33 +18,45 @@ __all__ = ["stats"]
 @write_command()
 @click.option("--snapshot-id", type=click.IntRange(min=0), metavar="SNAPSHOT_ID", help="By default the newest one.")
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
-def stats(place: TablePlace, as_json: bool, snapshot_id: int | None, where: str | None) -> None:
+@click.option("--distinct", is_flag=True, help="Estimate instead how many distinct values each column has.")
+@columns_option
+def stats(
+    place: TablePlace,
+    as_json: bool,
+    snapshot_id: int | None,
+    where: str | None,
+    distinct: bool,
+    columns: list[str] | None,
+) -> None:
     """Compute statistics: of the data files of a Delta table, or of the partitions of an Iceberg table.
 
     Those of data files are the bounds and counts of their columns (--where chooses files). Those of partitions are the
-    numbers of their files and rows, which are kept beside a snapshot (--snapshot-id).
+    numbers of their files and rows, which are kept beside a snapshot (--snapshot-id), as are estimated numbers of
+    distinct values (--distinct, --columns).
     """
     from deltaberg import DeltaTable
 
     opened = place.open()
     if isinstance(opened, DeltaTable):
-        _compute_of_files(opened, as_json, snapshot_id, where)
+        if distinct or columns is not None or snapshot_id is not None:
+            raise click.UsageError("--distinct, --columns and --snapshot-id apply to Iceberg tables only")
+        _compute_of_files(opened, as_json, where)
         return
     if where is not None:
         raise click.UsageError("--where applies to Delta tables only")
     with progress(f"computing statistics of {opened.location}"):
-        done = opened.compute_partition_stats(snapshot_id)
+        if distinct or columns is not None:
+            done, names = opened.compute_table_stats(columns, snapshot_id), ("ndv",)
+        else:
+            done, names = opened.compute_partition_stats(snapshot_id), ("partitions", "base_snapshot_id")
     facts: dict[str, Any] = {"snapshot_id": None, "path": None}
     if done is not None:
-        names = ("snapshot_id", "path", "bytes", "partitions", "base_snapshot_id")
-        facts = {name: getattr(done, name) for name in names}
+        facts = {name: getattr(done, name) for name in ("snapshot_id", "path", "bytes", *names)}
         facts["committed"] = done.commit is not None
     print_done(opened.location, facts, as_json)
 
 
-def _compute_of_files(opened: Any, as_json: bool, snapshot_id: int | None, where: str | None) -> None:
-    if snapshot_id is not None:
-        raise click.UsageError("--snapshot-id applies to Iceberg tables only")
+def _compute_of_files(opened: Any, as_json: bool, where: str | None) -> None:
     with progress(f"computing statistics of {opened.location}"):
         done = opened.compute_statistics(where)
     files = {"files": done.metrics["numFilesRead"], "updated_files": done.metrics["numFilesUpdated"]}

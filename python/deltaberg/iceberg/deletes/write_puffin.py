@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from deltaberg.iceberg.deletes.puffin import MAGIC, Blob, PuffinFile
 from deltaberg.lossless_json import write_json
 from deltaberg.storage.base import Storage
 
-__all__ = ["DATA_FILE", "VECTOR", "WrittenVector", "copy_puffin", "write_vectors"]
+__all__ = ["DATA_FILE", "VECTOR", "WrittenPuffin", "WrittenVector", "copy_puffin", "write_puffin", "write_vectors"]
 
 VECTOR = "deletion-vector-v1"
 #: The property of a vector that names its data file.
@@ -31,6 +32,46 @@ class WrittenVector(NamedTuple):
     offset: int
     length: int
     cardinality: int
+
+
+class WrittenPuffin(NamedTuple):
+    """A Puffin file: where its blobs are, and the bytes of the file and of its footer."""
+
+    blobs: list[Blob]
+    size: int
+    footer_size: int
+
+
+def write_puffin(store: Storage, path: str, blobs: Iterable[tuple[Blob, bytes]]) -> WrittenPuffin:
+    """Write a new Puffin file. If that fails, there is none, as far as the store allows it.
+
+    Parameters
+    ----------
+    store, path
+        The file in its store.
+    blobs
+        What the footer says of each blob, whose place is not known yet, and the bytes of the blob.
+
+    Raises
+    ------
+    StorageError
+        If the store fails.
+    """
+    output = store.open_output(path)
+    try:
+        output.write(MAGIC)
+        written = []
+        for blob, data in blobs:
+            written.append(replace(blob, offset=output.tell(), length=len(data)))
+            output.write(data)
+        footer = _footer(written, {"created-by": f"deltaberg {__version__}"})
+        output.write(footer)
+        size = output.tell()
+        output.close()
+    except BaseException:
+        output.abort()
+        raise
+    return WrittenPuffin(written, size, len(footer))
 
 
 def write_vectors(
@@ -53,21 +94,18 @@ def write_vectors(
     StorageError
         If the store fails.
     """
-    output = store.open_output(path)
-    try:
-        output.write(MAGIC)
-        written = []
+    counts = list[tuple[str, int]]()
+
+    def blobs() -> Iterator[tuple[Blob, bytes]]:
         for data_file, positions in vectors:
-            data = kernels.encode_bitmap(positions, "puffin")
-            written.append(WrittenVector(data_file, output.tell(), len(data), len(positions)))
-            output.write(data)
-        output.write(_footer([_entry(found) for found in written], {"created-by": f"deltaberg {__version__}"}))
-        size = output.tell()
-        output.close()
-    except BaseException:
-        output.abort()
-        raise
-    return written, size
+            counts.append((data_file, len(positions)))
+            facts = {DATA_FILE: data_file, "cardinality": str(len(positions))}
+            blob = Blob(VECTOR, (_POSITION_ID,), _UNKNOWN, _UNKNOWN, 0, 0, properties=facts)
+            yield blob, kernels.encode_bitmap(positions, "puffin")
+
+    done = write_puffin(store, path, blobs())
+    found = zip(counts, done.blobs, strict=True)
+    return [WrittenVector(file, blob.offset, blob.length, count) for (file, count), blob in found], done.size
 
 
 def copy_puffin(puffin: PuffinFile, blobs: Sequence[Blob], store: Storage, path: str) -> int:
@@ -90,17 +128,17 @@ def copy_puffin(puffin: PuffinFile, blobs: Sequence[Blob], store: Storage, path:
     with store.open_output(path) as output:
         for piece in puffin.body():
             output.write(piece)
-        output.write(_footer([_entry_of(blob) for blob in blobs], puffin.properties))
+        output.write(_footer(blobs, puffin.properties))
         return output.tell()
 
 
-def _footer(entries: Sequence[Mapping[str, object]], properties: Mapping[str, str]) -> bytes:
-    payload = write_json({"blobs": entries, "properties": dict(properties)}).encode()
+def _footer(blobs: Sequence[Blob], properties: Mapping[str, str]) -> bytes:
+    payload = write_json({"blobs": [_entry(blob) for blob in blobs], "properties": dict(properties)}).encode()
     flags = bytes(4)
     return MAGIC + payload + len(payload).to_bytes(4, "little") + flags + MAGIC
 
 
-def _entry_of(blob: Blob) -> dict[str, object]:
+def _entry(blob: Blob) -> dict[str, object]:
     entry = {
         "type": blob.type,
         "fields": list(blob.fields),
@@ -111,16 +149,3 @@ def _entry_of(blob: Blob) -> dict[str, object]:
         "properties": dict(blob.properties),
     }
     return entry if blob.compression_codec is None else {**entry, "compression-codec": blob.compression_codec}
-
-
-def _entry(found: WrittenVector) -> dict[str, object]:
-    """Return what the footer says of a vector."""
-    return {
-        "type": VECTOR,
-        "fields": [_POSITION_ID],
-        "snapshot-id": _UNKNOWN,
-        "sequence-number": _UNKNOWN,
-        "offset": found.offset,
-        "length": found.length,
-        "properties": {DATA_FILE: found.data_file, "cardinality": str(found.cardinality)},
-    }

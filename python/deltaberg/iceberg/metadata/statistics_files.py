@@ -12,7 +12,7 @@ from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.schema.json_members import optional
 
-__all__ = ["STATISTICS_MEMBERS", "StatisticsFile", "read_statistics_file", "statistics_files"]
+__all__ = ["STATISTICS_MEMBERS", "StatisticsFile", "known_file", "read_statistics_file", "statistics_files"]
 
 #: The members of an entry that are understood, in the order of `StatisticsFile`.
 STATISTICS_MEMBERS = {"snapshot-id": int, "statistics-path": str, "file-size-in-bytes": int}
@@ -43,6 +43,17 @@ def statistics_files(metadata: TableMetadata) -> dict[str, list[StatisticsFile]]
         "statistics": [read_statistics_file(part) for part in metadata.statistics],
         "partition statistics": [read_statistics_file(part) for part in metadata.partition_statistics],
     }
+
+
+def known_file(metadata: TableMetadata, kind: str, snapshot_id: int) -> tuple[str, int] | None:
+    """Return the path and the size of the file of a kind that a snapshot has.
+
+    An entry that lacks one of them counts for none.
+    """
+    for one in statistics_files(metadata)[kind]:
+        if one.snapshot_id == snapshot_id and one.path is not None and one.size is not None:
+            return one.path, one.size
+    return None
 
 
 def _known(part: Mapping[str, Any], name: str, kind: type) -> Any:

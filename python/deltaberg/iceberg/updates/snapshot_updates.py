@@ -22,6 +22,7 @@ __all__ = [
     "RemoveStatistics",
     "SetPartitionStatistics",
     "SetSnapshotRef",
+    "SetStatistics",
 ]
 
 
@@ -123,6 +124,21 @@ class RemovePartitionStatistics(Update):
 
 
 @dataclass(frozen=True)
+class SetStatistics(Update):
+    """Name the file of statistics of a snapshot, in place of another one."""
+
+    statistics: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the change; servers of older protocols want the snapshot beside the entry, too."""
+        return {**super().to_json(), "snapshot-id": self.statistics["snapshot-id"]}
+
+    def apply(self, draft: Draft) -> None:
+        """Set the entry of the snapshot."""
+        _set(draft, "statistics", self.statistics)
+
+
+@dataclass(frozen=True)
 class SetPartitionStatistics(Update):
     """Name the file of partition statistics of a snapshot, in place of another one."""
 
@@ -130,6 +146,10 @@ class SetPartitionStatistics(Update):
 
     def apply(self, draft: Draft) -> None:
         """Set the entry of the snapshot."""
-        number = self.partition_statistics["snapshot-id"]
-        draft.keep("partition-statistics", lambda part: read_statistics_file(part).snapshot_id != number)
-        draft.append("partition-statistics", dict(self.partition_statistics))
+        _set(draft, "partition-statistics", self.partition_statistics)
+
+
+def _set(draft: Draft, member: str, entry: Mapping[str, Any]) -> None:
+    number = entry["snapshot-id"]
+    draft.keep(member, lambda part: read_statistics_file(part).snapshot_id != number)
+    draft.append(member, dict(entry))

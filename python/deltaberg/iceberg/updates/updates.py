@@ -34,6 +34,7 @@ from deltaberg.iceberg.updates.snapshot_updates import (
     RemoveStatistics,
     SetPartitionStatistics,
     SetSnapshotRef,
+    SetStatistics,
 )
 from deltaberg.iceberg.updates.update import Update
 
@@ -58,6 +59,7 @@ __all__ = [
     "SetPartitionStatistics",
     "SetProperties",
     "SetSnapshotRef",
+    "SetStatistics",
     "Update",
     "UpgradeFormatVersion",
     "apply_updates",

@@ -24,6 +24,7 @@ from deltaberg.kernels.pure.log.stats import parse_log_stats, parse_stats, stats
 from deltaberg.kernels.pure.log.stats_json import format_stats
 from deltaberg.kernels.pure.murmur import bucket, hash32
 from deltaberg.kernels.pure.paths import PathSet
+from deltaberg.kernels.pure.theta import unite_sketches, update_sketch
 
 __all__ = [
     "PathSet",
@@ -53,6 +54,8 @@ __all__ = [
     "replay",
     "stats_texts",
     "unframe_bitmap",
+    "unite_sketches",
+    "update_sketch",
     "z85_decode",
     "z85_encode",
 ]

@@ -1,0 +1,155 @@
+"""Computing how many distinct values columns of a snapshot have (Iceberg spec, "Table Statistics")."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import DeltabergError
+from deltaberg.iceberg.deletes.puffin import Blob, PuffinFile
+from deltaberg.iceberg.deletes.write_puffin import write_puffin
+from deltaberg.iceberg.location.new_files import metadata_location
+from deltaberg.iceberg.maintain.statistics.named_file import Namer, StatsKind, StatsRequest, of_snapshot
+from deltaberg.iceberg.maintain.statistics.sketches import Path, chosen_columns, estimate, sketch_columns
+from deltaberg.iceberg.metadata.statistics_files import known_file
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.updates.updates import SetStatistics
+from deltaberg.schema.columns import ColumnName, join_name
+from deltaberg.table.change.changed_rows import RowTasks
+from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.removal import FileKind
+
+__all__ = ["TableStatsResult", "compute_table_stats"]
+
+_KIND = StatsKind(
+    "compute table statistics",
+    SetStatistics,
+    FileKind("a file of statistics", re.compile(r".*[0-9]+-[0-9a-f-]{36}\.stats")),
+)
+#: The type of a blob with a sketch, and the property with the number that the sketch estimates.
+_SKETCH, _NDV = "apache-datasketches-theta-v1", "ndv"
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True)
+class TableStatsResult:
+    """The statistics of columns of a snapshot.
+
+    Parameters
+    ----------
+    snapshot_id
+        The snapshot.
+    path, bytes
+        The file, as the metadata names it, and its size.
+    ndv
+        How many distinct values each of the columns has, approximately: exact up to 4,096 values, unless hashes meet.
+    commit
+        The commit that names the file; None where the table had one with these columns already.
+    """
+
+    snapshot_id: int
+    path: str
+    bytes: int
+    ndv: dict[str, int]
+    commit: CommitResult | None = field(default=None, compare=False)
+
+
+def compute_table_stats(
+    request: StatsRequest, columns: ColumnName | Sequence[ColumnName] | None, tasks: RowTasks | None
+) -> TableStatsResult | None:
+    """Compute the statistics of columns, unless the table has them; None if the table has no snapshot.
+
+    Parameters
+    ----------
+    request
+        The snapshot.
+    columns
+        The names of the columns; None for all whose values have a single-value form.
+    tasks
+        What reads large tables; None for this machine.
+
+    Raises
+    ------
+    VersionNotFoundError
+        See `of_snapshot`.
+    ColumnNotFoundError, InvalidArgumentError
+        See `chosen_columns`.
+    CommitConflictError, CommitUnknownError
+        See `Namer.name`.
+    """
+
+    def compute(source: IcebergSource, namer: Namer) -> TableStatsResult:
+        paths = chosen_columns(source, columns)
+        number = namer.snapshot.snapshot_id
+        known = known_file(source.metadata, "statistics", number)
+        kept = [] if known is None else _read(source, *known)
+        counts = {blob.fields[0]: int(blob.properties[_NDV]) for blob, _ in kept if _is_sketch(blob)}
+        missing = {field_id: path for field_id, path in paths.items() if field_id not in counts}
+        if known is not None and not missing:
+            return TableStatsResult(number, *known, _by_name(paths, counts))
+        sketches = sketch_columns(source, missing, tasks)
+        counts |= {field_id: estimate(sketch) for field_id, sketch in sketches.items()}
+        sequence = (namer.snapshot.snapshot_id, namer.snapshot.sequence_number)
+
+        def blobs() -> Iterator[tuple[Blob, bytes]]:
+            yield from kept
+            for field_id, sketch in sketches.items():
+                facts = {_NDV: str(counts[field_id])}
+                yield Blob(_SKETCH, (field_id,), *sequence, 0, 0, properties=facts), sketch
+
+        entry, made = namer.name(_KIND, lambda: _write(source, number, blobs()))
+        named = (entry["statistics-path"], entry["file-size-in-bytes"])
+        return TableStatsResult(number, *named, _by_name(paths, counts), made)
+
+    return of_snapshot(request, compute)
+
+
+def _by_name(paths: Mapping[int, Path], counts: Mapping[int, int]) -> dict[str, int]:
+    return {join_name([child.name for child in path]): counts[field_id] for field_id, path in paths.items()}
+
+
+def _is_sketch(blob: Blob) -> bool:
+    ndv = blob.properties.get(_NDV, "")
+    return blob.type == _SKETCH and len(blob.fields) == 1 and ndv.isascii() and ndv.isdigit()
+
+
+def _read(source: IcebergSource, path: str, size: int) -> list[tuple[Blob, bytes]]:
+    """Return what the file has that the table names; of a file that cannot be read, nothing."""
+    try:
+        puffin = PuffinFile(source.resolver.resolve(path), source.store, size)
+        return [(blob, puffin.read(blob)) for blob in puffin.blobs]
+    except DeltabergError:
+        # What was computed before is computed again.
+        return []
+
+
+def _write(source: IcebergSource, snapshot_id: int, blobs: Iterator[tuple[Blob, bytes]]) -> dict[str, Any]:
+    """Write a new file, and return its entry in the metadata."""
+    metadata = source.metadata
+    path = f"{metadata_location(metadata.location, metadata.properties)}/{snapshot_id}-{uuid.uuid4()}.stats"
+    place = source.resolver.resolve(path)
+    packed = (
+        (replace(blob, compression_codec=_CODEC), pa.compress(data, _CODEC, asbytes=True)) for blob, data in blobs
+    )
+    done = write_puffin(source.store.open(place), place.path, packed)
+    return {
+        "snapshot-id": snapshot_id,
+        "statistics-path": path,
+        "file-size-in-bytes": done.size,
+        "file-footer-size-in-bytes": done.footer_size,
+        "blob-metadata": [
+            {
+                "type": blob.type,
+                "snapshot-id": blob.snapshot_id,
+                "sequence-number": blob.sequence_number,
+                "fields": list(blob.fields),
+                "properties": dict(blob.properties),
+            }
+            for blob in done.blobs
+        ],
+    }
