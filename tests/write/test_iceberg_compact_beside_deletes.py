@@ -248,6 +248,38 @@ def test_what_else_happens_to_files_fails_their_group(
     assert _known(table, version) == after
 
 
+def _expire(table: IcebergTable, times: list[int]) -> Callable[[], object]:
+    """Return what adds and deletes rows, and forgets the snapshots before."""
+
+    def expire() -> None:
+        times.append(1)
+        other: IcebergTable = open_table(table.location, "iceberg")
+        other.append(_rows([100 + len(times)]))
+        other.delete(f"id = {len(times)}")
+        other.expire_snapshots("9999-12-31", retain_last=1)
+
+    return expire
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("lost", [1, 3])
+def test_an_expiry_meanwhile_has_the_group_planned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, lost: int
+) -> None:
+    """What others have done since the planned snapshot is not known then, but the files may be there all the same."""
+    table = _table(tmp_path, version, 2)
+    times = list[int]()
+    while_files_are_written(monkeypatch, *[_expire(table, times)] * lost)
+    done = table.compact()
+    assert len(times) == lost
+    assert [type(found) for found in done.conflicts] == ([CommitConflictError] if lost == 3 else [])
+    assert (done.added_files > 0) is (lost < 3)
+    assert sorted(_known(table, version)) == sorted(
+        {-1, -2, *range(20), *range(101, 101 + lost)} - {*range(1, 1 + lost)}
+    )
+    assert _data_folder(table) <= _named(table)
+
+
 @pytest.mark.req("ICE-MNT-15")
 def test_deletes_that_are_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows whose delete files are removed meanwhile would be back, but not in the new files."""

@@ -20,6 +20,7 @@ from deltaberg.iceberg.partition.sorting import RowSorter
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.rows.row_spec import has_bounds, own_sorter, row_spec
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.conflict import PlannedSnapshotExpiredError
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import with_columns
 from deltaberg.schema.columns import ColumnName
@@ -39,6 +40,7 @@ class IcebergRewrite(Rewrite[Transaction]):
     """What an Iceberg table does for one commit of a compaction."""
 
     age = ("row_commit_version", "path")
+    forgotten = (*Rewrite.forgotten, PlannedSnapshotExpiredError)
     counts_rows = True
 
     @cached_property

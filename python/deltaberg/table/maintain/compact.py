@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import (
     CommitConflictError,
     ConcurrentDeleteDeleteError,
+    DataFileNotFoundError,
     DeltabergError,
     InvalidArgumentError,
 )
@@ -35,11 +36,10 @@ from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, kept_size, pack_files, size_of
-from deltaberg.table.maintain.purge import Purge, has_deletes, purged_files
+from deltaberg.table.maintain.purge import Purge, deleted_shares, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.progress import ProgressSum
@@ -54,6 +54,8 @@ __all__ = ["Compaction", "MovedFiles", "Rewrite", "compact_table"]
 #: Bytes of rows that wait to be written, and of those that are read ahead or sorted, in all bins together.
 _WRITING = 256 << 20
 _READING = 64 << 20
+#: How often a group is rewritten at most, where the state that it was planned on is gone.
+_MOST_ATTEMPTS = 3
 
 _Transaction = TypeVar("_Transaction", bound=Transaction)
 
@@ -144,6 +146,8 @@ class Rewrite(ABC, Generic[_Transaction]):
 
     #: The columns of the file table that tell which files are older.
     age: Sequence[str]
+    #: What fails a group where others have taken away the state that it was planned on, but perhaps none of its files.
+    forgotten: tuple[type[DeltabergError], ...] = (DataFileNotFoundError,)
     #: Whether the counts of rows that the format records of files are to be relied on.
     counts_rows = False
 
@@ -260,7 +264,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         if considered is not None:
             order = order.filter(considered.take(order))
         ordered = files.take(order)
-        columns = (order, pc.fill_null(ordered.column("size"), 0), _deleted_shares(plan).take(order))
+        columns = (order, pc.fill_null(ordered.column("size"), 0), deleted_shares(plan).take(order))
         rows, sizes, shares = (column.to_pylist() for column in columns)
         packed = list(map(PackedFile, rows, self.partitions(ordered), sizes, shares))
         if self.compaction.purge:
@@ -295,17 +299,6 @@ class Rewrite(ABC, Generic[_Transaction]):
         return RowTrail(address)
 
 
-def _deleted_shares(plan: Plan) -> pa.Array:
-    """Return the share of the rows of each file that are deleted.
-
-    Where rows are deleted, and nobody knows how many or of how many, it is infinite: planning does not read delete
-    files, and a log need not count the rows of a file.
-    """
-    deleted = plan.deleted_counts.cast(pa.float64())
-    shares = pc.divide(deleted, pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
-    return pc.coalesce(shares, pc.if_else(has_deletes(plan), float("inf"), 0.0))
-
-
 def compact_table(
     begin: Callable[[], _Transaction],
     refresh: Callable[[], object],
@@ -333,6 +326,11 @@ def compact_table(
         Something else than a conflict went wrong in a group. Groups before it are committed, as the fact ``committed``
         says, and those after it are left. After a `CommitUnknownError` it is not known whether the group is committed.
     """
+
+    def renew() -> Rewrite[_Transaction]:
+        refresh()
+        return rewrite(begin(), compaction)
+
     work = rewrite(begin(), compaction)
     packing = replace(compaction.packing, target_size=work.target_size, is_whole=work.order is not None)
     packing.check_sizes()
@@ -348,10 +346,10 @@ def compact_table(
         if compaction.dry_run:
             continue
         try:
-            work = rewrite(begin(), compaction) if number else work
             bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
             limits = [packing.target_size * (1 if _is_cut(one, packing) else SLACK) for one in group]
-            outcomes[-1] = replace(outcome, commit=_commit(work, bins, limits))
+            work = rewrite(begin(), compaction) if number else work
+            outcomes[-1] = replace(outcome, commit=_commit_anew(work, renew, bins, limits))
         except CommitConflictError as error:
             outcomes[-1] = replace(outcome, conflict=error)
             try:
@@ -386,6 +384,30 @@ def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> Compac
         new_bytes += size
         new_files += -(-size // packing.target_size) if _is_cut(one, packing) else bool(size)
     return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)
+
+
+def _commit_anew(
+    work: Rewrite[_Transaction],
+    renew: Callable[[], Rewrite[_Transaction]],
+    bins: Sequence[pa.StringArray],
+    limits: Sequence[int],
+) -> CommitResult:
+    """Commit a group, as `_commit` does; anew where the state is gone meanwhile that it was planned on."""
+    left = _MOST_ATTEMPTS
+    while True:
+        left -= 1
+        try:
+            return _commit(work, bins, limits)
+        except work.forgotten as error:
+            known, work = work.source.description, renew()
+            is_known = work.source.description == known
+            if is_known or not left:
+                work.transaction.abort()
+            if is_known:
+                raise
+            if not left:
+                what = "the state that the group was planned on was removed meanwhile, every time"
+                raise CommitConflictError(what, hint="compact again", table=work.source.table) from error
 
 
 def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits: Sequence[int]) -> CommitResult:
