@@ -91,6 +91,7 @@ MetadataTable = Literal[
     "all_delete_files",
     "all_entries",
     "partitions",
+    "position_deletes",
 ]
 #: What becomes of a file that is found, and whose path the table names in another store.
 PrefixMismatch = Literal["error", "ignore", "delete"]

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from deltaberg import open_table
+from deltaberg import create_table, open_table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.iceberg_builder import IcebergBuilder
@@ -65,6 +66,45 @@ def test_files_of_each_kind(tmp_path: Path) -> None:
     assert [row["equality_ids"] for row in _rows(table, "delete_files")] == [None, [1]]
     entries = _rows(table, "entries")
     assert sorted((row["status"], row["data_file"]["content"]) for row in entries) == [(0, 0), (1, 1), (1, 2), (2, 0)]
+
+
+def test_position_deletes(tmp_path: Path) -> None:
+    """Rows that delete files keep are there in the columns of the table; time travel shows those of then."""
+    builder = _builder(tmp_path / "t")
+    now = _rows(open_table(builder.root), "position_deletes")
+    (deleted,) = [row["file_path"] for row in _rows(open_table(builder.root), "delete_files") if row["content"] == 1]
+    (file,) = {row["file_path"] for row in _rows(open_table(builder.root), "data_files")}
+    entry = {"partition": {"s": "x"}, "spec_id": 0, "delete_file_path": deleted}
+    assert now == [{"file_path": file, "pos": 0, "row": None, **entry}]
+    before = open_table(builder.root, snapshot_id=1000).inspect("position_deletes")
+    assert (len(before), before.schema) == (0, open_table(builder.root).inspect("position_deletes").schema)
+    row = {"id": 2147483544, "name": "row", "required": False, "type": {"type": "struct", "fields": builder.fields}}
+    kept = builder.data(
+        [{"file_path": file, "pos": 1, "row": {"id": 2, "s": "x"}}],
+        fields=[
+            {"id": 2147483546, "name": "file_path", "required": True, "type": "string"},
+            {"id": 2147483545, "name": "pos", "required": True, "type": "long"},
+            row,
+        ],
+        partition={"s": "x"},
+    )
+    kept.content = 1
+    builder.commit(kept, operation="delete")
+    found = {one["pos"]: one["row"] for one in _rows(open_table(builder.root), "position_deletes")}
+    assert found == {0: None, 1: {"id": 2, "s": "x"}}
+
+
+def test_vectors_are_position_deletes(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", {"id": pa.int64()}, format="iceberg", properties={"format-version": "3"})
+    assert len(table.inspect("position_deletes")) == 0
+    table.append(pa.table({"id": list(range(10))}))
+    table.delete("id IN (3, 7)", strategy="merge-on-read")
+    (vector,), (file,) = _rows(table, "delete_files"), _rows(table, "data_files")
+    entry = {"spec_id": 0, "delete_file_path": vector["file_path"]}
+    entry |= {name: vector[name] for name in ("content_offset", "content_size_in_bytes")}
+    assert _rows(table, "position_deletes") == [
+        {"file_path": file["file_path"], "pos": pos, "row": None, **entry} for pos in (3, 7)
+    ]
 
 
 def test_manifests(tmp_path: Path) -> None:

@@ -247,9 +247,9 @@ class IcebergTable(
         ----------
         name
             ``snapshots``, ``history``, ``refs``, ``metadata_log_entries``, ``manifests``, ``all_manifests``, ``files``,
-            ``data_files``, ``delete_files``, ``entries`` or ``partitions``, with the columns that iceberg-spark gives
-            them. ``all_files``, ``all_data_files``, ``all_delete_files`` and ``all_entries`` are about all snapshots
-            that the table has, whichever is open; a file is there as often as manifests list it.
+            ``data_files``, ``delete_files``, ``entries``, ``partitions`` or ``position_deletes``, with the columns that
+            iceberg-spark gives them. ``all_files``, ``all_data_files``, ``all_delete_files`` and ``all_entries`` are
+            about all snapshots that the table has; a file is there as often as manifests list it.
 
         Examples
         --------

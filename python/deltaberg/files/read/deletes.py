@@ -35,11 +35,14 @@ __all__ = [
     "count_nameless",
     "equality_deletes",
     "position_deletes",
+    "stored_deletes",
     "stored_positions",
 ]
 
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
+#: The column in which position delete files may keep the deleted rows.
+_ROW_ID = 2147483544
 #: The columns of position delete files.
 POSITION_DELETE_COLUMNS = (_FILE_PATH, _POS)
 _BATCH = 131_072
@@ -99,6 +102,16 @@ def stored_positions(file: DeleteFile, store: StoreSpec) -> pa.Table:
     """Return the paths and positions in a position delete file, in their order, with each path once in a dictionary."""
     table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False), _compact)
     return table.unify_dictionaries().combine_chunks()
+
+
+def stored_deletes(file: DeleteFile, store: StoreSpec, columns: Struct) -> pa.Table:
+    """Return the paths and positions in a position delete file, and the deleted rows in some columns as ``row``.
+
+    A row is null where the file does not keep it.
+    """
+    fields = (*POSITION_DELETE_COLUMNS, Field("row", columns, id=_ROW_ID))
+    found = _read(file, store, fields, FileLayout(by_id=False))
+    return found.filter(_names_a_row(found))
 
 
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
@@ -314,7 +327,8 @@ def _read(
         try:
             found_schema = source.schema_with(layout.name_mapping)
             # The columns of position deletes have the same ids and names in all tables.
-            by_id = layout.by_id or {child.id for child in fields} <= {field_id(child) for child in found_schema}
+            found_ids = {field_id(child) for child in found_schema}
+            by_id = layout.by_id or {child.id for child in fields} - {_ROW_ID} <= found_ids
             projection = plan_projection(fields, found_schema, by_id)
             groups = source.row_groups(0, (1 << 63) - 1)
             rows = sum(group.rows for group in groups)
@@ -336,7 +350,8 @@ def _read(
         raise error.with_context(delete_file=file.location) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptDataFileError(f"the delete file cannot be decoded: {error}", delete_file=file.location) from error
-    missing = [child.name for child, column in zip(fields, projection.sources, strict=True) if column is None]
+    sources = zip(fields, projection.sources, strict=True)
+    missing = [child.name for child, column in sources if column is None and child.id != _ROW_ID]
     if missing:
         raise CorruptDataFileError(f"the delete file has no column {missing[0]}", delete_file=file.location)
     return pa.Table.from_batches(batches)

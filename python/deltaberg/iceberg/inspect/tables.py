@@ -14,6 +14,7 @@ from deltaberg.iceberg.inspect.files import entries_table, files_table
 from deltaberg.iceberg.inspect.history import history_table, metadata_log_table, refs_table, snapshots_table
 from deltaberg.iceberg.inspect.manifest_tables import all_manifests_table, manifests_table
 from deltaberg.iceberg.inspect.partitions import partitions_table
+from deltaberg.iceberg.inspect.position_deletes import position_deletes_table
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.arguments import checked_text
@@ -38,6 +39,7 @@ _TABLES: dict[MetadataTable, Callable[[IcebergSource], pa.Table]] = {
     "all_delete_files": files_table(_DELETES, of_all=True),
     "all_entries": partial(entries_table, of_all=True),
     "partitions": partitions_table,
+    "position_deletes": position_deletes_table,
 }
 #: The names of the metadata tables.
 METADATA_TABLES: tuple[MetadataTable, ...] = get_args(MetadataTable)
