@@ -82,7 +82,35 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
     "merge": {"condition": "on"},
     "clone": {"isShallow": "shallow"},
 }
+_ONE_COMMIT = Refused("leave it out: each group of files is a commit of its own")
 ICEBERG_SPARK: dict[str, dict[str, str]] = {
+    "compact": {
+        "delete_file_threshold": Refused(
+            "pass max_deleted=; files to which delete files of several data files apply are always rewritten"
+        ),
+        "delete_ratio_threshold": "max_deleted",
+        "max_concurrent_file_group_rewrites": "max_concurrent",
+        "max_file_group_size_bytes": "group_size",
+        "max_file_size_bytes": "max_file_size",
+        "min_file_size_bytes": "min_file_size",
+        "min_input_files": "min_files",
+        "options": Refused("pass each option as an argument of its own"),
+        "output_spec_id": Refused("leave it out: rows go to the partitioning that new rows go to"),
+        "partial_progress_enabled": _ONE_COMMIT,
+        "partial_progress_max_commits": _ONE_COMMIT,
+        "remove_dangling_deletes": Refused("call rewrite_position_delete_files()"),
+        "rewrite_job_order": Refused("leave it out: groups come in the order in which their files were written"),
+        "sort_order": "sort_by",
+        "strategy": Refused("leave it out to put small files together, or pass sort_by=, z_order_by= or hilbert_by="),
+        "target_file_size_bytes": "target_size",
+        "use_starting_sequence_number": Refused(
+            "leave it out: new files always have the sequence number of the snapshot that was read"
+        ),
+    },
+    "rewrite_position_delete_files": {
+        "min_input_files": "min_files",
+        "options": Refused("pass each option as an argument of its own"),
+    },
     "rewrite_manifests": {"use_caching": Refused("leave it out: memory does not depend on the number of entries")},
     "rewrite_table_path": {"create_file_list": Refused("leave it out: the list of files is always written")},
 }

@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, MaintenancePolicy, create_table
-from deltaberg.errors import (
-    InvalidArgumentError,
-)
+from deltaberg.errors import ArgumentNameError, InvalidArgumentError
 from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
@@ -67,6 +65,39 @@ def test_partition_values_that_others_spell_otherwise(builder: DeltaBuilder) -> 
         (1, 2),
         (2, 3),
     ]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_files_of_every_size(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    table: Any = create_table(tmp_path, ID, format=format)
+    table.append(ids(1, 2))
+    assert table.compact(min_file_size=0).groups == ()
+    done = table.compact(min_file_size=0, rewrite_all=True)
+    assert (done.removed_files, done.added_files) == (1, 1)
+    assert table.compact("id > 5", rewrite_all=True).groups == ()
+    with pytest.raises(InvalidArgumentError):
+        table.compact(rewrite_all="yes")
+    # The words of iceberg-spark.
+    assert table.compact(min_file_size_bytes=0, delete_ratio_threshold=0.3, min_input_files=5).groups == ()
+    with pytest.raises(ArgumentNameError, match="output_spec_id"):
+        table.compact(output_spec_id=0)
+    assert sorted(ids_of(table)) == [1, 2]
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_the_share_that_position_delete_files_delete(tmp_path: Path, granularity: str) -> None:
+    """It is known where a delete file is about one data file, and else the file is rewritten whatever may stay."""
+    properties = {"format-version": "2", "write.delete.granularity": granularity}
+    table: Any = create_table(tmp_path, ID, format="iceberg", properties=properties)
+    for first in (0, 40):
+        table.append(ids(*range(first, first + 40)))
+    table.delete("id IN (3, 4, 5, 50)", strategy="merge-on-read")
+    expected = {"file": {0.1: 0, 0.07: 1, 0.02: 2}, "partition": {0.1: 2}}[granularity]
+    for share, files in expected.items():
+        assert table.compact(min_file_size=0, max_deleted=share, dry_run=True).removed_files == files
+    table.delete("id = 6", strategy="merge-on-read")
+    assert table.compact(min_file_size=0, max_deleted=0.09).removed_files == (1 if granularity == "file" else 2)
+    assert sorted(ids_of(table)) == sorted({*range(80)} - {3, 4, 5, 6, 50})
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

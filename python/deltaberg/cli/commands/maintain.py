@@ -66,6 +66,7 @@ def generate(place: TablePlace, as_json: bool, mode: str | None) -> None:
     type=click.Choice(["true", "false", "full"]),
     help="Cluster a table by its clustering columns (Delta); by default it is, if it has any.",
 )
+@click.option("--all", "rewrite_all", is_flag=True, default=None, help="Rewrite files whatever their size.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
 @click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:

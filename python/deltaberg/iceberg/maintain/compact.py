@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files.read.metadata import LINEAGE_COLUMNS
@@ -14,6 +15,7 @@ from deltaberg.iceberg.change.moved_rows import MovedRows
 from deltaberg.iceberg.change.row_ids import RowIds
 from deltaberg.iceberg.create.create import sort_field
 from deltaberg.iceberg.maintain.rebase import DeleteRebase
+from deltaberg.iceberg.manifests.fields import POSITION_DELETES
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE
 from deltaberg.iceberg.partition.sorting import RowSorter
@@ -22,14 +24,14 @@ from deltaberg.iceberg.rows.row_spec import has_bounds, own_sorter, row_spec
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import PlannedSnapshotExpiredError
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema.arrow import with_columns
+from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
-from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.read.plan import Plan, file_numbers
 from deltaberg.table.sort.order import OrderTerm
 from deltaberg.table.transaction.operation import Operation
 
@@ -79,6 +81,29 @@ class IcebergRewrite(Rewrite[Transaction]):
         """
         keys = partition_keys(self.source.partition_values(files), self.source.partition)
         return list(zip(self.source.spec_ids(files), keys, strict=True))
+
+    def deleted_shares(self, plan: Plan) -> pa.Array:
+        """Return the share of the rows of each file that are deleted, as far as metadata tells.
+
+        A position delete file that is about one data file has counted its rows; others say nothing of a single file.
+        """
+        shares = super().deleted_shares(plan)
+        if not len(self.source.deletes):
+            return shares
+        lists = as_array(plan.files.column("delete_files"))
+        table, only = self.source.deletes.table, self.source.deletes.only_paths
+        named = pc.coalesce(as_array(table.column("referenced_data_file")), only)
+        is_position = pc.equal(table.column("content"), POSITION_DELETES)
+        paths = pc.if_else(is_position, named, pa.scalar(None, pa.string())).to_pylist()
+        counts = table.column("record_count").to_pylist()
+        known = [
+            sum(counts[number] for number in found)
+            if found and all(paths[number] == path for number in found)
+            else None
+            for found, path in zip(lists.to_pylist(), plan.files.column("path").to_pylist(), strict=True)
+        ]
+        rows = pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False)
+        return pc.coalesce(pc.divide(pa.array(known, pa.float64()), rows), shares)
 
     @property
     def follows_deletes(self) -> bool:

@@ -40,6 +40,7 @@ from deltaberg.table.maintain.purge import Purge, deleted_shares, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.progress import ProgressSum
@@ -228,6 +229,10 @@ class Rewrite(ABC, Generic[_Transaction]):
         """Return which files of the file table are looked at; None for all."""
         return None
 
+    def deleted_shares(self, plan: Plan) -> pa.Array:
+        """Return the share of the rows of each file that are deleted; infinite where nobody knows it."""
+        return deleted_shares(plan)
+
     def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
         """Return those of the files of the file table that may be rewritten; the numbers of both are the same."""
         return packed
@@ -264,7 +269,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         if considered is not None:
             order = order.filter(considered.take(order))
         ordered = files.take(order)
-        columns = (order, pc.fill_null(ordered.column("size"), 0), deleted_shares(plan).take(order))
+        columns = (order, pc.fill_null(ordered.column("size"), 0), self.deleted_shares(plan).take(order))
         rows, sizes, shares = (column.to_pylist() for column in columns)
         packed = list(map(PackedFile, rows, self.partitions(ordered), sizes, shares))
         if self.compaction.purge:
@@ -347,7 +352,7 @@ def compact_table(
             continue
         try:
             bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
-            limits = [packing.target_size * (1 if _is_cut(one, packing) else SLACK) for one in group]
+            limits = [packing.target_size * (1 if packing.is_cut(one) else SLACK) for one in group]
             work = rewrite(begin(), compaction) if number else work
             outcomes[-1] = replace(outcome, commit=_commit_anew(work, renew, bins, limits))
         except CommitConflictError as error:
@@ -371,18 +376,13 @@ def _committed(outcomes: Sequence[CompactedGroup], count: int) -> str | None:
     return f"{len(commits)} of {count} groups, the last one as version {commits[-1].version}" if commits else None
 
 
-def _is_cut(files: Sequence[PackedFile], packing: Packing) -> bool:
-    """Return whether a bin becomes files of the target size, rather than one file."""
-    return packing.is_whole or any(map(packing.is_too_large, files))
-
-
 def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> CompactedGroup:
     """Return what a group of bins is, and what it is expected to become."""
     new_files = new_bytes = 0
     for one in group:
         size = kept_size(one)
         new_bytes += size
-        new_files += -(-size // packing.target_size) if _is_cut(one, packing) else bool(size)
+        new_files += -(-size // packing.target_size) if packing.is_cut(one) else bool(size)
     return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)
 
 

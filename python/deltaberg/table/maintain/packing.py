@@ -134,6 +134,10 @@ class Packing:
         """Return whether a file is to be divided."""
         return self.max_file_size is not None and file.size > self.max_file_size
 
+    def is_cut(self, files: Sequence[PackedFile]) -> bool:
+        """Return whether a bin becomes files of the target size, rather than one file."""
+        return self.is_whole or any(map(self.is_too_large, files))
+
 
 def pack_files(files: Sequence[PackedFile], packing: Packing) -> list[list[PackedFile]]:
     """Return the bins of files that are to be put together; other files stay as they are.

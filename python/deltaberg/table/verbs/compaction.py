@@ -11,6 +11,7 @@ from deltaberg.choices import MaintenanceStep
 from deltaberg.expressions.given.given import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public, takes
+from deltaberg.table.arguments import checked_flag
 from deltaberg.table.verbs.shared_arguments import CompactArguments
 from deltaberg.table.verbs.table import Table, operations_of
 
@@ -64,6 +65,7 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         z_order_by: ColumnName | Sequence[ColumnName] | None = None,
         hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
         cluster: bool | Literal["full"] | None = None,
+        rewrite_all: bool = False,
         max_concurrent: int | None = None,
         dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
@@ -90,8 +92,9 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
             size, and none of them alone. Where rows are put into an order, or the table is clustered, this and bounds
             of sizes do not count.
         max_deleted
-            Files with a larger share of deleted rows are rewritten whatever their size. So are files to which delete
-            files other than deletion vectors apply, and files with a deletion vector whose rows nobody has counted.
+            Files with a larger share of deleted rows are rewritten whatever their size. So are files to which equality
+            deletes apply, or position delete files about several data files, and files with a deletion vector whose
+            rows nobody has counted.
         group_size
             Bytes of the files that one commit replaces.
         min_file_size
@@ -109,6 +112,8 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
             A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
             along Hilbert's curve, together with what was clustered before, until that has 100 GiB. Pass ``full``
             for files that were clustered by other columns, too, and False to put small files together as in any table.
+        rewrite_all
+            Rewrite files whatever their size, such as those of an older partitioning.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
         dry_run
@@ -146,7 +151,8 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         from deltaberg.table.rows.row_options import RowOptions
 
         target = 1 if target_size is None else target_size
-        packing = Packing(target, min_files, max_deleted, group_size, min_file_size, max_file_size)
+        sizes = (group_size, min_file_size, max_file_size)
+        packing = Packing(target, min_files, max_deleted, *sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
         rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
         order = RowOrder.of(sort_by, z_order_by, hilbert_by)
         compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run, cluster)
