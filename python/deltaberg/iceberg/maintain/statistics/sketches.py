@@ -53,9 +53,8 @@ def chosen_columns(source: IcebergSource, columns: ColumnName | Sequence[ColumnN
         Values of a column have no single-value form, or there is no column.
     """
     schema = source.schema
-    if columns is None:
-        paths = [(child,) for child in schema if has_value_bytes(child.type)]
-    else:
+    paths: list[Path] = [(child,) for child in schema if has_value_bytes(child.type)]
+    if columns is not None:
         paths = [find_column(schema, name) for name in column_names(columns)]
     if not paths:
         raise InvalidArgumentError("there is no column of which there could be statistics", hint="name one")
