@@ -76,8 +76,10 @@ def test_position_deletes(tmp_path: Path) -> None:
     (file,) = {row["file_path"] for row in _rows(open_table(builder.root), "data_files")}
     entry = {"partition": {"s": "x"}, "spec_id": 0, "delete_file_path": deleted}
     assert now == [{"file_path": file, "pos": 0, "row": None, **entry}]
-    before = open_table(builder.root, snapshot_id=1000).inspect("position_deletes")
-    assert (len(before), before.schema) == (0, open_table(builder.root).inspect("position_deletes").schema)
+    then: Any = open_table(builder.root, snapshot_id=1000)
+    newest: Any = open_table(builder.root)
+    assert then.inspect("position_deletes").schema == newest.inspect("position_deletes").schema
+    assert _rows(then, "position_deletes") == []
     row = {"id": 2147483544, "name": "row", "required": False, "type": {"type": "struct", "fields": builder.fields}}
     kept = builder.data(
         [{"file_path": file, "pos": 1, "row": {"id": 2, "s": "x"}}],

@@ -44,9 +44,10 @@ def stats(
         return
     if where is not None:
         raise click.UsageError("--where applies to Delta tables only")
+    names: tuple[str, ...] = ("ndv",)
     with progress(f"computing statistics of {opened.location}"):
         if distinct or columns is not None:
-            done, names = opened.compute_table_stats(columns, snapshot_id), ("ndv",)
+            done = opened.compute_table_stats(columns, snapshot_id)
         else:
             done, names = opened.compute_partition_stats(snapshot_id), ("partitions", "base_snapshot_id")
     facts: dict[str, Any] = {"snapshot_id": None, "path": None}

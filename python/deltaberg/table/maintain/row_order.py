@@ -274,7 +274,7 @@ class CutOrder:
         """Return rows in order, which `placed` returned."""
         return sort_batches(batches, self.stored, self.terms, memory=memory)
 
-    def parts(self, batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[Generator[pa.RecordBatch, None, None]]:
+    def parts(self, batches: Iterable[pa.RecordBatch], memory: int) -> Generator[Generator[pa.RecordBatch]]:
         """Return rows in order, which `placed` returned, in the parts of the order."""
         with closing(self.sorted(batches, memory)) as ordered:  # type: ignore[type-var]
             yield from divided_rows(ordered, self.terms, self.cuts)

@@ -320,7 +320,7 @@ class _PartTask:
 
         def write(trail: RowTrail | None, note: Note) -> pa.Table:
             new = [writer.spec.no_files()]
-            with closing(cut.parts(self.stage.read_rows(stored), _SORTING)) as files:  # type: ignore[type-var]
+            with closing(cut.parts(self.stage.read_rows(stored), _SORTING)) as files:
                 for rows in files:
                     with closing(cut.bare(rows)) as batches:
                         new.append(writer.write_part(shape, batches, note, writing=_WRITING, threads=1, trail=trail))
