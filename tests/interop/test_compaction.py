@@ -231,6 +231,27 @@ def test_auto_compaction_beside_that_of_delta_spark(tmp_path: Path, judge: Judge
     assert {**told[0], "auto": True} == told[1]
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
+@pytest.mark.judges
+def test_optimize_of_delta_spark_after_maintenance(tmp_path: Path, judge: Judge) -> None:
+    """It finds nothing left to do, and the rows are the same."""
+    path = tmp_path / "t"
+    columns = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = create_table(path, columns, partition_by="p", properties=properties)
+    for number in range(12):
+        table.append(pa.table({"id": [number, number + 20], "p": ["a", "b"]}, columns))
+    table.delete("id IN (3, 24)", strategy="merge-on-read")
+    assert table.maintain(dry_run=False)["compact"].is_due
+    version = table.refresh().version
+    judge.run("spark.sql(query).count()", query=f"OPTIMIZE delta.`{path}`")
+    assert table.refresh().version == version
+    same(judge.sql(f"SELECT * FROM delta.`{path}` ORDER BY id"), table.scan().to_arrow().sort_by("id"))
+
+
 def _files_found(table: Any, count: int) -> float:
     """Return the mean share of the files of a table in which a value of either column may be."""
     values = range(0, count, count // 40)
