@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import pickle
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +59,17 @@ def _options() -> dict[str, click.Option]:
     return found
 
 
-def _hints() -> Iterator[tuple[str, str]]:
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        name = path.relative_to(_PACKAGE).as_posix()
+@cache
+def _hints() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, node in _trees():
         if name.startswith(("spark/", "cli/", "errors.py", "hints.py")):
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "hint":
-                yield from ((name, text) for text in _texts(node.value))
-            elif isinstance(node, (ast.Constant, ast.JoinedStr)):
-                yield from ((name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0)
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            found += ((name, text) for text in _texts(node.value))
+        elif isinstance(node, (ast.Constant, ast.JoinedStr)):
+            found += ((name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0)
+    return found
 
 
 def _texts(node: ast.expr) -> list[str]:
@@ -81,9 +82,16 @@ def _texts(node: ast.expr) -> list[str]:
     return [*_texts(node.body), *_texts(node.orelse)] if isinstance(node, ast.IfExp) else []
 
 
-def _trees() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        yield from ((path.relative_to(_PACKAGE).as_posix(), node) for node in ast.walk(ast.parse(path.read_text())))
+@cache
+def _trees() -> list[tuple[str, ast.AST]]:
+    """Return the parts of all modules that texts are in."""
+    kinds = (ast.Call, ast.Constant, ast.JoinedStr, ast.keyword)
+    return [
+        (path.relative_to(_PACKAGE).as_posix(), node)
+        for path in sorted(_PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, kinds)
+    ]
 
 
 #: What texts with marks hold besides what went through `verbatim`: words of ours.
@@ -106,7 +114,7 @@ _OUR_TEXTS = {
 
 
 def test_texts_of_others_go_into_hints_verbatim() -> None:
-    marked = [node for _, node in _trees() if isinstance(node, ast.JoinedStr) and "⟪" in ast.unparse(node)]
+    marked = [node for _, node in _trees() if isinstance(node, ast.JoinedStr) and "⟪" in _texts(node)[0]]
     values = [part for node in marked for part in node.values if isinstance(part, ast.FormattedValue)]
     assert len(values) > 12
     shown = {ast.unparse(part.value) + ("!r" if part.conversion == ord("r") else "") for part in values}
@@ -121,9 +129,9 @@ def test_a_message_with_marks_is_a_hint() -> None:
     plain = {
         name
         for name, node in _trees()
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error") and node.args
+        if isinstance(node, ast.Call) and node.args
         for text in _texts(node.args[0])
-        if "⟪" in text
+        if "⟪" in text and ast.unparse(node.func).endswith("Error")
     }
     assert plain == set()
 
@@ -141,7 +149,7 @@ _DOORS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("door", _DOORS)
 def test_no_hint_speaks_python_at_another_door(door: str) -> None:
-    hints = list(_hints())
+    hints = _hints()
     assert len(hints) > 300
     marks = {mark for _, hint in hints for mark in _MARK.findall(hint)}
     assert len(marks) > 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -152,8 +153,13 @@ def _sources() -> list[Path]:
     return sorted(_PACKAGE.rglob("*.py"))
 
 
-def _imports(path: Path, *, for_types: bool = True) -> Iterator[str]:
+@cache
+def _imports(path: Path, *, for_types: bool = True) -> tuple[str, ...]:
     """Return the absolute names that a module imports, wherever in the file; imports for types only can be left out."""
+    return tuple(_imported(path, for_types))
+
+
+def _imported(path: Path, for_types: bool) -> Iterator[str]:
     package = ["deltaberg", *path.relative_to(_PACKAGE).parent.parts]
     tree = ast.parse(path.read_text("utf-8"))
     if not for_types:
