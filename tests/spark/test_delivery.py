@@ -22,7 +22,8 @@ import sys
 import deltaberg, pyarrow as pa
 from tests.support.spark_session import start_session
 
-spark = start_session()
+# The workers have no folder of these tests, and so not the daemon of other tests.
+spark = start_session(spark__python__daemon__module="pyspark.daemon")
 spark.sparkContext.addPyFile(sys.argv[1])
 
 def where(batches):

@@ -31,6 +31,7 @@ _SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
     # PySpark otherwise looks at the stack of Python calls for each column that is made.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.python.daemon.module": "tests.support.spark_workers",
 }
 
 
