@@ -81,7 +81,7 @@ def test_a_feed_that_loses_a_row_is_found(
         run_model(1, runs=8, steps=8, machine=machine)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["_of_retained_commits", "_of_kept_versions"])
 def test_a_vacuum_that_takes_too_much_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(vacuum_candidates.VacuumCandidates, name, lambda *_: iter(()))
