@@ -6,6 +6,7 @@ checks the marks against REQUIREMENTS.md and, with ``--requirements FILE``, writ
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -75,6 +76,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in _ONE_BACKEND:
             item.add_marker("one_backend")
     mark_first_proofs(items)
+
+
+def pytest_collection_finish() -> None:
+    """Leave alone what collecting has made: a full collection of garbage would look at it for a second each time."""
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
