@@ -14,12 +14,13 @@ import pytest
 from tests.crash import operations
 from tests.crash.operations import OPERATIONS
 from tests.crash.points import Nursery, kill_everywhere
+from tests.support.effort import tries
 from tests.support.tally import sample
 
-pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, pytest.mark.thorough]
 
 #: How many points of an operation are tried, and how many of the operations in catalogs.
-_POINTS, _CATALOG_OPERATIONS = 5, 5
+_POINTS, _CATALOG_OPERATIONS = tries(9), tries(9)
 #: A server of PostgreSQL takes longer to start than they all may take.
 _IN_CATALOGS = [name for name, one in OPERATIONS.items() if one.kind in ("sqlite", "rest")]
 _IN_DIRECTORIES = [name for name, one in OPERATIONS.items() if one.kind in ("delta", "iceberg")]

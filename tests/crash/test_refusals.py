@@ -12,11 +12,12 @@ import pytest
 
 from tests.crash.operations import OPERATIONS
 from tests.crash.refusals import refuse_everywhere
+from tests.support.effort import tries
 
-pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, pytest.mark.thorough]
 
 #: How many calls of an operation are refused.
-_CALLS = 4
+_CALLS = tries(6)
 
 
 @pytest.fixture(scope="module")

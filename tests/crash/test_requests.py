@@ -17,16 +17,17 @@ from tests.crash.operations import OPERATIONS
 from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.requests import disturb_everywhere
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
+from tests.support.effort import tries
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.tally import Tally, sample
 from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
 
-pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, pytest.mark.thorough]
 
 #: How many operations are tried on S3 and in a REST catalog, and with how many faults. SQL catalogs have no HTTP.
-_ON_S3, _BY_REST, _FAULTS = 6, 2, 4
+_ON_S3, _BY_REST, _FAULTS = tries(12), tries(6), tries(9)
 
 
 @pytest.fixture
