@@ -13,12 +13,11 @@ import click
 
 from deltaberg import errors
 from deltaberg.cli.hints import in_command_line
+from deltaberg.cli.options import TRACEBACK
 from deltaberg.cli.show.text import clean
 
-__all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
+__all__ = ["ENDINGS", "Ending", "endings", "exit_code"]
 
-#: The key under which click's context stores whether tracebacks are wanted.
-TRACEBACK = "deltaberg.traceback"
 _TRACEBACK_VARIABLE = "DELTABERG_TRACEBACK"
 _OTHER, _USAGE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 

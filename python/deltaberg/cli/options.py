@@ -9,11 +9,20 @@ from typing import Any
 
 import click
 
-from deltaberg.cli.endings import TRACEBACK
 from deltaberg.cli.place import TablePlace
 
-__all__ = ["columns_option", "filter_option", "pairs", "place_options", "scan_options", "table_command"]
+__all__ = [
+    "TRACEBACK",
+    "columns_option",
+    "filter_option",
+    "pairs",
+    "place_options",
+    "scan_options",
+    "table_command",
+]
 
+#: The key under which click's context stores whether tracebacks are wanted.
+TRACEBACK = "deltaberg.traceback"
 # Commas separate names, except inside backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
