@@ -72,7 +72,7 @@ def _no_rows(_count: int) -> pa.Table:
 
 def _opener() -> Any:
     """Return `deltaberg.open_table`, after all that a change imports was imported."""
-    from deltaberg.expressions.given.parse import parse_value
+    from deltaberg.expressions.build.parse import parse_value
 
     parse_value("id % 100 = 7")
     return warm()

@@ -64,7 +64,7 @@ def _upserts(scale: float) -> _Work:
 
 def _our_catalog(root: Path) -> Any:
     from deltaberg import load_catalog
-    from deltaberg.expressions.given.parse import parse_value
+    from deltaberg.expressions.build.parse import parse_value
 
     # What a change imports is not part of it.
     parse_value("k < 1")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.table import DeltaTable
     from deltaberg.errors import DeltabergError
-    from deltaberg.expressions.given.given import Column, col
+    from deltaberg.expressions.build.column import Column, col
     from deltaberg.files.write.write_parquet import ParquetOptions
     from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
     from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
@@ -111,7 +111,7 @@ _HOMES = {
     "CleanupProgress": "table.maintain.cleanup",
     "CleanupResult": "table.maintain.cleanup",
     "CloneResult": "table.maintain.cloning.cloned",
-    "Column": "expressions.given.given",
+    "Column": "expressions.build.column",
     "CommitPolicy": "table.commit.commit",
     "CommitResult": "table.commit.commit",
     "CompactResult": "table.maintain.compact_result",
@@ -150,7 +150,7 @@ _HOMES = {
     "VerifyResult": "table.maintain.verifying.findings",
     "WriteProgress": "table.rows.progress",
     "WriteRoad": "table.write.sources",
-    "col": "expressions.given.given",
+    "col": "expressions.build.column",
     "convert_to_delta": "convert.directory",
     "create_table": "api.writing",
     "find_commit": "api.commits",

@@ -39,7 +39,8 @@ _OURS = re.compile(r"(?:deltaberg|\.option|the option|--|-o ).*|.* (?:in Python|
 #: Modules with hints for those who pass Python objects, and a variable of the environment.
 _OBJECTS = {
     "delta/write/write_rows.py": "frame.toArrow()",
-    "expressions/given/given.py": "col()",
+    "expressions/build/column.py": "is_true()",
+    "expressions/build/filters.py": "col()",
     "catalogs/rest/vended.py": "pass X=X to allow it",
     "kernels/select.py": "set X=python",
     "table/arguments.py": "pa.int64()",

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.pruning.evaluate import may_match, must_match
 from deltaberg.pruning.stats import ColumnStats, FileStats
 from tests.support.comparisons import ROWS, SCHEMA, comparisons, here, in_spark

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import col
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct

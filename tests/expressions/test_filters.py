@@ -16,9 +16,9 @@ import pytest
 
 from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.bound import BoundPredicate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder

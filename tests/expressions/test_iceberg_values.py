@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.bind.bind import bind_condition, bind_value
-from deltaberg.expressions.given.given import Column, col
+from deltaberg.expressions.build.column import Column, col
 from deltaberg.schema.arrow import arrow_schema, arrow_type
 from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct
 

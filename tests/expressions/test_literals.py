@@ -12,10 +12,10 @@ import pytest
 
 from deltaberg import col
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.bound import BoundComputed, BoundPredicate
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Field, Fixed, Primitive, Struct
 

@@ -21,10 +21,10 @@ from deltaberg import col, open_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import EvaluationError, ExpressionError
 from deltaberg.expressions.bind.bind import bind_condition
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.bound import Bound, BoundOr, BoundPredicate
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.pruning.evaluate import may_match
 from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.types import Field, Primitive, Struct

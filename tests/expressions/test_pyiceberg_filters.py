@@ -18,7 +18,7 @@ from pyiceberg.types import LongType, NestedField
 
 from deltaberg import create_table
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import as_filter
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Field, Primitive, Struct
 

@@ -17,9 +17,10 @@ from deltaberg.errors import (
     UnsupportedExpressionError,
 )
 from deltaberg.expressions.bind.bind import Relation, bind_condition, bind_value
+from deltaberg.expressions.build.column import col
+from deltaberg.expressions.build.filters import as_value
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.derive.derive import bind, value_filter
-from deltaberg.expressions.given.given import as_value, col
-from deltaberg.expressions.given.parse import parse_value
 from deltaberg.schema.arrow import arrow_schema, arrow_type
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 

@@ -9,10 +9,10 @@ import pytest
 
 from deltaberg import col
 from deltaberg.expressions.bind.bind import bind_condition
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.bound import BoundComputed
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind, value_filter
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.types import Decimal, Field, Primitive, Struct
 
 pytestmark = pytest.mark.one_backend

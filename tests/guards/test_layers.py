@@ -39,7 +39,7 @@ _ROOMS = {
         {"tree"},
         {"compute"},
         {"time"},
-        {"cast", "given"},
+        {"build", "cast"},
         {"functions"},
         {"bind"},
         {"derive"},

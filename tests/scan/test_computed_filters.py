@@ -12,7 +12,8 @@ import pytest
 
 from deltaberg import create_table, open_table
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import as_filter, col
+from deltaberg.expressions.build.column import col
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.table.read.scan import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road

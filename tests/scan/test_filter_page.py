@@ -13,9 +13,9 @@ import pyiceberg.expressions
 import pytest
 
 from deltaberg import col, open_table, write_table
-from deltaberg.expressions.given import given as tuples
-from deltaberg.expressions.given import pyiceberg as classes
-from deltaberg.expressions.given.given import Column
+from deltaberg.expressions.build import filters as tuples
+from deltaberg.expressions.build import pyiceberg as classes
+from deltaberg.expressions.build.column import Column
 from tests.support.pages import ROOT
 
 _PAGE = (ROOT / "docs" / "scan.md").read_text("utf-8")

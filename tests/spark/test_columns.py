@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedExpressionError
-from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.spark.columns.build import of_no_frame
 from deltaberg.spark.columns.connect import connect_value
 from deltaberg.spark.columns.sql_text import column_text

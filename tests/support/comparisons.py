@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import EvaluationError, ExpressionError
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct
 from tests.support.spark_values import ZONE, settings_of_values

@@ -12,9 +12,9 @@ import pytest
 
 from deltaberg import DeltaTable, create_table, open_table, write_table
 from deltaberg.errors import ConstraintViolationError, ExpressionError
+from deltaberg.expressions.build.filters import as_filter
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import as_filter
-from deltaberg.expressions.given.parse import parse_value
 from deltaberg.expressions.tree.tree import FALSE, TRUE
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.command_line import call

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltaberg.catalogs.names import Identifier
     from deltaberg.choices import Format, IfExists, Mode
     from deltaberg.delta.table import DeltaTable
-    from deltaberg.expressions.given.given import Filter
+    from deltaberg.expressions.build.filters import Filter
     from deltaberg.iceberg.table import IcebergTable
     from deltaberg.schema.types import Struct
 

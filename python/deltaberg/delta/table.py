@@ -34,7 +34,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.upkeep import DeltaUpkeep
 from deltaberg.delta.validate import validate_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes

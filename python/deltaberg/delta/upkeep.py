@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
     from deltaberg.delta.maintain.feature_drop import FeatureDrop
-    from deltaberg.expressions.given.given import Filter
+    from deltaberg.expressions.build.filters import Filter
     from deltaberg.table.commit.commit import CommitResult
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.commit.commit import CommitPolicy

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
 from deltaberg.errors import CorruptMetadataError, in_context
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of

@@ -17,7 +17,7 @@ from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.files.read.task import FileTask, tasks_of
 from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, written_rows

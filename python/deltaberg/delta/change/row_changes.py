@@ -23,7 +23,7 @@ from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.arrow import arrow_schema, as_array
 from deltaberg.schema.types import Struct
 from deltaberg.table.change.changed_rows import NewFiles, RowCounts

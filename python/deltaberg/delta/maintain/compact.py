@@ -22,7 +22,7 @@ from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions.given.given import as_filter
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.files.read.metadata import METADATA
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.change.changed_rows import NewFiles

@@ -34,7 +34,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_condition, bind_value
-from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import count_up
 from deltaberg.schema.types import Field, Primitive, Struct

@@ -29,9 +29,9 @@ from deltaberg.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.compute.bound import bound_paths
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import Filter, as_filter
 from deltaberg.schema.types import Struct
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan_options import scan_options

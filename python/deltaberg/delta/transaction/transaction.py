@@ -21,7 +21,7 @@ from deltaberg.delta.transaction.isolation import isolation_level
 from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError, in_context
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.table.commit.commit import ClockedPolicy, CommitResult, commit_change
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA

@@ -20,10 +20,10 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.expressions.build.column import all_of, any_of, col
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import all_of, any_of, col
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName

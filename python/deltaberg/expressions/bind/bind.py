@@ -22,9 +22,10 @@ from deltaberg.errors import (
     UnsupportedExpressionError,
     first_line,
 )
+from deltaberg.expressions.build.filters import as_value
+from deltaberg.expressions.build.literals import no_value
 from deltaberg.expressions.functions.function import Context
 from deltaberg.expressions.functions.named import function_named
-from deltaberg.expressions.given.given import as_value, no_value
 from deltaberg.expressions.tree.double_quotes import ColumnNames
 from deltaberg.expressions.tree.nodes import (
     CallNode,

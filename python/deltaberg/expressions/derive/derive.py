@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.bind.bind import BoundValue, bind_condition
+from deltaberg.expressions.build.column import all_of, any_of
 from deltaberg.expressions.compute.bound import Bound, BoundComputed, BoundPredicate, join_bound, member
 from deltaberg.expressions.derive.sides import Side, side_of
-from deltaberg.expressions.given.given import all_of, any_of
 from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, LazyNode, LiteralNode, MemberNode, Node
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Cast, ColumnValue, Literal, Value, type_text
 from deltaberg.expressions.tree.types import (

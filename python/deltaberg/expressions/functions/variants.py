@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.cast.casts import forgiving_cast
 from deltaberg.expressions.functions.function import Context, Function, wrong_types
-from deltaberg.expressions.given.parse import parse_value
 from deltaberg.expressions.tree.nodes import (
     CallNode,
     ColumnNode,

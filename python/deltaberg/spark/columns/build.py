@@ -10,7 +10,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import literal_of
+from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.tree import Call, ColumnValue, Value
 from deltaberg.schema.columns import split_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from deltaberg.expressions.given.given import Column, comparison
+from deltaberg.expressions.build.column import Column, comparison
 from deltaberg.expressions.tree.tree import Value
 
 __all__ = ["from_spark"]

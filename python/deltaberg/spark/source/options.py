@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.given.given import all_of, as_filter
+from deltaberg.expressions.build.column import all_of
+from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.columns import ColumnName
 from deltaberg.storage.location import parse_location

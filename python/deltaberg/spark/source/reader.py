@@ -83,7 +83,7 @@ class PushdownReader(TableReader):
     @briefly_yielded
     def pushFilters(self, filters: list[SparkFilter]) -> Iterator[SparkFilter]:  # noqa: N802
         """Take the filters that a scan can apply, and return the others."""
-        from deltaberg.expressions.given.given import all_of
+        from deltaberg.expressions.build.column import all_of
         from deltaberg.spark.source.from_spark_filters import from_spark
         from deltaberg.table.read.scan import bound_scan
 

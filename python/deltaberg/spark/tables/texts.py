@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from deltaberg.errors import ExpressionError, InvalidArgumentError, UnsupportedExpressionError
-from deltaberg.expressions.given.parse import parse_value
+from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.tree.tree import ColumnValue, Value
 from deltaberg.hints import verbatim
 from deltaberg.schema.columns import ColumnName, split_name

@@ -6,7 +6,7 @@ from typing import Any
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.bind.bind import BoundValue, bind_condition
-from deltaberg.expressions.given.given import Filter, as_filter
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.tree.tree import Literal, Value
 from deltaberg.schema.types import Struct
 

@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import Filter, as_filter
 from deltaberg.files.formats.open_file import open_data_file
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName

@@ -23,7 +23,7 @@ from deltaberg.errors import (
     DeltabergError,
     InvalidArgumentError,
 )
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.expressions.given.given import all_of, any_of, col
+from deltaberg.expressions.build.column import all_of, any_of, col
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Value
 from deltaberg.schema.arrow import as_array
 

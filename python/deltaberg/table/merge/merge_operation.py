@@ -13,8 +13,8 @@ import pyarrow as pa
 from deltaberg.choices import WhenMatched, WhenNotMatched
 from deltaberg.errors import ColumnNotFoundError, ExpressionError, InvalidArgumentError
 from deltaberg.expressions.bind.bind import Relation
+from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.derive.derive import value_filter
-from deltaberg.expressions.given.given import all_of
 from deltaberg.expressions.tree.tree import TRUE, Call, ColumnValue, Value
 from deltaberg.schema.columns import ColumnName, field_finder, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import OwnTypes

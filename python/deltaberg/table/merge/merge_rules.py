@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import SchemaError
-from deltaberg.expressions.given.given import as_value
+from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.schema.columns import ColumnName, find_column, join_name, paired_fields
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct

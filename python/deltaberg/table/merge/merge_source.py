@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.expressions.given.given import all_of
+from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.tree.tree import TRUE, Value
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import fields_given, find_column, join_name, places_of_fields

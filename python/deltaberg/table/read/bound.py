@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, in_context
+from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.derive.derive import bind
-from deltaberg.expressions.given.given import Filter, as_filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import DELETED

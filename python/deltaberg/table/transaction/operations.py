@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName

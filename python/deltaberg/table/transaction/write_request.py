@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operations import Operations, Overwritten

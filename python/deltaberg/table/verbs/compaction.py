@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deltaberg.choices import MaintenanceStep
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.change.match import find_rows
 from deltaberg.table.rows.row_options import RowOptions

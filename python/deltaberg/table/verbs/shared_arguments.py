@@ -12,7 +12,7 @@ from deltaberg.table.read.scan_options import ScanExecution
 
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
-    from deltaberg.expressions.given.given import Filter
+    from deltaberg.expressions.build.filters import Filter
     from deltaberg.schema.columns import ColumnName
     from deltaberg.storage.location import LocationMap
     from deltaberg.storage.options.options import StoreOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from deltaberg.engines import spark_engine
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.choices import WhenMatched, WhenNotMatched
-    from deltaberg.expressions.given.given import Filter
+    from deltaberg.expressions.build.filters import Filter
     from deltaberg.schema.columns import ColumnName
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CommitConflictError
-from deltaberg.expressions.given.given import Filter
+from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
 from deltaberg.iceberg.scan.source import IcebergSource

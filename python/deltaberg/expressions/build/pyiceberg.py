@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import Column, comparison, literal_of
+from deltaberg.expressions.build.column import Column, comparison
+from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, MomentLiteral, Value
 from deltaberg.expressions.tree.types import STRING
 

@@ -8,8 +8,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.given.given import decimal_literal, integer_type
-from deltaberg.expressions.given.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
+from deltaberg.expressions.build.literals import decimal_literal, integer_type
+from deltaberg.expressions.build.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.expressions.time.intervals import interval_of
 from deltaberg.expressions.tree.tree import Call, Cast, ColumnValue, GetField, Literal, Value
 from deltaberg.kernels.decimals import parse_decimal

@@ -1,0 +1,1 @@
+"""Builds trees from what callers pass: SQL text, `col`, tuples and expressions of pyiceberg."""

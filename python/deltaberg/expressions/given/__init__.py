@@ -1,1 +1,0 @@
-"""What callers give as conditions and values, as a tree."""
