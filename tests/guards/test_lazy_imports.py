@@ -58,7 +58,7 @@ def test_the_bare_import_loads_nothing_but_the_package() -> None:
 def test_a_scan_loads_no_optional_package_and_no_other_format(place: Path) -> None:
     found = _loaded(_scan(place, "deltaberg.col('id') > 0"))
     assert "deltaberg.files.formats.parquet" in found
-    assert not found & {*_OPTIONAL, "deltaberg.files.formats.orc", "deltaberg.files.formats.avro"}
+    assert not found & {*_OPTIONAL, "deltaberg.files.formats.orc", "deltaberg.files.formats.avro_rows"}
 
 
 def test_a_scan_loads_nothing_that_writes_or_computes(place: Path) -> None:

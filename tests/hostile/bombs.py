@@ -22,7 +22,7 @@ from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.errors import DeltabergError
 from deltaberg.files.avro.container import AvroFile
-from deltaberg.files.formats.avro import AvroSource
+from deltaberg.files.formats.avro_rows import AvroSource
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import MANIFESTS, WHOLE_ENTRIES, ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import read_manifest_list

@@ -67,7 +67,7 @@ def _open(
 
         return OrcSource(opener.open(location.path, size, counters))
     if format == "avro":
-        from deltaberg.files.formats.avro import AvroSource
+        from deltaberg.files.formats.avro_rows import AvroSource
 
         return AvroSource(opener.open(location.path, size, counters), str(location))
     raise UnsupportedFeatureError(
