@@ -22,7 +22,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
 from deltaberg.iceberg.updates import updates as changes

@@ -26,7 +26,7 @@ from deltaberg.errors import (
 from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
 from deltaberg.iceberg.location.pointer import FilePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_policy, find_commit

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from deltaberg.errors import CorruptMetadataError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef, encode_ref, read_ref
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef, encode_ref, read_ref
 from deltaberg.iceberg.metadata.snapshots import encode_snapshot, read_snapshot
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, encode_spec, read_spec, read_spec_fields

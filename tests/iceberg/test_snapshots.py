@@ -11,7 +11,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, VersionNotFoundError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse_with, write_metadata
 
 pytestmark = pytest.mark.one_backend

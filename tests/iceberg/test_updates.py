@@ -25,7 +25,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec

@@ -21,7 +21,7 @@ from pyiceberg.table.sorting import SortOrder
 
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.iceberg.metadata.refs import encode_ref
+from deltaberg.iceberg.metadata.snapshot_refs import encode_ref
 from deltaberg.iceberg.metadata.snapshots import encode_snapshot
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import encode_spec

@@ -21,7 +21,7 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec, read_spec

@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import find_commit, open_table
 from deltaberg.errors import CommitConflictError, ConcurrentAppendError, InvalidArgumentError, VersionNotFoundError
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.refs.cherry_pick import about_pick, cherry_pick
 from tests.support.below_verbs import engine_of
 from tests.support.snapshot_log import faults_of_directory

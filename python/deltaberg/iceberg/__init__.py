@@ -9,7 +9,7 @@ from deltaberg.lazy_names import lazy_names
 if TYPE_CHECKING:
     from deltaberg.iceberg.alter.alter import Alteration
     from deltaberg.iceberg.metadata.metadata import TableMetadata
-    from deltaberg.iceberg.metadata.refs import SnapshotRef
+    from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
     from deltaberg.iceberg.metadata.snapshots import Snapshot
     from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
     from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec

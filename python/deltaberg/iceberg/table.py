@@ -17,7 +17,7 @@ from deltaberg.expressions.build.filters import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata, state_of
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec

@@ -10,7 +10,7 @@ from typing import Any
 from deltaberg.errors import VersionNotFoundError
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.hints import verbatim
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec

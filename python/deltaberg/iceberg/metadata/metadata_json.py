@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, read_ref
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef, read_ref
 from deltaberg.iceberg.metadata.snapshots import Snapshot, read_log_entry, read_metadata_log_entry, read_snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec, read_spec_fields

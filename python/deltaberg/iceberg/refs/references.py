@@ -9,7 +9,7 @@ from deltaberg.choices import IfExists
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.expressions.time.instants import format_instant
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.expiry_guard import check_not_guard
 from deltaberg.iceberg.updates.updates import RemoveSnapshotRef, SetSnapshotRef

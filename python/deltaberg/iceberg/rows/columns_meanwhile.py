@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deltaberg.errors import InvalidArgumentError, MetadataChangedError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.metadata.versions import full_names
 from deltaberg.iceberg.transaction.conflict import conflict
 from deltaberg.iceberg.transaction.transaction import Transaction

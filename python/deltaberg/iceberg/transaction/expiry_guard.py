@@ -20,7 +20,7 @@ from deltaberg.hints import Hint
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange
 from deltaberg.iceberg.updates.updates import RemoveSnapshotRef, SetSnapshotRef, Update
 from deltaberg.table.commit.commit import ClockedPolicy

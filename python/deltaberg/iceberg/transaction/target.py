@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.summary import is_recorded
 from deltaberg.iceberg.updates.updates import SetSnapshotRef

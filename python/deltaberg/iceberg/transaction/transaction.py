@@ -23,7 +23,7 @@ from deltaberg.errors import (
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource

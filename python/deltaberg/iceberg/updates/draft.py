@@ -12,7 +12,7 @@ from typing import Any
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, encode_ref
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef, encode_ref
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionSpec, encode_spec
 from deltaberg.iceberg.metadata.statistics_files import read_statistics_file

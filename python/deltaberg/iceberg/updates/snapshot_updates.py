@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef, encode_ref
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef, encode_ref
 from deltaberg.iceberg.metadata.snapshots import Snapshot, encode_snapshot
 from deltaberg.iceberg.metadata.statistics_files import read_statistics_file
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE

@@ -14,7 +14,7 @@ from typing import Any
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
 from deltaberg.table.arguments import check_flags, checked_function, checked_number, parse_instant
 from deltaberg.table.maintain.cleanup import OnProgress
