@@ -63,7 +63,7 @@ def _before_puts(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object])
             left.pop(0)()
         return put_entry(log, version, data)
 
-    monkeypatch.setattr("deltaberg.delta.transaction.change.put_entry", put)
+    monkeypatch.setattr("deltaberg.delta.transaction.log_change.put_entry", put)
 
 
 def _delete(root: Path, where: str, strategy: Any = None) -> Callable[[], object]:

@@ -16,7 +16,7 @@ from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.maintain.cloning import clone
 from deltaberg.delta.maintain.cloning.clone_files import is_copy
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
-from deltaberg.delta.transaction import change
+from deltaberg.delta.transaction import log_change
 from deltaberg.errors import (
     CommitConflictError,
     CorruptTableError,
@@ -132,7 +132,7 @@ def _killed(*_: object) -> None:
 def _kill(table: DeltaTable, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """End a clone after its files were copied."""
     with monkeypatch.context() as patched:
-        patched.setattr(change, "put_entry", _killed)
+        patched.setattr(log_change, "put_entry", _killed)
         with pytest.raises(_KilledError):
             table.clone(root)
 
@@ -189,7 +189,7 @@ def test_of_two_clones_at_a_time_one_wins_and_none_deletes_files(
             winner[0] = DeltaTable(tmp_path / "t").clone(root)
         return put(*arguments)
 
-    monkeypatch.setattr(change, "put_entry", beaten)
+    monkeypatch.setattr(log_change, "put_entry", beaten)
     with pytest.raises(TableExistsError):
         table.clone(root)
     assert winner[0].commit is not None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table, write_table
-from deltaberg.delta.transaction import change
+from deltaberg.delta.transaction import log_change
 from deltaberg.delta.transaction import transaction as delta_transaction
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt, DirectoryCommitter
@@ -194,9 +194,9 @@ def test_properties_are_looked_at_before_rows_are_written(tmp_path: Path) -> Non
 #: Where a commit fails in a way that nobody has foreseen, before anything is sent.
 _BEFORE: dict[str, list[tuple[Any, str]]] = {
     "delta": [
-        (change, "build_entry"),
-        (change, "check_growing"),
-        (change, "version_made"),
+        (log_change, "build_entry"),
+        (log_change, "check_growing"),
+        (log_change, "version_made"),
         (delta_transaction, "isolation_level"),
     ],
     "iceberg": [
@@ -236,7 +236,7 @@ def test_commits_that_fail_before_they_are_sent(
 def test_nothing_is_deleted_once_a_commit_was_sent(
     table: _Table, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], lands: bool
 ) -> None:
-    owner, name = (change, "put_entry") if table.format == "delta" else (DirectoryAttempt, "send")
+    owner, name = (log_change, "put_entry") if table.format == "delta" else (DirectoryAttempt, "send")
     whole = getattr(owner, name)
 
     def fail(*arguments: Any, **named: Any) -> Any:

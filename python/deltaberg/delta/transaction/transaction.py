@@ -10,7 +10,6 @@ from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
-from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
 from deltaberg.delta.transaction.commit_words import USER_METADATA, check_hooks, checked_members
 from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
@@ -18,6 +17,7 @@ from deltaberg.delta.transaction.entry import Rebase, build_entry, version_made
 from deltaberg.delta.transaction.file_changes import encode_path, total_rows
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
+from deltaberg.delta.transaction.log_change import LogChange
 from deltaberg.delta.transaction.pending_changes import PendingChanges
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import CommitConflictError, StorageError, TableExistsError, UnsupportedFeatureError, in_context
