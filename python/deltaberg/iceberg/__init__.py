@@ -38,7 +38,7 @@ _HOMES = {
     "PartitionSpec": "metadata.specs",
     "Schema": "schema.schema",
     "Snapshot": "metadata.snapshots",
-    "SnapshotRef": "metadata.refs",
+    "SnapshotRef": "metadata.snapshot_refs",
     "SortField": "metadata.sort_orders",
     "SortOrder": "metadata.sort_orders",
     "TableMetadata": "metadata.metadata",
