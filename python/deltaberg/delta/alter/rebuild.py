@@ -19,7 +19,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import SchemaError
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.table.change.changed_rows import NewFiles
-from deltaberg.table.change.rows import scan_of_whole_files
+from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.write.sources import WriteRoad
 

@@ -28,8 +28,8 @@ from deltaberg.schema.arrow import arrow_schema, as_array
 from deltaberg.schema.types import Struct
 from deltaberg.table.change.changed_rows import NewFiles, RowCounts
 from deltaberg.table.change.match import MatchedRows, scan_of_rows
+from deltaberg.table.change.matched_rows import Change, matched_rows
 from deltaberg.table.change.new_rows import NewRows
-from deltaberg.table.change.rows import Change, matched_rows
 from deltaberg.table.change.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
 from deltaberg.table.change.target import Rows
 from deltaberg.table.change.whole_files import VectorUnion, with_whole_files

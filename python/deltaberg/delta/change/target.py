@@ -20,7 +20,7 @@ from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.changed_rows import RowCounts, RowTasks
 from deltaberg.table.change.match import MatchedRows
-from deltaberg.table.change.rows import Change
+from deltaberg.table.change.matched_rows import Change
 from deltaberg.table.change.target import Rows
 from deltaberg.table.merge.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from deltaberg.table.merge.merge import MergePlan

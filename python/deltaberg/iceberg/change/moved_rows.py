@@ -18,7 +18,7 @@ from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.table.change.changed_rows import NewFiles
-from deltaberg.table.change.rows import scan_of_whole_files
+from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.rows.progress import Progress
 from deltaberg.table.rows.row_options import RowOptions

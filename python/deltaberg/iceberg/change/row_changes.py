@@ -29,8 +29,8 @@ from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.changed_rows import RowCounts, RowTasks
 from deltaberg.table.change.match import MatchedRows, scan_of_rows
+from deltaberg.table.change.matched_rows import Change
 from deltaberg.table.change.new_rows import NewRows
-from deltaberg.table.change.rows import Change
 from deltaberg.table.change.strategies import MERGE_ON_READ
 from deltaberg.table.change.target import Rows
 from deltaberg.table.change.whole_files import with_whole_files

@@ -13,7 +13,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
-from deltaberg.table.change.rows import Change, Replacement
+from deltaberg.table.change.matched_rows import Change, Replacement
 
 __all__ = ["RowIds"]
 

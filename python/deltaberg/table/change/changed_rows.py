@@ -15,8 +15,7 @@ from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.gather import gathered
 from deltaberg.table.change.match import MatchedRows, RowSearch
-from deltaberg.table.change.positions import RowPositions
-from deltaberg.table.change.rows import (
+from deltaberg.table.change.matched_rows import (
     Change,
     DividedChange,
     Replacement,
@@ -24,6 +23,7 @@ from deltaberg.table.change.rows import (
     scan_of_files,
     scan_of_matched,
 )
+from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.rows.progress import Progress
 from deltaberg.table.write.rolling import Trail

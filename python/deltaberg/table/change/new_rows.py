@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from deltaberg.table.change.changed_rows import ChangedRows, NewFiles, RowCounts, RowIdentity, RowTasks
 from deltaberg.table.change.match import MatchedRows
-from deltaberg.table.change.rows import Change
+from deltaberg.table.change.matched_rows import Change
 from deltaberg.table.change.target import Rows
 
 __all__ = ["NewRows"]

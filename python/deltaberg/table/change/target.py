@@ -18,7 +18,7 @@ from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.assignments import Assignments, bind_assignments, checked_values
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.change.match import MatchedRows, find_rows
-from deltaberg.table.change.rows import Change, Replacement
+from deltaberg.table.change.matched_rows import Change, Replacement
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rows.row_rules import RowRules
 from deltaberg.table.rows.table_rules import TableRules

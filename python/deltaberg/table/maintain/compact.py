@@ -30,7 +30,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
-from deltaberg.table.change.rows import scan_of_whole_files
+from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in

@@ -23,8 +23,8 @@ from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.rows.equal_rows import changed_rows
 from deltaberg.table.change.gather import gathered
 from deltaberg.table.change.match import MatchedRows, RowSearch, RowTest, search_here
+from deltaberg.table.change.matched_rows import scan_of_matched
 from deltaberg.table.change.positions import RowPositions, file_runs
-from deltaberg.table.change.rows import scan_of_matched
 from deltaberg.table.merge.bound_clauses import BoundClause, choose_clauses
 from deltaberg.table.merge.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from deltaberg.table.merge.join import Joined, JoinKeys, JoinMemory, RowJoin

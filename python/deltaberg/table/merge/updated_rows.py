@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from deltaberg.schema.arrow import as_batch, copied, count_up
 from deltaberg.schema.rows.equal_rows import changed_rows
 from deltaberg.table.change.match import RowTest
+from deltaberg.table.change.matched_rows import Replacement
 from deltaberg.table.change.positions import file_runs
-from deltaberg.table.change.rows import Replacement
 from deltaberg.table.merge.bound_clauses import BoundClause
 from deltaberg.table.merge.clauses import MergeClause
 

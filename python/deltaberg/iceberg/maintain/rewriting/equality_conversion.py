@@ -17,8 +17,8 @@ from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES
 from deltaberg.iceberg.transaction.pending import DeleteKey
 from deltaberg.schema.arrow import with_columns
 from deltaberg.table.change.match import search_here
+from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.change.positions import RowPositions
-from deltaberg.table.change.rows import scan_of_whole_files
 from deltaberg.table.read.scan_options import ScanOptions
 
 __all__ = ["EqualityConversion"]
