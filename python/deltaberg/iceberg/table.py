@@ -25,7 +25,7 @@ from deltaberg.iceberg.rewriting import IcebergRewriting
 from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.iceberg.statistics import IcebergStatistics
+from deltaberg.iceberg.statistics_verbs import IcebergStatistics
 from deltaberg.iceberg.upkeep import IcebergUpkeep
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
