@@ -102,7 +102,7 @@ _ROOMS = {
         {"write"},
         {"maintain"},
         {"operations"},
-        {"rewriting", "statistics_verbs", "upkeep", "verbs"},
+        {"rewriting_verbs", "statistics_verbs", "upkeep", "verbs"},
         {"table_transaction"},
         {"staged_write", "table"},
         {"place"},
