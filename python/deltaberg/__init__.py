@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltaberg.files.write.write_parquet import ParquetOptions
     from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
     from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
-    from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
+    from deltaberg.iceberg.maintain.manifest_rewriting.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
     from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
     from deltaberg.iceberg.maintain.statistics.compute_table_stats import TableStatsResult

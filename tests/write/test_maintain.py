@@ -18,7 +18,7 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.maintain.manifests.regrouped_entries import RegroupedManifests
+from deltaberg.iceberg.maintain.manifest_rewriting.regrouped_entries import RegroupedManifests
 from deltaberg.iceberg.maintain.rewriting import delete_rewrite
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.change import changed_rows

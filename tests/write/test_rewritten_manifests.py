@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import CommitPolicy, IcebergTable, create_table
 from deltaberg.errors import ConcurrentDeleteReadError, CorruptMetadataError, InvalidArgumentError
-from deltaberg.iceberg.maintain.manifests import regrouped_entries
+from deltaberg.iceberg.maintain.manifest_rewriting import regrouped_entries
 from deltaberg.iceberg.manifests.fields import EXISTING, WHOLE_ENTRIES
 from deltaberg.iceberg.scan.source import IcebergSource
 from tests.support.below_verbs import begin

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
     from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
-    from deltaberg.iceberg.maintain.manifests.rewrite_manifests import ManifestRewriteResult
+    from deltaberg.iceberg.maintain.manifest_rewriting.rewrite_manifests import ManifestRewriteResult
     from deltaberg.iceberg.operations import IcebergOperations
     from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.file_tasks import FileTasks
@@ -268,8 +268,8 @@ class IcebergUpkeep:
         >>> table.rewrite_manifests().rewritten_manifests
         0
         """
-        from deltaberg.iceberg.maintain.manifests.manifest_plan import ManifestRewrite
-        from deltaberg.iceberg.maintain.manifests.rewrite_manifests import rewrite_manifests
+        from deltaberg.iceberg.maintain.manifest_rewriting.manifest_plan import ManifestRewrite
+        from deltaberg.iceberg.maintain.manifest_rewriting.rewrite_manifests import rewrite_manifests
 
         asked = ManifestRewrite(spec_id, rewrite_all, target_size, min_manifests, dry_run)
         options = CommitOptions.of(commit)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from deltaberg.iceberg.maintain.manifests.manifest_plan import ManifestGroup, ManifestRewrite, plan_rewrite
-from deltaberg.iceberg.maintain.manifests.regrouped_entries import RegroupedManifests
+from deltaberg.iceberg.maintain.manifest_rewriting.manifest_plan import ManifestGroup, ManifestRewrite, plan_rewrite
+from deltaberg.iceberg.maintain.manifest_rewriting.regrouped_entries import RegroupedManifests
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.commit.commit import CommitResult
 

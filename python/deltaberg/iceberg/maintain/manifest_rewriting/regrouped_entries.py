@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import ConcurrentDeleteReadError, CorruptMetadataError
-from deltaberg.iceberg.maintain.manifests.manifest_plan import ManifestGroup
+from deltaberg.iceberg.maintain.manifest_rewriting.manifest_plan import ManifestGroup
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.merge import merged_entries
