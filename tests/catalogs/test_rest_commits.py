@@ -95,10 +95,10 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
     committer = table_pointer(catalog, "sales.orders").committer()
     server.faults.append(fault)
-    from deltaberg.catalogs.given import given_schema
+    from deltaberg.catalogs.arguments import as_schema
     from deltaberg.iceberg.updates.new_table import new_metadata
 
-    staged = committer.stage(new_metadata(given_schema(FIRST.schema, 2), location="", now_ms=5))
+    staged = committer.stage(new_metadata(as_schema(FIRST.schema, 2), location="", now_ms=5))
     found = commit_table(committer, _adding(7), snapshot_id=7, staged=staged, policy=_POLICY)
     assert (found.committed, found.loaded.metadata.current_snapshot_id) == (True, 7)
     assert found.loaded.metadata.table_uuid == staged.metadata.table_uuid

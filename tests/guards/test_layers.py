@@ -108,7 +108,7 @@ _ROOMS = {
         {"place"},
     ],
     "catalogs": [
-        {"given", "names", "outcome", "places", "sql"},
+        {"arguments", "names", "outcome", "places", "sql"},
         {"rest", "swap_commit"},
         {"base"},
         {"config", "filesystem", "rest_catalog", "sql_catalog"},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.catalogs.given import given_order, given_schema, given_spec
+from deltaberg.catalogs.arguments import as_order, as_schema, as_spec
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.places import check_at_its_place, full_location, loaded_table, place_of
 from deltaberg.catalogs.swap_commit import SwapCommitter
@@ -187,7 +187,7 @@ class Catalog(ABC):
         levels = identifier_levels(identifier)
         with in_context(table=".".join(levels), catalog=self.name):
             version, kept = given_properties(properties)
-            layout = (given_schema(schema, version), given_spec(partition_spec), given_order(sort_order))
+            layout = (as_schema(schema, version), as_spec(partition_spec), as_order(sort_order))
             raw = checked_metadata(*layout, self._location(levels, location), version, kept)
             committer = self._pointer(levels, None).committer()
             return IcebergTransaction(IcebergOperations(Transaction(committer.stage(raw), committer, creates=True)))

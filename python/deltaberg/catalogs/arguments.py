@@ -13,9 +13,9 @@ from deltaberg.iceberg.schema.schema import Schema, read_schema
 from deltaberg.iceberg.updates.new_columns import given_columns
 from deltaberg.iceberg.updates.new_table import with_fresh_ids
 
-__all__ = ["given_order", "given_schema", "given_spec"]
+__all__ = ["as_order", "as_schema", "as_spec"]
 
-_Given = TypeVar("_Given")
+_Layout = TypeVar("_Layout")
 
 
 def _json_of(given: Any) -> Any:
@@ -24,7 +24,7 @@ def _json_of(given: Any) -> Any:
     return json.loads(dump()) if callable(dump) else None
 
 
-def given_schema(given: Any, version: int) -> Schema:
+def as_schema(given: Any, version: int) -> Schema:
     """Return a schema that a caller gives for a table of a format version.
 
     Raises
@@ -43,7 +43,7 @@ def given_schema(given: Any, version: int) -> Schema:
     return Schema(columns)
 
 
-def given_spec(given: Any) -> PartitionSpec | None:
+def as_spec(given: Any) -> PartitionSpec | None:
     """Return a partition spec that a caller gives.
 
     Raises
@@ -51,10 +51,10 @@ def given_spec(given: Any) -> PartitionSpec | None:
     InvalidArgumentError
         If it is not a partition spec.
     """
-    return _given(given, PartitionSpec, read_spec, "partition spec")
+    return _converted(given, PartitionSpec, read_spec, "partition spec")
 
 
-def given_order(given: Any) -> SortOrder | None:
+def as_order(given: Any) -> SortOrder | None:
     """Return a sort order that a caller gives.
 
     Raises
@@ -62,10 +62,10 @@ def given_order(given: Any) -> SortOrder | None:
     InvalidArgumentError
         If it is not a sort order.
     """
-    return _given(given, SortOrder, read_sort_order, "sort order")
+    return _converted(given, SortOrder, read_sort_order, "sort order")
 
 
-def _given(given: Any, kind: type[_Given], read: Callable[[Any], _Given], noun: str) -> _Given | None:
+def _converted(given: Any, kind: type[_Layout], read: Callable[[Any], _Layout], noun: str) -> _Layout | None:
     if given is None or isinstance(given, kind):
         return given
     found = _json_of(given)
