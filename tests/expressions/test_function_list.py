@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deltaberg.expressions.functions.known import SECTIONS
+from deltaberg.expressions.functions.function_table import SECTIONS
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "expressions.md"
 

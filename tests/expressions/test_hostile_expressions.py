@@ -30,7 +30,7 @@ from deltaberg.expressions.compute import by_row
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
 from deltaberg.expressions.functions import text as functions_of_text
-from deltaberg.expressions.functions.known import FUNCTIONS
+from deltaberg.expressions.functions.function_table import FUNCTIONS
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 from deltaberg.spark.native.to_spark_filters import why_not_in_spark

@@ -14,7 +14,7 @@ from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpres
 from deltaberg.expressions.bind.bind import bind_value
 from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.functions.function import Context
-from deltaberg.expressions.functions.known import FUNCTIONS
+from deltaberg.expressions.functions.function_table import FUNCTIONS
 from deltaberg.expressions.tree.nodes import LiteralNode
 from deltaberg.expressions.tree.tree import Call, ColumnValue, IntervalType, Literal, Value
 from deltaberg.schema.arrow import arrow_type

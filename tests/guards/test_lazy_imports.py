@@ -63,7 +63,7 @@ def test_a_scan_loads_no_optional_package_and_no_other_format(place: Path) -> No
 
 def test_a_scan_loads_nothing_that_writes_or_computes(place: Path) -> None:
     found = _loaded(_scan(place, "deltaberg.col('id') > 0"))
-    values = (f"expressions.{name}" for name in ("functions.known", "cast.casts", "build.parse", "time.zones"))
+    values = (f"expressions.{name}" for name in ("functions.function_table", "cast.casts", "build.parse", "time.zones"))
     folders = (*values, "files.write", "table.merge.join", "delta.change", "iceberg.change")
     assert not [name for name in found if name.startswith(tuple(f"deltaberg.{folder}" for folder in folders))]
     assert not found & {f"deltaberg.table.{name}" for name in ("maintain.compact", "change.target", "write.write")}

@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions.bind.bind import bind_value
-from deltaberg.expressions.functions.known import FUNCTIONS
+from deltaberg.expressions.functions.function_table import FUNCTIONS
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.columns.sql_text import column_text
 from deltaberg.spark.session import SessionFacts

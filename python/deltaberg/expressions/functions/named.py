@@ -13,7 +13,7 @@ def function_named(name: str) -> Function | None:
     found = CONDITIONS.get(name)
     if found is None:
         # Most conditions of reads call no others.
-        from deltaberg.expressions.functions.known import FUNCTIONS
+        from deltaberg.expressions.functions.function_table import FUNCTIONS
 
         found = FUNCTIONS.get(name)
     return found
