@@ -25,7 +25,7 @@ from deltaberg.errors import (
 from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.build.literals import no_value
 from deltaberg.expressions.functions.function import Context
-from deltaberg.expressions.functions.named import function_named
+from deltaberg.expressions.functions.function_lookup import function_named
 from deltaberg.expressions.tree.double_quotes import ColumnNames
 from deltaberg.expressions.tree.nodes import (
     CallNode,
