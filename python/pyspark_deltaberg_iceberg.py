@@ -5,4 +5,4 @@ from contextlib import suppress
 
 if os.environ.get("DELTABERG_SPARK_SOURCES") != "off":
     with suppress(ImportError):
-        from deltaberg.spark.source.found import IcebergSource as DefaultSource  # noqa: F401 - PySpark asks for this name
+        from deltaberg.spark.source.discovery import IcebergSource as DefaultSource  # noqa: F401 - PySpark asks for this name

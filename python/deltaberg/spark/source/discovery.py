@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource
 __all__ = ["DeltaSource", "IcebergSource"]
 
 
-class _FoundSource(DataSource):
+class _DiscoveredSource(DataSource):
     """Makes the Data Source of a format, of which only the name is known before."""
 
     format: ClassVar[str]
@@ -34,13 +34,13 @@ class _FoundSource(DataSource):
         return cls.format
 
 
-class DeltaSource(_FoundSource):
+class DeltaSource(_DiscoveredSource):
     """Makes the Data Source of Delta tables."""
 
     format = "delta"
 
 
-class IcebergSource(_FoundSource):
+class IcebergSource(_DiscoveredSource):
     """Makes the Data Source of Iceberg tables."""
 
     format = "iceberg"
