@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.member_kinds import check_members
+from deltaberg.delta.actions.member_types import check_members
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_id
 from deltaberg.delta.features import feature_violations, supports

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.member_kinds import action_column
+from deltaberg.delta.actions.member_types import action_column
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.delta.actions.member_kinds import check_members
+from deltaberg.delta.actions.member_types import check_members
 from deltaberg.errors import CorruptLogError
 from deltaberg.lossless_json import read_json, write_json
 

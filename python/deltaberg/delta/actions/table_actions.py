@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.delta.actions.log_action import LogAction
-from deltaberg.delta.actions.member_kinds import check_members
+from deltaberg.delta.actions.member_types import check_members
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 from deltaberg.lossless_json import Number, read_json
 
