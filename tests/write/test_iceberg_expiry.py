@@ -22,7 +22,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     VersionNotFoundError,
 )
-from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest, expired_of
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import ExpiryRequest, expired_of
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata

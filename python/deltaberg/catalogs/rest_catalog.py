@@ -32,7 +32,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
-from deltaberg.iceberg.maintain.cleaning.expiring import check_collected
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.schema.json_members import objects, optional, required, strings, text
 from deltaberg.iceberg.table import IcebergTable

@@ -128,7 +128,7 @@ class IcebergUpkeep:
         (1, 1, 1)
         """
         from deltaberg.iceberg.maintain.cleaning.expire import expire_table
-        from deltaberg.iceberg.maintain.cleaning.expiring import ExpiryRequest
+        from deltaberg.iceberg.maintain.cleaning.snapshot_retention import ExpiryRequest
 
         self._options.require_newest()
         asked = ExpiryRequest(

@@ -12,7 +12,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.alter.new_partitioning import new_partitioning
 from deltaberg.iceberg.create.settings import check_new_settings
 from deltaberg.iceberg.location.new_files import LOCATION_PROPERTIES
-from deltaberg.iceberg.maintain.cleaning.expiring import COLLECTED
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import COLLECTED
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder

@@ -8,7 +8,7 @@ from typing import Any
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import CommitConflictError
 from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
-from deltaberg.iceberg.maintain.cleaning.expiring import is_collected
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import is_collected
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step

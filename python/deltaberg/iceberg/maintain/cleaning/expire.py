@@ -11,8 +11,8 @@ import pyarrow as pa
 from deltaberg.errors import DeltabergError, in_context
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.maintain.cleaning.expiring import Expired, ExpiryRequest, check_collected, expired_of
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, statistics_of
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import Expired, ExpiryRequest, check_collected, expired_of
 from deltaberg.iceberg.maintain.cleaning.sweep import SNAPSHOT_FILE, Sweep, check_alone
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot

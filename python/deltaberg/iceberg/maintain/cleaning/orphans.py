@@ -23,8 +23,8 @@ from deltaberg.errors import DataFileNotFoundError, DeltabergError, InvalidArgum
 from deltaberg.hints import Hint
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.maintain.cleaning.expiring import check_collected
 from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
