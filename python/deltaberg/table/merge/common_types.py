@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct, inner_types
 
-__all__ = ["met_types"]
+__all__ = ["common_types"]
 
 #: The types of all formats for types that one format has, of which expressions can compute more.
 _COMMON: dict[DataType, DataType] = {
@@ -17,7 +17,7 @@ _COMMON: dict[DataType, DataType] = {
 }
 
 
-def met_types(found: Struct, columns: Struct) -> Struct:
+def common_types(found: Struct, columns: Struct) -> Struct:
     """Return columns of a source, which have types of one format only where columns of the table have such types.
 
     A column of the table decides about the column of its name, and all of them together about columns of other names.
@@ -26,40 +26,40 @@ def met_types(found: Struct, columns: Struct) -> Struct:
     Examples
     --------
     >>> nanos, micros = (Struct((Field("at", Primitive(name)),)) for name in ("timestamp_ns", "timestamp"))
-    >>> met_types(nanos, nanos) == nanos, met_types(nanos, micros) == micros
+    >>> common_types(nanos, nanos) == nanos, common_types(nanos, micros) == micros
     (True, True)
     """
-    return Struct(_met_fields(found, columns, frozenset(inner_types(columns))))
+    return Struct(_common_fields(found, columns, frozenset(inner_types(columns))))
 
 
-def _met_fields(found: Struct, columns: DataType | None, known: AbstractSet[DataType]) -> tuple[Field, ...]:
+def _common_fields(found: Struct, columns: DataType | None, known: AbstractSet[DataType]) -> tuple[Field, ...]:
     fields = columns.fields if isinstance(columns, Struct) else ()
     folded = {child.name.lower(): child.type for child in fields}
     exact = {child.name: child.type for child in fields}
     return tuple(
-        replace(child, type=_met(child.type, exact.get(child.name, folded.get(child.name.lower())), known))
+        replace(child, type=_common_type(child.type, exact.get(child.name, folded.get(child.name.lower())), known))
         for child in found
     )
 
 
-def _met(found: DataType, column: DataType | None, known: AbstractSet[DataType]) -> DataType:
+def _common_type(found: DataType, column: DataType | None, known: AbstractSet[DataType]) -> DataType:
     if isinstance(found, Struct):
-        return Struct(_met_fields(found, column, known))
+        return Struct(_common_fields(found, column, known))
     if isinstance(found, List):
         inside = column.element.type if isinstance(column, List) else None
-        return List(replace(found.element, type=_met(found.element.type, inside, known)))
+        return List(replace(found.element, type=_common_type(found.element.type, inside, known)))
     if isinstance(found, Map):
         key, value = (column.key.type, column.value.type) if isinstance(column, Map) else (None, None)
         return Map(
-            replace(found.key, type=_met(found.key.type, key, known)),
-            replace(found.value, type=_met(found.value.type, value, known)),
+            replace(found.key, type=_common_type(found.key.type, key, known)),
+            replace(found.value, type=_common_type(found.value.type, value, known)),
         )
-    common = _common(found)
+    common = _wider_type(found)
     if common is None:
         return found
-    is_own = found in known if column is None else _common(column) is not None
+    is_own = found in known if column is None else _wider_type(column) is not None
     return found if is_own else common
 
 
-def _common(kind: DataType) -> DataType | None:
+def _wider_type(kind: DataType) -> DataType | None:
     return Primitive("binary") if isinstance(kind, Fixed) else _COMMON.get(kind)

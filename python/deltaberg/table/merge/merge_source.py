@@ -21,7 +21,7 @@ from deltaberg.schema.rows.text_lengths import fit_texts
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.merge.common_types import met_types
+from deltaberg.table.merge.common_types import common_types
 from deltaberg.table.merge.join import JoinMemory
 from deltaberg.table.merge.key_filter import filter_of_keys
 from deltaberg.table.merge.merge import MergePlan, SourceValue
@@ -60,7 +60,7 @@ class MergeSource:
         self._empty_as_null: AbstractSet[str] = frozenset()
 
     def meet(self, columns: Struct) -> None:
-        """Have the columns in the types in which they meet those of a table; see `met_types`.
+        """Have the columns in the types in which they meet those of a table; see `common_types`.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class MergeSource:
             Two columns are for one of the table, as ``k`` and ``K`` are for ``k``.
         """
         places_of_fields(columns, self.columns.names)
-        self.columns = met_types(self.columns, columns)
+        self.columns = common_types(self.columns, columns)
         self._check()
 
     def conform(self, columns: Struct, empty_as_null: AbstractSet[str] = frozenset()) -> None:
