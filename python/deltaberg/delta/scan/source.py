@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.data.partition_values import read_partition_values
-from deltaberg.delta.snapshot.lazy_value import once
+from deltaberg.delta.snapshot.lazy_value import lazy_value
 from deltaberg.delta.snapshot.planning_parts import SnapshotPart
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, in_context
@@ -103,7 +103,7 @@ class SnapshotSource(DeltaFiles):
     @property
     def _whole(self) -> SnapshotPart:
         """The version as something that can be divided and pickled."""
-        return once(self, "_kept_whole", lambda: SnapshotPart.of(self.snapshot))
+        return lazy_value(self, "_kept_whole", lambda: SnapshotPart.of(self.snapshot))
 
     def divide(self, condition: Bound) -> pa.Table | None:
         """Return the parts of the checkpoint and what came after it, each with its ``length`` in bytes."""

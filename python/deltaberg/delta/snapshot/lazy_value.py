@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["once"]
+__all__ = ["lazy_value"]
 
 _T = TypeVar("_T")
 
 
-def once(owner: object, name: str, work_out: Callable[[], _T]) -> _T:
+def lazy_value(owner: object, name: str, work_out: Callable[[], _T]) -> _T:
     """Return a value that an object keeps as an attribute, worked out when it is asked for first.
 
     Threads may work it out at the same time, but all of them get the value of the one that was done first: two
@@ -20,7 +20,7 @@ def once(owner: object, name: str, work_out: Callable[[], _T]) -> _T:
     --------
     >>> from types import SimpleNamespace
     >>> owner = SimpleNamespace()
-    >>> [once(owner, "_value", lambda: value) for value in ("first", "second")]
+    >>> [lazy_value(owner, "_value", lambda: value) for value in ("first", "second")]
     ['first', 'first']
     """
     kept: dict[str, Any] = owner.__dict__

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.snapshot.file_state import Origin
-from deltaberg.delta.snapshot.lazy_value import once
+from deltaberg.delta.snapshot.lazy_value import lazy_value
 from deltaberg.delta.snapshot.live_files import (
     ADD_KEYS,
     LIVE_FILES,
@@ -121,7 +121,7 @@ class SnapshotPart(ScannedVersion):
         CorruptCheckpointError
             If a part is damaged. Only whoever reads the whole log can go back to an older checkpoint.
         """
-        return once(self, "_live", self._read_live)
+        return lazy_value(self, "_live", self._read_live)
 
     def _read_live(self) -> LiveFiles:
         if self._newer is None or self._pieces is None:

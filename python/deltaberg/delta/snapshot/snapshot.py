@@ -19,7 +19,7 @@ from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.segment import Segment, build_newer, build_segment
 from deltaberg.delta.log.version_checksum import VersionChecksum
 from deltaberg.delta.snapshot.file_state import FileState, Origin, Role
-from deltaberg.delta.snapshot.lazy_value import once
+from deltaberg.delta.snapshot.lazy_value import lazy_value
 from deltaberg.delta.snapshot.live_files import LiveFiles
 from deltaberg.delta.snapshot.retention import unexpired_transactions
 from deltaberg.delta.snapshot.scanned_version import ScannedVersion
@@ -323,7 +323,7 @@ class Snapshot(ScannedVersion):
         CorruptCheckpointError
             If the checkpoint is damaged, and no older one leads to this version.
         """
-        return once(self, "_live", lambda: self._read_files(lambda files: files.live))
+        return lazy_value(self, "_live", lambda: self._read_files(lambda files: files.live))
 
     @property
     def tombstones(self) -> pa.Table:
@@ -334,7 +334,7 @@ class Snapshot(ScannedVersion):
         CorruptCheckpointError
             If the checkpoint is damaged, and no older one leads to this version.
         """
-        return once(self, "_tombstones", lambda: self._read_files(lambda files: files.tombstones))
+        return lazy_value(self, "_tombstones", lambda: self._read_files(lambda files: files.tombstones))
 
     def read_keys(self, role: Role, use: Callable[[Iterator[pa.Table]], _T]) -> _T:
         """Return what is made of all live files or tombstones, of which only `ADD_KEYS` and times are read.
