@@ -90,7 +90,7 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
     def called(*args: Any, **named: Any) -> Any:
         if keys is not None:
             if not named.keys() <= known:
-                named = _in_our_words(shown, own[: len(args)], named, words, known)
+                named = _without_aliases(shown, own[: len(args)], named, words, known)
             missing = [name for name in needed if name not in named and name not in own[: len(args)]]
             if missing:
                 raise _missing(shown, missing[0])
@@ -106,7 +106,7 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
                 _check_numbers(shown, (*args, *named.values()))
                 raise
         if not words.keys().isdisjoint(named):
-            named = _in_our_words(shown, own[: len(args)], named, words, known)
+            named = _without_aliases(shown, own[: len(args)], named, words, known)
             if _fits(signature, args, named):
                 return function(*args, **named)
         raise _refusal(signature, shown, args, named, sorted(known.difference(own)))
@@ -131,7 +131,7 @@ def _check_numbers(shown: str, given: Iterable[Any]) -> None:
         )
 
 
-def _in_our_words(
+def _without_aliases(
     shown: str, given: Sequence[str], named: dict[str, Any], words: dict[str, str], known: Iterable[str]
 ) -> dict[str, Any]:
     """Return arguments by our names.
