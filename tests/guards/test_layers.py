@@ -1,4 +1,4 @@
-"""Imports go down only, and only ``spark`` imports pyspark."""
+"""The package keeps its order and its page tells it; a planted breach of each rule is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-_PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
+from tests.guards import layers
+from tests.support.pages import ROOT
 
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
@@ -130,27 +131,16 @@ _LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
 
 #: The folders that users import names from. Inside, modules import modules.
 _DOORS = {"", "catalogs", "cli", "delta", "expressions", "iceberg", "kernels", "kernels/pure", "spark", "spark/tables"}
-#: The most modules that stand beside one another in a folder.
-_MOST_MODULES = 14
-
-# Packages that are imported in some layers only.
-_OWNERS: dict[str, set[str]] = {
-    "typing_extensions": set(),  # only type checkers need it
-    "pyspark": {"spark"},
-    "obstore": {"storage"},
-    "urllib3": {"catalogs"},
-    "sqlalchemy": {"catalogs"},
-    "sqlglot": {"expressions"},
-    "yaml": {"catalogs"},
-    "click": {"cli"},
-    "rich": {"cli"},
-    "pandas": {"table", "spark"},
-    "polars": {"table"},
-}
+_Rule = Callable[[Mapping[str, str]], object]
 
 
-def _sources() -> list[Path]:
-    return sorted(_PACKAGE.rglob("*.py"))
+@cache
+def _sources() -> Mapping[str, str]:
+    """Return the texts of the package, by their paths in it."""
+    package = ROOT / "python" / "deltaberg"
+    return MappingProxyType(
+        {path.relative_to(package).as_posix(): path.read_text("utf-8") for path in sorted(package.rglob("*.py"))}
+    )
 
 
 @cache
@@ -176,111 +166,108 @@ def _imported(path: Path, for_types: bool) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def _layer(name: str) -> str:
-    """Return the layer of a part of the package."""
-    name = name.removesuffix(".py")
-    return {"__init__": "", "_native": "kernels", "__version__": "_version"}.get(name, name)
+def _strange_doors(sources: Mapping[str, str]) -> set[str]:
+    return layers.doors(sources) ^ _DOORS
 
 
-@pytest.mark.one_backend
-def test_imports_go_down() -> None:
-    wrong = []
-    for path in _sources():
-        inside = path.relative_to(_PACKAGE)
-        own = _layer(inside.parts[0])
-        assert own in _LEVELS, f"{inside} belongs to no layer"
-        for name in _imports(path):
-            parts = name.split(".")
-            if parts[0] != "deltaberg" or len(parts) < 2:
-                continue
-            # What is not a layer is a name that the package itself gives.
-            other = _layer(parts[1]) if _layer(parts[1]) in _LEVELS else ""
-            if other == own:
-                continue
-            if _LEVELS[other] >= _LEVELS[own]:
-                wrong.append(f"{inside} imports {name}")
-    assert not wrong
+_RULES: tuple[_Rule, ...] = (
+    layers.listed_folders,
+    layers.upward_imports,
+    layers.circles,
+    layers.dynamic_imports,
+    layers.foreign_imports,
+    layers.crowded_folders,
+    layers.names_that_stand_twice,
+    _strange_doors,
+)
 
 
-def _level(rooms: list[set[str]], name: str) -> int:
-    """Return the level of a folder in the order. The package's own names are above all folders."""
-    return next((level for level, names in enumerate(rooms) if name in names), len(rooms))
+@pytest.mark.parametrize("rule", _RULES)
+def test_the_package_keeps_the_rule(rule: _Rule) -> None:
+    assert not rule(_sources())
 
 
-@pytest.mark.one_backend
-@pytest.mark.parametrize("layer", sorted(_ROOMS))
-def test_imports_go_down_inside_of_a_layer(layer: str) -> None:
-    rooms = _ROOMS[layer]
-    there = {path.name.removesuffix(".py") for path in (_PACKAGE / layer).iterdir() if path.suffix in (".py", "")}
-    assert there - {"__init__", "__pycache__"} == set().union(*rooms)
-    wrong = []
-    for path in sorted((_PACKAGE / layer).rglob("*.py")):
-        own = path.relative_to(_PACKAGE / layer).parts[0].removesuffix(".py")
-        for name in _imports(path):
-            parts = name.split(".")
-            if parts[:2] != ["deltaberg", layer] or len(parts) < 3 or own in ("__init__", parts[2]):
-                continue
-            if _level(rooms, parts[2]) >= _level(rooms, own):
-                wrong.append(f"{path.relative_to(_PACKAGE)} imports {name}")
-    assert not wrong
+def test_the_page_lists_layers_folders_and_modules_as_they_are() -> None:
+    assert not layers.page_breaches(_page(), _sources())
 
 
-def _folders() -> list[Path]:
-    return sorted({path.parent for path in _sources()})
+_FOLDER = '"""Things."""\n'
 
 
-@pytest.mark.one_backend
-def test_doors_are_for_users() -> None:
-    """A folder without a door says what it is for, and nothing else."""
-    doors = set()
-    for folder in _folders():
-        body = ast.parse((folder / "__init__.py").read_text("utf-8")).body
-        assert ast.get_docstring(ast.Module(body, [])), f"{folder} does not say what it is for"
-        if len(body) > 1:
-            doors.add("" if folder == _PACKAGE else folder.relative_to(_PACKAGE).as_posix())
-    assert doors == _DOORS
+@pytest.mark.parametrize(
+    ("rule", "path", "planted"),
+    [
+        (layers.listed_folders, "schema/planted/__init__.py", _FOLDER),
+        (layers.listed_folders, "cli/planted/__init__.py", _FOLDER),
+        (layers.listed_folders, "kernels/pure/planted/__init__.py", _FOLDER),
+        (layers.listed_folders, "delta/maintain/planted/__init__.py", _FOLDER),
+        (layers.listed_folders, "delta/create/planted/__init__.py", _FOLDER),
+        (layers.listed_folders, "planted/__init__.py", _FOLDER),
+        (layers.upward_imports, "table/removal.py", "def f():\n    from deltaberg.spark.session import x"),
+        (layers.upward_imports, "table/removal.py", "import_module('deltaberg.spark.session')"),
+        (layers.upward_imports, "table/removal.py", "importlib.import_module(f'deltaberg.spark.{name}')"),
+        (layers.upward_imports, "table/removal.py", "if TYPE_CHECKING:\n    from deltaberg import DeltaTable"),
+        (layers.upward_imports, "iceberg/place.py", "from deltaberg.delta.table import DeltaTable"),
+        (layers.upward_imports, "cli/show/text.py", "from deltaberg.cli.commands.alter import x"),
+        (layers.upward_imports, "schema/variants/values.py", "from ..rows import conform"),
+        (layers.upward_imports, "table/maintain/bins/stage.py", "from deltaberg.table.maintain.cloning import copies"),
+        (layers.circles, "storage/options/names.py", "from deltaberg.storage.remote import x"),
+        (layers.circles, "cli/options.py", "from deltaberg.cli.endings import x"),
+        (layers.circles, "table/write/spec.py", "def f():\n    import deltaberg.table.write.write"),
+        (
+            layers.circles,
+            "delta/maintain/own_paths.py",
+            "from deltaberg.delta.maintain.cleaning.vacuum_candidates import x",
+        ),
+        (layers.circles, "iceberg/scan/source.py", "from deltaberg.iceberg import IcebergTable"),
+        (layers.dynamic_imports, "table/removal.py", "import_module(name)"),
+        (layers.foreign_imports, "table/removal.py", "import pyspark.sql"),
+        (layers.foreign_imports, "table/removal.py", "from deltaberg.engines import register_engine"),
+        (layers.foreign_imports, "schema/types.py", "from deltaberg._native import x"),
+        (layers.foreign_imports, "catalogs/places.py", "import urllib.request"),
+        (layers.foreign_imports, "catalogs/rest/transport.py", "from urllib.request import urlopen"),
+        (layers.names_that_stand_twice, "delta/create/compact.py", _FOLDER),
+        (layers.names_that_stand_twice, "delta/create/compact/__init__.py", _FOLDER),
+        (layers.names_that_stand_twice, "delta/create/schema.py", _FOLDER),
+        (_strange_doors, "delta/create/__init__.py", "from deltaberg.delta.create.create import x"),
+    ],
+)
+def test_a_planted_breach_is_found(rule: _Rule, path: str, planted: str) -> None:
+    assert rule({**_sources(), path: f"{_sources().get(path, '')}\n{planted}\n"})
 
 
-@pytest.mark.one_backend
-def test_folders_can_be_overlooked() -> None:
-    full = {
-        str(folder.relative_to(_PACKAGE)): len(names)
-        for folder in _folders()
-        if len(names := [path for path in folder.glob("*.py") if path.name != "__init__.py"]) > _MOST_MODULES
+def test_a_circle_between_folders_is_found() -> None:
+    sums, staging = "iceberg/maintain/statistics/partition_sums.py", "iceberg/maintain/copying/staging.py"
+    planted = {
+        sums: f"{_sources()[sums]}\nfrom deltaberg.iceberg.maintain.copying.staging import x\n",
+        staging: f"{_sources()[staging]}\nfrom deltaberg.iceberg.maintain.statistics.partition_sums import x\n",
     }
-    assert not full
+    assert layers.circles({**_sources(), **planted})
+    assert layers.upward_imports({**_sources(), **planted})
 
 
-@pytest.mark.one_backend
-def test_names_of_modules_stand_once_in_a_layer() -> None:
-    """Twins of kernels have the names of what they are twins of."""
-    homes: dict[tuple[str, str], list[str]] = {}
-    for path in _sources():
-        layer, *_ = path.relative_to(_PACKAGE).parts
-        if path.name != "__init__.py" and layer != "kernels":
-            homes.setdefault((layer, path.stem), []).append(str(path.relative_to(_PACKAGE)))
-    assert not [found for found in homes.values() if len(found) > 1]
+def test_a_crowded_folder_is_found() -> None:
+    assert layers.crowded_folders({**_sources(), **{f"spark/maintain/planted{n}.py": _FOLDER for n in range(14)}})
 
 
-@pytest.mark.one_backend
-def test_optional_packages_have_one_home() -> None:
-    wrong = []
-    for path in _sources():
-        inside = path.relative_to(_PACKAGE)
-        for name in _imports(path, for_types=False):
-            owners = _OWNERS.get(name.split(".")[0])
-            if owners is not None and _layer(inside.parts[0]) not in owners:
-                wrong.append(f"{inside} imports {name}")
-    assert not wrong
+def _without_row(name: str) -> str:
+    return "".join(line for line in _page().splitlines(keepends=True) if not line.startswith(f"| `{name}`"))
 
 
-@pytest.mark.one_backend
-def test_the_architecture_lists_the_folders() -> None:
-    page = (_PACKAGE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
-    section = page.partition("\n## Layers\n")[2].partition("\n## ")[0]
-    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
-    listed = {row[1].strip(" `"): re.findall(r"`(\w+)`", row[3]) for row in rows}
-    for layer, rooms in _ROOMS.items():
-        folders = [name for names in rooms for name in sorted(names) if (_PACKAGE / layer / name).is_dir()]
-        found = next(found for names, found in listed.items() if layer in re.findall(r"\w+", names))
-        assert found == folders, f"docs/architecture.md lists other folders of {layer}"
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda: _without_row("convert"),
+        lambda: _without_row("storage"),
+        lambda: _page().replace("| `storage` |", "| `tmp` |").replace("| `kernels` |", "| `storage` |"),
+        lambda: _page().replace("`columns`, `tables` |", "`tables` |"),
+        lambda: _page().replace("`columns`, `tables` |", "`tables`, `columns` |"),
+        lambda: _page().replace("`rows`, `show`, `commands` |", "`lions` |"),
+        lambda: _page().replace("(`cleaning`, `cloning`)", ""),
+        lambda: _page().replace("`table/removal.py`", "`table/vanished.py`"),
+        lambda: _page().replace("`bind.py`", "`vanished.py`"),
+    ],
+)
+def test_a_page_that_says_something_else_is_found(planted: Callable[[], str]) -> None:
+    assert planted() != _page()
+    assert layers.page_breaches(planted(), _sources())
