@@ -17,7 +17,7 @@ __all__ = ["SparkEngine", "register_engine", "spark_engine"]
 
 
 class SparkEngine(Protocol):
-    """What Spark does for scans and tables."""
+    """The interface by which scans and tables use Spark."""
 
     #: The rows of a DataFrame, which Spark's tasks write: `deltaberg.table.write.sources.Rows`.
     FrameRows: Callable[[Any], Any]

@@ -32,7 +32,7 @@ _WAIT = 0.2
 
 
 class Outcome(Generic[_Result]):
-    """What a call returns or raises, once it has run.
+    """The result or the exception of a call, once it has run.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Outcome(Generic[_Result]):
 
 
 class _Shared:
-    """What threads share with the object that started them, and that they do not keep alive."""
+    """The state that threads share with the object that started them, which they do not keep alive."""
 
     def __init__(self, threads: int, owner: Workers) -> None:
         #: Calls, and what is no call at the end of them.

@@ -33,7 +33,7 @@ def find_commit(
     token: str,
     **place: Unpack[PlaceArguments],
 ) -> CommitResult | None:
-    """Return what became of a commit for which the store or the catalog gave no answer.
+    """Return the outcome of a commit for which the store or the catalog gave no answer.
 
     Parameters
     ----------

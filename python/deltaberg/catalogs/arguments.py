@@ -1,4 +1,4 @@
-"""Schemas, partition specs and sort orders as a caller gives them: in Arrow, or as objects of pyiceberg."""
+"""Converts schemas, partition specs and sort orders of callers: from Arrow, or from objects of pyiceberg."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _json_of(given: Any) -> Any:
 
 
 def as_schema(given: Any, version: int) -> Schema:
-    """Return a schema that a caller gives for a table of a format version.
+    """Return the schema that a caller describes, for a table of a format version.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def as_schema(given: Any, version: int) -> Schema:
 
 
 def as_spec(given: Any) -> PartitionSpec | None:
-    """Return a partition spec that a caller gives.
+    """Return the partition spec that a caller describes; None for None.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def as_spec(given: Any) -> PartitionSpec | None:
 
 
 def as_order(given: Any) -> SortOrder | None:
-    """Return a sort order that a caller gives.
+    """Return the sort order that a caller describes; None for None.
 
     Raises
     ------

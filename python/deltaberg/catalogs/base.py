@@ -404,7 +404,7 @@ class LocatedPointer:
         return load_newest(lambda: place_of(self.ask(), self.location_map), load)
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
-        """Return what commits to the table through the catalog.
+        """Return the committer that commits to the table through the catalog.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Changes of a catalog of which nobody says whether they were carried out: the catalog itself tells."""
+"""Finds the outcome of a change of a catalog whose answer was lost."""
 
 from __future__ import annotations
 

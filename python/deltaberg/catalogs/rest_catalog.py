@@ -369,7 +369,7 @@ class RestPointer:
         return loaded
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
-        """Return what commits to the table through the catalog.
+        """Return the committer that commits to the table through the catalog.
 
         Raises
         ------

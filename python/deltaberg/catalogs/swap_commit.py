@@ -130,7 +130,7 @@ class SwapAttempt:
 
     @property
     def trace(self) -> Trace:
-        """What later metadata shows of this file, whose name nobody else uses."""
+        """The name of the metadata file, by which later metadata is recognized: nobody else uses it."""
         name = self.new.rpartition("/")[2]
         return Trace(self.proposal.snapshot_id, name, self.metadata.last_updated_ms, is_own_name=True)
 
@@ -161,7 +161,7 @@ class SwapAttempt:
         return Fate.OURS
 
     def look(self) -> Fate:
-        """Return what became of the swap, by asking which file is the newest one."""
+        """Return the outcome of the swap, by asking which file is the newest one."""
         found = self.committer.find()
         if found == self.new:
             return Fate.OURS

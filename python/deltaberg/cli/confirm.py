@@ -49,7 +49,7 @@ def asking(format: str | None = None) -> Callable[[Callable[..., object]], Calla
 
 
 class Question(NamedTuple):
-    """What a command asks before it does something: see `ask`."""
+    """The question of a command before it does something: see `ask`."""
 
     question: str
     shown: Iterable[str]

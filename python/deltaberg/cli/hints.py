@@ -58,7 +58,7 @@ def in_command_line(error: DeltabergError, ctx: click.Context | None) -> None:
 
 
 def as_typed(mark: str, options: Mapping[str, click.Option]) -> str:
-    """Return what is typed in the place of an argument or a call.
+    """Return the words that are typed in the place of an argument or a call.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _command(method: str, given: Sequence[str]) -> str | None:
 
 
 def _typed(given: str) -> str:
-    """Return what is typed for a Python value, or in the place of a name."""
+    """Return the text that is typed for a Python value, or in the place of a name."""
     value: Any = given.upper()
     with suppress(SyntaxError, ValueError):
         value = ast.literal_eval(given)

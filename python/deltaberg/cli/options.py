@@ -98,7 +98,7 @@ _OPTIONS = (
 
 
 def place_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add what says where a table is, and how the outcome is printed."""
+    """Add the options that say where a table is, and how the outcome is printed."""
     for option in (_TRACEBACK, _JSON, _CATALOG, _STORE, click.argument("table")):
         function = option(function)
     return function

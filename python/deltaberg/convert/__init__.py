@@ -1,1 +1,1 @@
-"""Making tables of what is there already, without writing rows anew."""
+"""Making tables of existing directories, without writing rows anew."""

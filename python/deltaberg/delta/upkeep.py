@@ -1,4 +1,4 @@
-"""What keeps a Delta table in order over the years: the upkeep of its log, and the clean-up of its files."""
+"""The verbs that keep a Delta table in order: the upkeep of its log, and the clean-up of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables of one format lack: arguments that are refused, all by the same sentence."""
+"""The arguments and verbs that one format lacks, which are refused by one sentence."""
 
 from __future__ import annotations
 

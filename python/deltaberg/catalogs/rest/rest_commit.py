@@ -261,7 +261,7 @@ class RestAttempt:
 
     @property
     def may_arrive(self) -> bool:
-        """Whether a request was sent of which nobody knows whether it still is on its way."""
+        """Whether a request without an answer may still arrive."""
         return self._may_arrive
 
     def note(self, outcome: PutOutcome) -> None:
@@ -271,7 +271,7 @@ class RestAttempt:
 
     @property
     def trace(self) -> Trace:
-        """What later metadata shows: the snapshot, since the server names its metadata files by itself."""
+        """The snapshot, by which later metadata is recognized: the server names its metadata files by itself."""
         return Trace(self.proposal.snapshot_id, None, None)
 
     def send(self) -> PutResult:
@@ -317,7 +317,7 @@ class RestAttempt:
         return Fate.OURS
 
     def look(self) -> Fate:
-        """Return what became of the change, by loading the table.
+        """Return the outcome of the change, by loading the table.
 
         A refusal is final unless a request before it may still arrive.
         """

@@ -61,7 +61,7 @@ class RestDoor:
 
     @cached_property
     def config(self) -> RestConfig:
-        """What the server says of itself."""
+        """The answer of the server to ``/v1/config``."""
         warehouse = self._properties.get("warehouse")
         answer = self.session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
         found = json_object(answer, "the configuration of the catalog")

@@ -130,7 +130,7 @@ class _Changes:
             return self._settle(Fate.OURS)
 
     def look(self) -> Fate:
-        """Return what became of the changes, by loading the tables."""
+        """Return the outcome of the changes, by loading the tables."""
         fates = [part.look() for part in self._sent]
         if self._is_there():
             return self._settle(Fate.OURS)

@@ -235,7 +235,7 @@ _managers: BoundedCache[PoolManager] = BoundedCache(16)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return what an error of the client is about: it wraps those of the system."""
+    """Return the error of the system that an error of the client wraps."""
     while isinstance(error, HTTPError) and (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return _IncompleteError() if isinstance(error, IncompleteRead) else error
@@ -250,7 +250,7 @@ def _is_broken(reason: BaseException) -> bool:
 
 
 def _failure(reason: BaseException, url: str, repeatable: bool) -> Exception:
-    """Return what is raised if there is no complete answer."""
+    """Return the exception for an incomplete answer."""
     said = _reason(reason)
     if isinstance(reason, HTTPException) and not _is_broken(reason):
         said = f"what answers is not an HTTP server, or is a broken one: {said}"
@@ -304,7 +304,7 @@ def _connecting() -> Iterator[None]:
 
 
 class _BoundedReader(io.RawIOBase):
-    """What a server sends, until it has taken too long.
+    """The bytes that a server sends, until it has taken too long.
 
     The timeout of a socket only bounds the time between two parts, of which each can be one byte.
     """

@@ -73,7 +73,7 @@ class Vended:
 
 
 def server_config(values: Any, what: str) -> dict[str, str]:
-    """Return what a catalog says about stores: only known and harmless settings, and no nulls."""
+    """Return the settings of stores in a catalog's answer: only known and harmless ones, and no nulls."""
     given = members(values if values is not None else {}, what)
     config = strings({what: {name: value for name, value in given.items() if value is not None}}, what, "the catalog")
     return {

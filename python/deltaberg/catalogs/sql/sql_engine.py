@@ -38,7 +38,7 @@ _OF_SERVERS = (range(1000, 2000), range(3000, 6000))
 
 
 class Failure(Enum):
-    """What the failure of a statement, or of a commit, tells of the transaction."""
+    """The state of a transaction after the failure of a statement or of its commit."""
 
     #: The database has refused it, and will refuse it again. Nothing was changed.
     REFUSED = "refused"
@@ -49,7 +49,7 @@ class Failure(Enum):
 
 
 def failure_of(error: sa.exc.SQLAlchemyError, *, is_commit: bool) -> Failure:
-    """Return what an error tells of the transaction.
+    """Return the state of the transaction after an error.
 
     Parameters
     ----------

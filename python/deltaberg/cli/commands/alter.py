@@ -170,7 +170,7 @@ def alter(
 
 
 def _outcome(table: Any, alteration: Any) -> dict[str, Any]:
-    """Return what a table would be after changes."""
+    """Return the state of a table after changes."""
     from deltaberg import IcebergTable
 
     if isinstance(table, IcebergTable):

@@ -1,4 +1,4 @@
-"""The commands that make another table of one, or prepare that: clone, copy-plan."""
+"""The commands clone and copy-plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: checkpoint, compact, compact-log, reorg, rewrite-manifests, and so on."""
+"""Commands of upkeep: checkpoint, compact, compact-log, reorg, rewrite-manifests, drop-feature, maintain."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def drop_feature(opened: Any, asking: Asking, arguments: dict[str, Any], name: s
 
 
 def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: str | None) -> None:
-    """Print what became of files, and raise the conflict of those that stay."""
+    """Print the outcome of a rewrite, and raise the conflict of the files that stay."""
     facts = {
         **state_of(opened, branch),
         **({"dry_run": True} if result.dry_run else {}),

@@ -1,4 +1,4 @@
-"""Commands about snapshots of Iceberg tables that no branch has, or another one: publish, cherry-pick."""
+"""The commands publish and cherry-pick, which bring snapshots to a branch of an Iceberg table."""
 
 from __future__ import annotations
 

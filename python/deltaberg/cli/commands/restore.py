@@ -1,4 +1,4 @@
-"""The command that sets a table back: restore."""
+"""The command restore, which sets a table back to an older state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that write: verbs of a table with the options that the library's arguments give them, and others."""
+"""Builds commands from verbs, with one option for each argument of the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that compare a table with its store, and take out of it what is lost: verify, repair."""
+"""Commands that compare a table with its store and remove lost files from it: verify, repair."""
 
 from __future__ import annotations
 

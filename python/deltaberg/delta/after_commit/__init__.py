@@ -1,1 +1,1 @@
-"""What follows a commit: checkpoints of snapshots, log compaction, and clean-up of old entries."""
+"""Work after a commit: checkpoints of snapshots, log compaction, and clean-up of old entries."""

@@ -1,4 +1,4 @@
-"""The columns of a table as those of rows that are written to it: merged with them, or replaced by them."""
+"""Schema changes of a write: the columns of its rows are merged into those of the table, or replace them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing the rows that match any condition by others, which must match it, too."""
+"""Replacing the rows that match a condition by new rows, which must match it, too."""
 
 from __future__ import annotations
 

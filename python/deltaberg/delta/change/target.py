@@ -126,7 +126,7 @@ class ChangeTarget:
         return empty_as_null(self._transaction.snapshot)
 
     def rules(self, timezone: str, now: dt.datetime) -> TableRules:
-        """Return what the table asks of new rows."""
+        """Return the rules of the table for new rows."""
         self._rules = rules_of(self._transaction.snapshot, timezone, now)
         return self._rules
 

@@ -38,7 +38,7 @@ _STRING_MAP = pa.map_(pa.string(), pa.string())
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a directory shall become.
+    """The table that a directory shall become.
 
     Parameters
     ----------

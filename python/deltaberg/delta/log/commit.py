@@ -58,7 +58,7 @@ class Newer(NamedTuple):
 
 
 def list_newer_commits(log: LogDirectory, version: int) -> Newer:
-    """Return what the log holds from a version on.
+    """Return the entries of the log from a version on.
 
     Compactions and checkpoints do not stand in for commits: a writer has to know what each of them did.
 
@@ -120,7 +120,7 @@ def put_entry(log: LogDirectory, version: int, data: bytes) -> PutResult:
 
 
 def look_for_entry(log: LogDirectory, version: int, data: bytes) -> Fate:
-    """Return what became of an entry that was sent, by reading the version back."""
+    """Return the outcome of an entry that was sent, by reading the version back."""
     try:
         found = log.storage.get(f"{log.path}/{commit_name(version)}")
     except ObjectNotFoundError:

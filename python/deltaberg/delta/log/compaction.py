@@ -62,7 +62,7 @@ def _actions(log: LogDirectory, version: int) -> list[LogAction]:
 
 
 def reconcile_commits(commits: Iterable[list[LogAction]]) -> list[LogAction]:
-    r"""Return what remains of the actions of commits, given newest first (Delta protocol, "Action Reconciliation").
+    r"""Return the reconciled actions of commits, given newest first (Delta protocol, "Action Reconciliation").
 
     Examples
     --------

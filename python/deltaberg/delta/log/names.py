@@ -67,7 +67,7 @@ class LogFile(NamedTuple):
 
 
 def classify(name: str) -> LogFile | None:
-    """Return what the name of a file in the log says; None if readers do not know the name.
+    """Return the kind and version of a file in the log by its name; None if readers do not know the name.
 
     Examples
     --------

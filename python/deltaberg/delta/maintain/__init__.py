@@ -1,1 +1,1 @@
-"""Upkeep of the data files of a Delta table."""
+"""Maintenance of Delta tables: compaction, clustering, vacuum, restore, clone, verify, repair and dropped features."""

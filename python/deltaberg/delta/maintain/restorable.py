@@ -1,4 +1,4 @@
-"""What a commit that names files of an older version has to make sure of: that they are there, and that they stay.
+"""Checks of a commit that names files of an older version: they must be there, and they must stay.
 
 Restores and clones do so. They also agree on the properties that say what holds for a history, and not for one version.
 """

@@ -103,7 +103,7 @@ def restore_table(
 
 @dataclass
 class _Plan:
-    """What makes one version of a table equal to another.
+    """The changes that make one version of a table equal to another.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What a Delta table asks of rows, and of the data files that they are written to."""
+"""The rules of a Delta table for rows, and for the data files that they are written to."""

@@ -1,4 +1,4 @@
-"""What a Delta table asks of the data files that rows are written to."""
+"""The rules of a Delta table for the data files that rows are written to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RANDOM_PREFIXES, _PREFIX_LENGTH = "delta.randomizeFilePrefixes", "delta.randomP
 
 
 def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
-    """Return what a table asks of the files that rows are written to.
+    """Return the rules of a table for the files that rows are written to.
 
     Raises
     ------

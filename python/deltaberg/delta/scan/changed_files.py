@@ -89,7 +89,7 @@ def recorded_changes(data: bytes) -> list[dict[str, Any]]:
 
 
 def path_keys(files: pa.Table) -> pa.BinaryArray:
-    """Return what the paths of files are compared by."""
+    """Return the keys by which the paths of files are compared."""
     return pa.array([canonical_path(path) for path in files.column("path").to_pylist()], pa.binary())
 
 

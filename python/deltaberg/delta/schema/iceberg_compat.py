@@ -1,4 +1,4 @@
-"""What compatibility with Iceberg asks of a Delta table (Delta protocol, "IcebergCompatV1" and "IcebergCompatV2").
+"""The requirements of compatibility with Iceberg (Delta protocol, "IcebergCompatV1" and "IcebergCompatV2").
 
 Tables that shall be offered as tables of Hudi have rules as well, which the protocol does not tell. delta-spark checks
 them at each commit.

@@ -203,7 +203,7 @@ class Snapshot(ScannedVersion):
         return self._next(segment, replay, files.after(replay, log_bytes))
 
     def alone(self, version: int, data: bytes) -> Snapshot:
-        """Return what a later commit says, with the files that it names and no others.
+        """Return a snapshot of a single later commit: the files that it names and no others.
 
         Protocol, metadata and the like are this version's where the commit does not change them.
 

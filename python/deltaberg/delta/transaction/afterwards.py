@@ -1,4 +1,4 @@
-"""What follows a commit: the version checksum is carried on; now and then a checkpoint, a compaction and a clean-up.
+"""Work after a commit: the version checksum is carried on; now and then a checkpoint, a compaction and a clean-up.
 
 The commit stands, whatever fails here. A chain of checksums is begun by engines that count all files anyway. Each of
 our own costs a write for every commit.

@@ -1,4 +1,4 @@
-"""What a commit says about itself (Delta protocol, "Commit Provenance Information")."""
+"""The provenance of a commit (Delta protocol, "Commit Provenance Information")."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Provenance:
 
 
 def together(operations: Sequence[Provenance]) -> Provenance:
-    """Return what the history says of several operations that become one commit.
+    """Return the provenance of several operations that become one commit.
 
     Examples
     --------

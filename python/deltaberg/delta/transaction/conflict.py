@@ -50,7 +50,7 @@ class FilterRead(NamedTuple):
 
 @dataclass
 class Claims:
-    """What a change relies on.
+    """The claims of a change: the files, metadata and progress that it relies on.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _PRESERVED = "delta.rowTracking.preserved"
 
 @dataclass
 class Changes:
-    """What a transaction changes.
+    """The changes of a transaction.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def new_token(first: int) -> str:
 
 
 def find_commit_of(log: LogDirectory, token: str) -> CommitResult | None:
-    """Return what a commit did that has a token; None where there is none.
+    """Return the result of the commit with this token; None where there is none.
 
     Raises
     ------

@@ -14,7 +14,7 @@ _PROPERTY = "delta.isolationLevel"
 
 
 class IsolationLevel(Enum):
-    """What a commit may not overlook of the commits since the version that it was planned on."""
+    """How strictly a commit is checked against the commits since the version that it was planned on."""
 
     #: The result is as if all commits had run one after the other, in the order of the history.
     SERIALIZABLE = "Serializable"

@@ -188,7 +188,7 @@ class LogChange:
         return self._look_in_newest()
 
     def look(self) -> Fate:
-        """Return what became of the log entry, by reading it back."""
+        """Return the outcome of the log entry, by reading it back."""
         entry = self._built()
         fate = look_for_entry(self.log, entry.version, entry.data)
         if fate is Fate.HIDDEN:

@@ -1,4 +1,4 @@
-"""What a transaction changes: files, metadata, the protocol, the progress of applications, and domains."""
+"""The changes of a transaction: files, metadata, the protocol, the progress of applications, and domains."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ class Transaction(PendingChanges):
 
     @property
     def _provenance(self) -> Provenance:
-        """What the history says of the operations."""
+        """The provenance of the operations, which the history shows."""
         names = ((one, _NAMES.get(one.name, one.name)) for one in self._operations)
         return together([Provenance(name, one.parameters, one.metrics) for one, name in names])
 

@@ -42,7 +42,7 @@ def check_changeable(table: TableConfiguration, file: str | None = None) -> None
 
 
 def check_protocol_change(before: Protocol, after: Protocol, dropped: str | None = None) -> None:
-    """Refuse a protocol that takes back what another one demands, or that contradicts itself.
+    """Refuse a protocol that drops features or versions, or that contradicts itself.
 
     Parameters
     ----------

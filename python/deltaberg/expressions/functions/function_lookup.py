@@ -1,4 +1,4 @@
-"""The functions and operators that values can use."""
+"""Looks up one function or operator by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All functions and operators that values can use, by their names."""
+"""The table of all functions and operators, by their names."""
 
 from __future__ import annotations
 

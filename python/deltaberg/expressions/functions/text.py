@@ -130,7 +130,7 @@ def _joined(*values: Datum) -> Datum | Outcome:
 
 
 def _short(texts: Datum) -> Datum | Outcome:
-    """Return texts, of which those that are too long fail. An array that is shorter than one such text has none."""
+    """Fail texts beyond the longest length. An array of fewer bytes than that has no such text."""
     if isinstance(texts, pa.Scalar) or texts.nbytes <= MOST_OF_ONE:
         return texts
     return failed_where(texts, pc.greater(pc.binary_length(texts), MOST_OF_ONE), TOO_LONG)

@@ -1,1 +1,1 @@
-"""Upkeep of the data files of an Iceberg table."""
+"""Maintenance of Iceberg tables: compaction, rewriting, statistics, expiry, orphans, clone, copy, verify, repair."""

@@ -82,7 +82,7 @@ def _id_violations(metadata: TableMetadata) -> Iterator[str]:
 
 
 def named_files(metadata: TableMetadata) -> Iterator[NamedFile]:
-    """Yield the files that metadata names itself."""
+    """Yield the files that table metadata names."""
     for entry in metadata.metadata_log:
         yield NamedFile(METADATA_FILE, entry.metadata_file, None, "metadata-log")
     for one in metadata.snapshots.values():

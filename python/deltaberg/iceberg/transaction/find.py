@@ -23,7 +23,7 @@ _COUNTS = {
 
 
 def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
-    """Return what a commit did that has a token; None where the newest metadata does not show it.
+    """Return the result of the commit with this token; None where the newest metadata does not show it.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class _Least(NamedTuple):
     new: int | None = None
 
     def with_kept(self, number: int) -> _Least:
-        """Return the numbers where there is another file that stays."""
+        """Return the least numbers after one more data file that stays."""
         return self._replace(kept=number if self.kept is None else min(self.kept, number))
 
     def is_past(self, deletes: pa.Table) -> pa.BooleanArray:

@@ -118,7 +118,7 @@ class Tally:
 
     @property
     def operation(self) -> str:
-        """What a snapshot is called that does just this."""
+        """The operation of the snapshot, such as ``append``."""
         if self._keeps_rows:
             return "replace"
         if self.replaces_partitions:

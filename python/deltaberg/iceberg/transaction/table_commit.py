@@ -251,7 +251,7 @@ class TableChange:
         return self.look() in (Fate.ABSENT, Fate.LOST)
 
     def settle(self, fate: Fate) -> Fate:
-        """Note what became of what was sent."""
+        """Record the outcome of the commit request."""
         self.is_committed = fate is Fate.OURS
         if fate is Fate.LOST:
             self.attempt.discard()

@@ -108,7 +108,7 @@ class RemoveStatistics(Update):
     snapshot_id: int
 
     def apply(self, draft: Draft) -> None:
-        """Forget them, if there are some."""
+        """Remove the snapshot's statistics, if it has any."""
         draft.keep("statistics", lambda part: read_statistics_file(part).snapshot_id != self.snapshot_id)
 
 
@@ -119,7 +119,7 @@ class RemovePartitionStatistics(Update):
     snapshot_id: int
 
     def apply(self, draft: Draft) -> None:
-        """Forget them, if there are some."""
+        """Remove the snapshot's statistics, if it has any."""
         draft.keep("partition-statistics", lambda part: read_statistics_file(part).snapshot_id != self.snapshot_id)
 
 

@@ -1,4 +1,4 @@
-"""The Data Sources as PySpark finds them by itself, so that no session has to call `register`.
+"""The classes by which PySpark discovers the Data Sources, so that no session has to call `register`.
 
 When a session first meets the name of a format, PySpark 4 imports every top-level module named ``pyspark_*`` in a
 process of its own, and registers the class ``DefaultSource`` of each. Sessions that use no table pay for that, too, and

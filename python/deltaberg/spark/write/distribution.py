@@ -138,7 +138,7 @@ def _key_type(term: OrderTerm, spec: WriteSpec) -> pa.DataType:
 
 @dataclass(frozen=True)
 class _KeyTask:
-    """Adds what terms make of rows to the rows, inside `mapInArrow`.
+    """Adds the partition keys of rows as columns, inside `mapInArrow`.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _Path = tuple[str, ...]
 
 
 def has_known_keys(kind: Map) -> bool:
-    """Return whether Spark finds the keys that a map of this type has twice."""
+    """Return whether Spark can detect duplicate keys of maps of this type."""
     return kind.key.type in _KNOWN
 
 

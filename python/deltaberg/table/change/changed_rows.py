@@ -1,4 +1,4 @@
-"""What files are written with where rows are deleted or replaced, by this process or by others."""
+"""The remaining and the new rows of rewritten files, computed in this process or in tasks."""
 
 from __future__ import annotations
 

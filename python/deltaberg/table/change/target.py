@@ -54,14 +54,14 @@ class RowTarget(Protocol):
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The names of columns of integers that an update may not be allowed to set."""
+        """The names of integer columns, such as identity columns, that an update may have to leave alone."""
 
     @property
     def empty_as_null(self) -> frozenset[str]:
         """The names of columns whose empty values become null."""
 
     def rules(self, timezone: str, now: dt.datetime) -> TableRules:
-        """Return what the table asks of new rows."""
+        """Return the rules of the table for new rows."""
 
     def add_columns(self, columns: Struct) -> None:
         """Add those columns, and fields of structs, that the table lacks."""

@@ -23,7 +23,7 @@ __all__ = ["Change", "ClockedPolicy", "CommitPolicy", "CommitResult", "Fate", "c
 
 
 class Fate(Enum):
-    """What became of a change that was sent."""
+    """The outcome of a change that was sent."""
 
     #: It is part of the table.
     OURS = "ours"
@@ -54,10 +54,10 @@ class Change(Protocol):
         """Send what `prepare` built. Repeated calls send the same bytes."""
 
     def confirm(self) -> Fate:
-        """Return what became of a change that the store says it has written."""
+        """Return the outcome of a change that the store says it has written."""
 
     def look(self) -> Fate:
-        """Return what became of a change for which the store gave another answer, or none."""
+        """Return the outcome of a change for which the store gave another answer, or none."""
 
 
 @public

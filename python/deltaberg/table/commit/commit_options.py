@@ -1,4 +1,4 @@
-"""What callers say of a commit, whichever verb makes it, on tables of both formats."""
+"""The options of a commit, whichever verb makes it, on tables of both formats."""
 
 from __future__ import annotations
 

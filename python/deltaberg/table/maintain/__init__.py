@@ -1,1 +1,1 @@
-"""Upkeep of the data files of tables of every format."""
+"""Maintenance of tables of both formats: compaction, clean-up, restore, clone, verify and repair."""

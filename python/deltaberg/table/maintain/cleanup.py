@@ -1,4 +1,4 @@
-"""What a clean-up of files did, or would do: the same for every format."""
+"""The result of a clean-up of files, the same for every format."""
 
 from __future__ import annotations
 

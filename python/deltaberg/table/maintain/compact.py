@@ -135,7 +135,7 @@ class MovedFiles(NamedTuple):
 
 
 class Rewrite(ABC, Generic[_Transaction]):
-    """What a format does for one commit of a compaction, on the newest state of the table that is known.
+    """The part of a format in one commit of a compaction, on the newest known state of the table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What became of a compaction, the same for every format."""
+"""The result of a compaction, the same for every format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CompactResult", "CompactedGroup"]
 
 @dataclass(frozen=True)
 class CompactedGroup:
-    """What became of one group of files.
+    """The outcome of one group of files.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CompactedGroup:
 
 @dataclass(frozen=True)
 class CompactResult:
-    """What a compaction did, or would do, group by group.
+    """The result of a compaction, or of its dry run, group by group.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What became of a table feature that was to be dropped."""
+"""The result of `drop_feature`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DropFeatureResult"]
 @public
 @dataclass(frozen=True)
 class DropFeatureResult:
-    """What `drop_feature` of a table did, or would do.
+    """The result of `drop_feature`, or of its dry run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a store lists below a folder, in batches of columns, so that a million files take little memory."""
+"""The listing of a folder in batches of columns, so that a million files take little memory."""
 
 from __future__ import annotations
 

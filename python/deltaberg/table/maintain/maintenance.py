@@ -78,7 +78,7 @@ class MaintenancePolicy:
 
 @dataclass(frozen=True)
 class MaintainedStep:
-    """What became of one step of a maintenance.
+    """The outcome of one step of a maintenance.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class MaintainedStep:
 
 @dataclass(frozen=True)
 class MaintenanceResult:
-    """What a maintenance did, or would do.
+    """The result of a maintenance, or of its dry run.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class MaintenanceResult:
     dry_run: bool = True
 
     def __getitem__(self, step: MaintenanceStep) -> MaintainedStep:
-        """Return what became of a step, by its name."""
+        """Return the outcome of a step, by its name."""
         for one in self.steps:
             if one.step == step:
                 return one

@@ -1,4 +1,4 @@
-"""What `restore` is asked to do, and what it did: which files a table has again, and which it has no more."""
+"""The request and the result of `restore`: which files a table has again, and which it has no more."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RestoreRequest:
 @public
 @dataclass(frozen=True)
 class RestoreResult:
-    """What `restore` did, or would do.
+    """The result of `restore`, or of its dry run.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class RowOrder:
 
     @property
     def argument(self) -> str:
-        """The argument that asks for it, as hints mark it."""
+        """The argument of the verb that asks for this order, as hints mark it."""
         return f"⟪{_ARGUMENTS[self.kind]}⟫"
 
     @classmethod

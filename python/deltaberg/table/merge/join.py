@@ -31,7 +31,7 @@ _MOST_BITS = 12
 
 
 class JoinKeys(NamedTuple):
-    """What must be equal.
+    """The keys of both sides of a join, which must be equal.
 
     Parameters
     ----------

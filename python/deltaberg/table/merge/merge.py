@@ -149,7 +149,7 @@ class MergePlan:
 
 
 class RowMerge:
-    """What a merge does to the rows of a table.
+    """The changes of a merge to the rows of a table.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ class RowMerge:
 
     @property
     def change(self) -> MergeChange:
-        """What replaces rows that change."""
+        """Computes the new values of the rows that change."""
         clauses = (*self._plan.of(MATCHED), *self._plan.of(NOT_MATCHED_BY_SOURCE))
         return MergeChange(clauses, self._width, self._records)
 

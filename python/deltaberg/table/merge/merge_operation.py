@@ -205,7 +205,7 @@ def upsert_into(
 
 
 def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
-    """Refuse an upsert that says nothing, or what there is not.
+    """Refuse an upsert without keys, without anything to do, or with a choice that is not known.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What callers say of a merge."""
+"""The options of a merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clauses of a merge with what the table asks of the rows that they make."""
+"""Clauses of a merge with the constraints and default values of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows of a table become that a merge updates, in this process or in another."""
+"""New values of the rows that a merge updates, in this process or in a task."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _SentRecords:
 
 @dataclass(frozen=True)
 class MergeChange:
-    """What replaces rows that a merge updates: a `DividedChange`.
+    """Computes the rows that replace updated rows: a `DividedChange`.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class MergeChange:
     records: MergeRecords
 
     def __call__(self, batch: pa.RecordBatch) -> Replacement:
-        """Return what replaces rows that change, given the columns of the table and of row addresses."""
+        """Return the new values of rows, given the columns of the table and of row addresses."""
         rows = batch.select(range(self.width))
         records, found = self._records_of(*batch.columns[-2:])
         made: list[pa.RecordBatch] = []

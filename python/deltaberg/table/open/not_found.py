@@ -1,4 +1,4 @@
-"""What is said of a location without a table."""
+"""The error of a location without a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers say of the rows that they write."""
+"""The options of rows that callers write."""
 
 from __future__ import annotations
 

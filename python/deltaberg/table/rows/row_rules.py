@@ -110,7 +110,7 @@ def _written(value: pa.Scalar) -> str:
 
 @dataclass(frozen=True)
 class RowRules:
-    """What a table asks of the rows that are written.
+    """The rules of a table for the rows that are written.
 
     Parameters
     ----------

@@ -226,7 +226,7 @@ class _Head:
 
 
 def row_keys(rows: pa.RecordBatch, terms: Sequence[OrderTerm]) -> list[RowKey]:
-    """Return what rows are sorted by.
+    """Return the keys by which rows are sorted.
 
     Examples
     --------

@@ -66,11 +66,11 @@ class OrderTerm:
     nulls_first: bool = True
 
     def values(self, rows: pa.RecordBatch | pa.Table) -> pa.ChunkedArray:
-        """Return what rows are sorted by, in their order."""
+        """Return the keys by which rows are sorted, in the order of rows."""
         return self.of(column_at(rows, self.source))
 
     def of(self, column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return what values of the column are sorted by."""
+        """Return the keys by which values of the column are sorted."""
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         if self.transform is None:
             return sortable(pa.chunked_array(chunks, column.type))

@@ -110,7 +110,7 @@ class OrderSample(RowSample):
         self._terms = tuple(terms)
 
     def values(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """Return what rows are sorted by."""
+        """Return the keys by which rows are sorted."""
         return [shortened(as_array(term.values(rows))) for term in self._terms]
 
     def cuts(self, count: int) -> list[RowKey]:

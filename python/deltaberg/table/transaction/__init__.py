@@ -1,1 +1,1 @@
-"""What transactions of both formats share: operations that succeed or change nothing, and changes of rows."""
+"""The common part of transactions of both formats: operations that succeed or change nothing, and changes of rows."""

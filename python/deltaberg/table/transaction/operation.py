@@ -1,4 +1,4 @@
-"""What an operation of a transaction did, as the commit and its caller are told."""
+"""The result of an operation of a transaction, for the commit and for its caller."""
 
 from __future__ import annotations
 

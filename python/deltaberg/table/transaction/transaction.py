@@ -81,7 +81,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def _check_operation(self) -> None:
-        """Refuse what an operation did beside the others."""
+        """Refuse operations that cannot share a commit."""
 
     @contextmanager
     def operation(

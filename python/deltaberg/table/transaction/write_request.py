@@ -1,4 +1,4 @@
-"""What a caller asks of a write that is planned in one process and committed by another."""
+"""The request of a write that is planned in one process and committed by another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["WriteRequest"]
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """What a caller asks of a write. It pickles.
+    """The request of a write. It pickles.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class ColumnPlace:
 
 @public
 class TableAlteration(ABC, Generic[_Engine_co]):
-    """What the changes of tables of both formats share. Each method returns the object itself.
+    """Changes that tables of both formats have. Each method returns the object itself.
 
     Dots in the names of columns lead into structs, and ``element``, ``key`` and ``value`` into lists and maps.
 

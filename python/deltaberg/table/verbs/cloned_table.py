@@ -1,4 +1,4 @@
-"""The verb that makes another table of a state of one."""
+"""The verb `clone`, which makes a table of a version or snapshot of another table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Alteration = TypeVar("_Alteration")
 
 @public
 class ClonedTable(Table[_Transaction_co, _Alteration]):
-    """A table of whose states others can be made."""
+    """A table that can be cloned."""
 
     @abstractmethod
     def _clone(self, asked: CloneRequest) -> CloneResult:

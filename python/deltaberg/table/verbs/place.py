@@ -68,7 +68,7 @@ class Place(ABC, Generic[_Table, _Run]):
 
     @abstractmethod
     def find_commit(self, token: str) -> CommitResult | None:
-        """Return what a commit did, by its token; None if the table has no such commit."""
+        """Return the result of the commit with this token; None if the table has no such commit."""
 
     def commit_options(self, new: NewTable, arguments: Mapping[str, Any]) -> CommitOptions:
         """Return what is said of the commit.

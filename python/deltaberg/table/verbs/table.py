@@ -1,4 +1,4 @@
-"""What tables of both formats do alike: scans, verbs that each make one commit, and transactions."""
+"""The base of tables of both formats: scans, verbs that each make one commit, and transactions."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TableTransaction(Verbs[None], Generic[_Run_co, _Alteration]):
 
     @property
     def token(self) -> str:
-        """What `deltaberg.find_commit` finds the commit by, whatever becomes of it."""
+        """The token by which `deltaberg.find_commit` finds the commit, whatever becomes of it."""
         return self._operations.transaction.token
 
     @property
@@ -57,7 +57,7 @@ class TableTransaction(Verbs[None], Generic[_Run_co, _Alteration]):
 
     @property
     def result(self) -> CommitResult | None:
-        """What the commit did; None before it."""
+        """The result of the commit; None before it."""
         return self._operations.transaction.result
 
     def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Rows that are asked for the road which they would take to data files."""
+"""Which writer rows would take, without writing them: this process or Spark."""
 
 from __future__ import annotations
 

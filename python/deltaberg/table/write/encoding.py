@@ -128,7 +128,7 @@ class EncodingPool:
             self._make_ready(follower, begins=False)
 
     def _make_ready(self, job: Job[Any], *, begins: bool) -> None:
-        """Let a job run before those that begin files, so that few files are open, unless it begins one itself."""
+        """Queue a job: jobs that begin a file go last, so that few files are open."""
         if begins:
             self._ready.append(job)
         else:

@@ -1,4 +1,4 @@
-"""Statistics of files that are there already: those that others wrote, and those that Spark's own writer wrote."""
+"""Statistics of existing data files, read from their footers."""
 
 from __future__ import annotations
 

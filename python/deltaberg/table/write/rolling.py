@@ -63,11 +63,11 @@ class Sizes:
 
 
 class Trail(Protocol):
-    """What is told where rows go. It may look at columns of them that files do not hold."""
+    """Receives the new place of each written row. Rows may have helper columns for it, which files do not hold."""
 
     @property
     def columns(self) -> Struct:
-        """The columns that rows have for it, behind all others."""
+        """The helper columns that the trail needs, after the columns of the table."""
 
     def note(self, path: str, rows: pa.Table) -> None:
         """Take note of the next rows of a file, by its path relative to the table."""

@@ -1,4 +1,4 @@
-"""What a table asks of the files that are written for it."""
+"""The rules of a table for the files that are written for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PartitionField:
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """What a table asks of the files that are written for it. It is small, and pickles.
+    """The rules of a table for the files that are written for it. It is small, and pickles.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Writes that are planned in one process, whose rows others write, and that yet another one commits.
+"""Writes that are planned, written and committed in different processes.
 
 Spark does this with a Python Data Source. What the first process finds travels to the others.
 """

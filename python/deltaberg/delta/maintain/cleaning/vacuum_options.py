@@ -1,4 +1,4 @@
-"""What a vacuum is asked to do, and for how long it keeps files."""
+"""The options of a vacuum, and for how long it keeps files."""
 
 from __future__ import annotations
 

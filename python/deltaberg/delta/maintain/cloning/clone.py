@@ -144,7 +144,7 @@ def _planned(
 
 @dataclass
 class _Plan:
-    """What makes a table the clone of a version.
+    """The changes that make a table the clone of a version.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ class _Plan:
         }
 
     def result(self, commit: CommitResult | None) -> CloneResult:
-        """Return what was done, or would be."""
+        """Return the result of the clone, or of its dry run."""
         counts = self.metrics
         is_dry = self.asked.dry_run
         planned = sum(copy.size or 0 for copy in self.copies)

@@ -40,7 +40,7 @@ class ClonedFile(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, int | None]:
-        """What it is recognized by among live files."""
+        """The key by which the file is recognized among live files."""
         vector = self.vector or {}
         # An inline vector and one of a file never look alike: one has an offset.
         return self.path, vector.get("pathOrInlineDv", ""), vector.get("offset")

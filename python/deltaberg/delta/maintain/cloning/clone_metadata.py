@@ -1,4 +1,4 @@
-"""What the metadata and the protocol of a clone keep of its source, and what they do not."""
+"""The metadata and the protocol of a clone: which parts of its source they keep, and which they do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BOUND_TO_FILES = (MAPPING_MODE, "delta.enableIcebergCompatV1", "delta.enableIce
 
 
 class Origin(NamedTuple):
-    """What a deep clone is a clone of.
+    """The source of a deep clone.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class Origin(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the property holds."""
+        """The text of the property."""
         members = {"id": self.table, "version": self.version, "as": self.made, "of": self.clone}
         return json.dumps(members, separators=(",", ":"))
 
 
 def origin_of(properties: Mapping[str, str]) -> Origin | None:
-    """Return what a table is a deep clone of; None if it is none.
+    """Return the source of a deep clone; None if the table is none.
 
     Examples
     --------

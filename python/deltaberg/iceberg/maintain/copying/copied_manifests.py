@@ -150,7 +150,7 @@ def _bounds(old: Sequence[tuple[int, bytes]] | None, path: str) -> list[tuple[in
 
 
 def _header(data: bytes, header: ManifestHeader) -> ManifestHeader:
-    """Return the header of a manifest as it has it itself, and what it lacks as the table has it."""
+    """Return the header of a manifest, filled up from the table."""
     said = {name: value.decode() for name, value in AvroFile(data).metadata.items() if name in header.pairs()}
     return replace(
         header,

@@ -39,12 +39,12 @@ class PositionRewrite(DeleteRewrite):
 
     @cached_property
     def lists(self) -> list[list[int]]:
-        """Those of them that are rewritten."""
+        """The position delete files of each file that are rewritten."""
         return [[number for number in found if number in self._joined] for found in self._all_lists]
 
     @cached_property
     def removed(self) -> frozenset[int]:
-        """Those that are rewritten, and those that apply to nothing."""
+        """The delete files to remove: rewritten or dangling ones."""
         return self._joined | self._dangling
 
     def write(self, keys: list[DeleteKey]) -> RowPositions:

@@ -1,4 +1,4 @@
-"""What `clone` is asked to do, and what it did."""
+"""The request and the result of `clone`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class CloneRequest:
 @public
 @dataclass(frozen=True, repr=False)
 class CloneResult:
-    """What `clone` did, or would do.
+    """The result of `clone`, or of its dry run.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class CopyNames:
         return f"{made}{'' if other is None else f'-{other}'}{suffix}"
 
     def avoid(self, names: Iterable[str]) -> None:
-        """Give other names to those copies that have these names."""
+        """Rename the copies whose names are taken."""
         for name in names:
             self._other[name] = uuid.uuid4().hex[:8]
 

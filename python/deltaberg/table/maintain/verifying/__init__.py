@@ -1,1 +1,1 @@
-"""What metadata names and the store lacks, and how it is mended."""
+"""Files that metadata names and the store lacks: how they are found, and how the table is mended."""

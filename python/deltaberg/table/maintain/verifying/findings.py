@@ -1,4 +1,4 @@
-"""What `verify` found: one finding for each thing that metadata says and the store does not bear out."""
+"""The result of `verify`: one finding for each file or fact on which metadata and store disagree."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Finding:
 @public
 @dataclass(frozen=True, repr=False)
 class VerifyResult:
-    """What `verify` looked at, and what it found.
+    """The result of `verify`: the number of files that it looked at, and its findings.
 
     Parameters
     ----------

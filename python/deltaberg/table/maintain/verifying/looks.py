@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 def difference(
     what: str, path: str, size: int | None, named_by: str, answer: Presence, *, is_part: bool = False
 ) -> Finding | None:
-    """Return what the store says of a file otherwise than what names it; None if it bears that out.
+    """Return how the stored file differs from the metadata; None if they agree.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What `repair` did: which files it took out of a table because the store has lost them."""
+"""The result of `repair`: which files it removed from a table because the store has lost them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def rows_of(files: Iterable[LostFile]) -> int | None:
 @public
 @dataclass(frozen=True, repr=False)
 class RepairResult:
-    """What `repair` did, or would do.
+    """The result of `repair`, or of its dry run.
 
     Parameters
     ----------
