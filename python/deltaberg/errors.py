@@ -336,7 +336,7 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
 
 
 class NotAFileError(ObjectNotFoundError):
-    """What has the name of a file is none, such as a directory, a named pipe or a device."""
+    """An object with the name of a file is no file, such as a directory, a named pipe or a device."""
 
 
 class TableExistsError(DeltabergError, FileExistsError):

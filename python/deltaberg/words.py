@@ -6,7 +6,7 @@ __all__ = ["DELTALAKE", "DELTA_SPARK", "ICEBERG_SPARK", "NEAR", "PYICEBERG", "Re
 
 
 class Refused(str):
-    """What the hint says of a word that stands for no argument of ours."""
+    """The hint about a word that stands for no argument of ours."""
 
     __slots__ = ()
 

@@ -136,7 +136,7 @@ def check_protocol(protocol: Protocol) -> None:
 
 
 def not_done(names: Iterable[str]) -> list[str]:
-    """Return those features that this library neither reads nor writes, or does not know."""
+    """Return the features that this library neither reads nor writes, or does not know."""
     return [name for name in names if name not in FEATURES or FEATURES[name].needs_catalog]
 
 

@@ -1,4 +1,4 @@
-"""What keeps the metadata of an Iceberg table in order: expiry, orphans, the rewrite of manifests and of paths."""
+"""The verbs that keep an Iceberg table in order: expiry, orphans, the rewrite of manifests and of paths."""
 
 from __future__ import annotations
 

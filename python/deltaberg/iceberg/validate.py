@@ -119,7 +119,7 @@ def _vectors_violations(entries: list[dict[str, Any]], source: IcebergSource) ->
 
 
 def vector_violations(entry: Mapping[str, Any], puffin: PuffinFile) -> Iterator[str]:
-    """Yield what an entry says of a deletion vector otherwise than its file."""
+    """Yield the points on which an entry and the file of its deletion vector disagree."""
     place = f"offset {entry['content_offset']} of {entry['file_path']}"
     blob = next((found for found in puffin.blobs if found.offset == entry["content_offset"]), None)
     if blob is None or blob.type != _VECTOR or blob.compression_codec is not None:
@@ -142,7 +142,7 @@ def vector_violations(entry: Mapping[str, Any], puffin: PuffinFile) -> Iterator[
 
 
 def count_violations(manifest: Mapping[str, Any], entries: pa.Table) -> Iterator[str]:
-    """Yield what a manifest list says of a manifest otherwise than its entries."""
+    """Yield the counts on which a manifest list and the entries of a manifest disagree."""
     for kind, status in _COUNTS.items():
         mine = entries.filter(pc.equal(entries.column("status"), status))
         counted = {"files": len(mine), "rows": pc.sum(mine.column("record_count")).as_py() or 0}

@@ -1,4 +1,4 @@
-"""What only an attempt tells of a store: whether it honours the condition of a put, and what time it has."""
+"""Probes of a store: whether it honours the condition of a put, and which time it has."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class _AbortedError(Exception):
 
 
 class _Parts:
-    """What an upload shares with the thread that sends its parts. It does not refer to the upload itself."""
+    """The state that an upload shares with the thread that sends its parts. It does not refer to the upload itself."""
 
     def __init__(self, owner: Upload) -> None:
         #: Parts, and what is none at the end of them.

@@ -1,1 +1,1 @@
-"""What commands print: tables for people, and lines for programs."""
+"""The output of commands: tables for people, and lines for programs."""

@@ -16,7 +16,7 @@ __all__ = ["action_column", "check_members"]
 
 
 class _Kind(NamedTuple):
-    """What a value must be, in words, and whether one is; and the type of its column, unless it has members itself."""
+    """A type of members: its name in words, the check of a value, and the type of its column, if it has one."""
 
     words: str
     fits: Callable[[Any], bool]

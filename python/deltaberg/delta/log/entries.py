@@ -84,8 +84,8 @@ class LogBytes:
     def again(self, versions: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
         """Return the bytes of entries once more.
 
-        They are None for an entry that was cleaned up or changed since it was replayed. What a replay found lies at
-        places in the bytes that it saw, which would be places of something else in others.
+        They are None for an entry that was cleaned up or changed since it was replayed. The replay recorded offsets in
+        the bytes of that time, and these offsets mean nothing in other bytes.
         """
         for version in versions:
             data = self._kept.get(version)

@@ -132,7 +132,7 @@ class Clustering:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the history records of it, in the words of delta-spark."""
+        """The parameters of the operation in the history, in the words of delta-spark."""
         return {"clusterBy": _text(self.columns), "isFull": json.dumps(self.is_full)}
 
 

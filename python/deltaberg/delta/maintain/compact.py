@@ -39,7 +39,7 @@ __all__ = ["DeltaRewrite"]
 
 
 class DeltaRewrite(Rewrite[Transaction]):
-    """What a Delta table does for one commit of a compaction.
+    """The part of a Delta table in one commit of a compaction.
 
     Parameters
     ----------

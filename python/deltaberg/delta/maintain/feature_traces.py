@@ -1,4 +1,4 @@
-"""What features leave in a table and in its history, and the steps that take it out of the table."""
+"""The traces that features leave in a table and in its history, and the steps that remove them from the table."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class OwnPaths:
         return pa.concat_arrays([own, pa.array(sorted(more), pa.string())]) if more else own
 
     def _of_linked(self, own: pa.StringArray) -> list[str]:
-        """Return those of some paths below the root that a link may lead to or from."""
+        """Return the paths below the root that a link may lead to or from."""
         folders = pc.replace_substring_regex(own, _NAME, "")
         linked = [folder for folder in folders.unique().to_pylist() if self._is_linked(folder)]
         found: list[str] = own.filter(pc.is_in(folders, pa.array(linked, pa.string()))).to_pylist() if linked else []

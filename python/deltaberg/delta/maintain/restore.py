@@ -190,7 +190,7 @@ class _Plan:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What the history records, in the words of the reference implementation."""
+        """The metrics that the history records, in the words of the reference implementation."""
         sizes = self.base.live.table.column("size")
         restored, removed = _total(self._restored.column("size")), _total(sizes.take(self.removed))
         return {

@@ -1,4 +1,4 @@
-"""What the log of a Delta table names, and whether it is there: commits, checkpoints, their parts and sidecars."""
+"""The files that the log of a Delta table names, and their presence: commits, checkpoints, their parts and sidecars."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NamedFile(NamedTuple):
 
 
 class LogNames:
-    """What the log names up to a version, as one listing shows it.
+    """The files that the log names up to a version, as one listing shows them.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class LogNames:
         return [finding for finding in self.findings if finding in again]
 
     def still_named(self, locations: set[str]) -> set[str]:
-        """Return those of some sidecars that a second look finds named by a checkpoint as well."""
+        """Return the sidecars that a checkpoint still names at a second look."""
         return locations & LogNames(self._snapshot).sidecars.keys() if locations else locations
 
 
@@ -165,7 +165,7 @@ def change_files(snapshot: Snapshot, versions: Sequence[int], resolver: PathReso
 
 
 def checksum_findings(snapshot: Snapshot) -> list[Finding]:
-    """Return what the version checksum states otherwise than the log."""
+    """Return the findings where the version checksum disagrees with the log."""
     log, version = snapshot.log, snapshot.version
     path, named_by = f"{log.root._replace(path=log.path)}/{checksum_name(version)}", f"version {version}"
     what = "version checksum"

@@ -62,7 +62,7 @@ class PendingSource(SnapshotSource):
 
 
 class RowIds:
-    """What is read and stored of rows that move, so that they keep their ids and versions where the table has them."""
+    """The columns of ids and versions that rows keep when they move to other files, where the table tracks rows."""
 
     def __init__(self, table: Snapshot) -> None:
         source = SnapshotSource(table)

@@ -86,7 +86,7 @@ class Changes:
 
     @property
     def counted(self) -> dict[str, int]:
-        """What a commit says that it did, as far as its files tell."""
+        """The metrics of the commit, as far as its files tell them."""
         added, removed = self.new_files, self.gone_files
         if not added and not removed:
             return {}
@@ -117,7 +117,7 @@ class Changes:
 
 
 class Rebase(typing.Protocol):
-    """What makes changes anew for each attempt: rows of files move, and others may have deleted some of them meanwhile.
+    """Computes changes anew for each attempt, since other commits may have deleted some of the rows that move.
 
     Commits that only give one of these files a larger deletion vector are no conflict then.
     """

@@ -166,7 +166,7 @@ class PendingChanges(Transaction):
         self._changed()
 
     def _live_before(self, paths: Collection[str]) -> set[tuple[str, str | None]]:
-        """Return those of some paths that are live in the version that the changes are planned on, with their vectors.
+        """Return the paths that are live in the version that the changes are planned on, with their deletion vectors.
 
         The transaction may add such files again, with other row ids.
         """

@@ -148,7 +148,7 @@ class BoundOr:
 
     @cached_property
     def outline(self) -> Bound:
-        """What every row fulfils that fulfils a part: the values, or the ends, that columns have in all parts."""
+        """The conditions that each part implies: the values, or the ends, that columns have in all parts."""
         known = [_compared(part) for part in self.parts]
         common: list[Bound] = []
         for key, first in known[0].items():

@@ -1,1 +1,1 @@
-"""What is derived from bound conditions: the form that pruning takes, and the keys of joins."""
+"""Forms that are derived from bound conditions: for pruning, and for the keys of joins."""

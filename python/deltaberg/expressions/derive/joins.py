@@ -1,4 +1,4 @@
-"""What a condition on two relations demands to be equal, so that their rows can be joined by keys."""
+"""The equalities in a condition on two relations, by which their rows can be joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clock shows as text, by the parts of a pattern of Spark, with the names of days and months in English."""
+"""Dates and times as text, by the parts of a pattern of Spark, with the names of days and months in English."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ROOMY_DAYS = 106_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """What a clock shows: days since 1970-01-01, and microseconds since midnight, both in 64 bits.
+    """The local date and time: days since 1970-01-01, and microseconds since midnight, both in 64 bits.
 
     A zone's clock shows something at every instant, but near the ends of the timestamps that is no ``timestamp_ntz``:
     its microseconds since 1970 would not fit into 64 bits.

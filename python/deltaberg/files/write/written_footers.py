@@ -1,4 +1,4 @@
-"""What only the footer of a Parquet file tells: the sizes of columns, where row groups begin, and where shapes are.
+"""Facts from the footer of a written Parquet file: the sizes of columns, where row groups begin, and where shapes are.
 
 Columns are named by the numbers of leaves, as in the rows that describe written files.
 """
@@ -31,7 +31,7 @@ class ParquetLeaf:
 
 @dataclass(frozen=True)
 class FooterFacts:
-    """What the footer of a file tells.
+    """The facts from the footer of a file.
 
     Parameters
     ----------

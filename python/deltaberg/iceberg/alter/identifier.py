@@ -1,4 +1,4 @@
-"""What identifies the rows of a table (Iceberg spec, "Identifier Field IDs")."""
+"""The fields that identify the rows of a table (Iceberg spec, "Identifier Field IDs")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commits changes of a table, whatever keeps the pointer to its newest metadata: a directory or a catalog."""
+"""The interface of commits to a table, whatever keeps the pointer to its newest metadata: a directory or a catalog."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Trace:
-    """What later metadata still shows of a commit.
+    """The marks of a commit that later metadata still shows.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Attempt(Protocol):
 
     @property
     def trace(self) -> Trace:
-        """What later metadata shows of the attempt."""
+        """The marks of the attempt that later metadata shows."""
 
     def send(self) -> PutResult:
         """Send the change. Repeated calls send the same bytes.

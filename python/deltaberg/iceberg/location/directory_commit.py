@@ -210,7 +210,7 @@ class DirectoryAttempt:
 
     @property
     def trace(self) -> Trace:
-        """What later metadata shows of this file."""
+        """The name of the metadata file, by which later metadata is recognized."""
         name = self.file.path.rpartition("/")[2]
         return Trace(self.proposal.snapshot_id, name, self.metadata.last_updated_ms, file_digest(self.data))
 

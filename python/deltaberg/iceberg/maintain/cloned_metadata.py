@@ -1,4 +1,4 @@
-"""What the metadata of a clone keeps of its source: all numbers, and nothing of its history or of its places."""
+"""The metadata of a clone: it keeps all numbers of its source, and nothing of its history or of its places."""
 
 from __future__ import annotations
 

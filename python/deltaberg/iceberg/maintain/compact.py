@@ -39,7 +39,7 @@ __all__ = ["IcebergRewrite"]
 
 
 class IcebergRewrite(Rewrite[Transaction]):
-    """What an Iceberg table does for one commit of a compaction."""
+    """The part of an Iceberg table in one commit of a compaction."""
 
     age = ("row_commit_version", "path")
     forgotten = (*Rewrite.forgotten, PlannedSnapshotExpiredError)

@@ -34,7 +34,7 @@ __all__ = ["DeleteRebase"]
 
 
 class _Deletes(NamedTuple):
-    """What deletes rows of a file: vectors and position delete files, and the paths of equality delete files."""
+    """The deletes of a file: vectors and position delete files, and the paths of equality delete files."""
 
     positions: frozenset[DeleteKey]
     keys: frozenset[str]

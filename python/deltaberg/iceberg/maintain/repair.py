@@ -85,7 +85,7 @@ def repair_table(
 
 
 class _Loss:
-    """What a snapshot and its metadata name, and the store has lost.
+    """The lost files of a snapshot and of its metadata.
 
     Parameters
     ----------

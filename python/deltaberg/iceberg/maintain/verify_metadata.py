@@ -1,4 +1,4 @@
-"""What metadata and manifests of an Iceberg table say that cannot be, found without a look at any data file."""
+"""Contradictions in the metadata and manifests of an Iceberg table, found without a look at any data file."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def named_files(metadata: TableMetadata) -> Iterator[NamedFile]:
 
 
 def manifest_findings(row: Mapping[str, Any], entries: pa.Table, snapshot: Snapshot, path: str) -> Iterator[Finding]:
-    """Yield what a manifest list says of a manifest otherwise than its entries, or what neither may say.
+    """Yield the findings where a manifest list and a manifest disagree, or where one of them breaks the specification.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _LAST_BYTE = 0xFF
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """What is recorded of a column.
+    """The metrics that are recorded of a column.
 
     Parameters
     ----------

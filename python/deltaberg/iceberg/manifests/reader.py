@@ -66,7 +66,7 @@ class Entries:
 
     @property
     def keys(self) -> list[Hashable]:
-        """What is equal for equal partition values."""
+        """Keys that are equal for equal partition values."""
         return partition_keys(as_array(self.table.column("partition")), self.partition)
 
 

@@ -49,7 +49,7 @@ _SINCE |= dict.fromkeys(("first_row_id", "content_offset", "content_size_in_byte
 
 @dataclass(frozen=True)
 class ManifestHeader:
-    """What holds for all entries of a manifest.
+    """The facts that hold for all entries of a manifest.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What each format version allows in schemas, specs and sort orders (Iceberg spec, "Schemas", "Partitioning")."""
+"""The limits of each format version for schemas, specs and sort orders (Iceberg spec, "Schemas", "Partitioning")."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an Iceberg table asks of rows, and of the data files that they are written to."""
+"""The rules of an Iceberg table for rows, and for the data files that they are written to."""

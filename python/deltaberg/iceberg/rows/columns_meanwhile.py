@@ -1,4 +1,4 @@
-"""What other commits, and other branches, must not have of columns that rows are written with."""
+"""Conflicts between the columns of written rows and the columns of other commits and branches."""
 
 from __future__ import annotations
 

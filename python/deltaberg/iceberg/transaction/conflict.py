@@ -1,4 +1,4 @@
-"""What a transaction has read, and whether others changed it meanwhile."""
+"""The claims of a transaction, and the commits of others that break them."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def conflict(kind: type[CommitConflictError], what: str, file: str | None = None
 
 
 class PlannedSnapshotExpiredError(CommitConflictError):
-    """What was committed since a change was planned is not known any more: its snapshots have expired."""
+    """The snapshots since a change was planned have expired, so that their changes are not known any more."""
 
 
 class Rebase(Protocol):
-    """What follows deletes of rows that move to other files, for each attempt to commit."""
+    """Applies later deletes to rows that move to other files, for each attempt to commit."""
 
     def __call__(self, newest: IcebergSource) -> Sequence[AddedFiles]:
         """Return delete files of the new files, for what was deleted since the rows were read.
@@ -111,7 +111,7 @@ class Rebase(Protocol):
 
 @dataclass
 class Claims:
-    """What a transaction relies on.
+    """The claims of a transaction: the files and rows that it relies on.
 
     Parameters
     ----------

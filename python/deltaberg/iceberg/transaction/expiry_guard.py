@@ -1,4 +1,4 @@
-"""What keeps an expiry, and operations that go back to a snapshot, from passing each other unseen in a catalog.
+"""A guard in a catalog, so that an expiry and operations that go back to a snapshot notice each other.
 
 Directories and SQL catalogs take a commit on the very metadata that it was made for. A REST catalog applies the changes
 to newer metadata, as long as what they require still holds, and nothing can require that no branch or tag was added. So

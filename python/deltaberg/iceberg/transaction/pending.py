@@ -41,7 +41,7 @@ class Regrouping(Protocol):
     """Puts the entries of manifests into others."""
 
     def regroup(self, source: IcebergSource, rows: Sequence[ManifestRow], write: WriteManifest) -> Regrouped:
-        """Return the manifests that take the place of those of a snapshot.
+        """Return the manifests that replace the manifests of a snapshot.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class AddedFiles:
 
     @property
     def keys(self) -> list[Hashable]:
-        """What is equal for equal partition values."""
+        """Keys that are equal for equal partition values."""
         return partition_keys(as_array(self.entries.column("partition")), self.partition)
 
     @property

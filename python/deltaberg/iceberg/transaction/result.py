@@ -1,4 +1,4 @@
-"""What a commit did, as its caller is told."""
+"""The result of a commit."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Tally:
 
     @property
     def partition_changes(self) -> dict[str, str]:
-        """What the summary says of each partition; nothing if there are too many, or none."""
+        """The changes of each partition for the summary; nothing if there are too many partitions, or none."""
         if not self._by_partition or len(self._partitions) > self._most:
             return {}
         texts = {

@@ -222,7 +222,7 @@ class TableChange:
 
     @property
     def attempt(self) -> Attempt:
-        """What was prepared."""
+        """The attempt that was prepared."""
         if self._attempt is None:
             raise AssertionError("prepare comes first")
         return self._attempt

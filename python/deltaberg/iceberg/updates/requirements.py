@@ -1,4 +1,4 @@
-"""What must still hold when a change is committed (Iceberg REST specification, ``TableRequirement``)."""
+"""Requirements that must still hold when a change is committed (Iceberg REST specification, ``TableRequirement``)."""
 
 from __future__ import annotations
 

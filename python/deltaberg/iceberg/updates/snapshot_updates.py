@@ -103,7 +103,7 @@ class RemoveSnapshots(Update):
 
 @dataclass(frozen=True)
 class RemoveStatistics(Update):
-    """Forget the statistics of a snapshot."""
+    """Removes the statistics of a snapshot."""
 
     snapshot_id: int
 
@@ -114,7 +114,7 @@ class RemoveStatistics(Update):
 
 @dataclass(frozen=True)
 class RemovePartitionStatistics(Update):
-    """Forget the statistics of the partitions of a snapshot."""
+    """Removes the statistics of the partitions of a snapshot."""
 
     snapshot_id: int
 

@@ -1,4 +1,4 @@
-"""What every change of table metadata has, and all else that the REST protocol says of a commit.
+"""The interface of a change of table metadata, and the other members of a commit in the REST protocol.
 
 The classes are named as the protocol names what they say (Iceberg REST specification, ``TableUpdate`` and
 ``TableRequirement``), and their fields as it names the members, so that their JSON follows from that.

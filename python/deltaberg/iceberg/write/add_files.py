@@ -146,7 +146,7 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
 
 
 class _Contents:
-    """What is known of files that are added, in the columns that the table has now."""
+    """The facts of files that are added, for the columns that the table has now."""
 
     def __init__(self, transaction: Transaction, names: NameMapping) -> None:
         metadata = transaction.metadata

@@ -102,7 +102,7 @@ def named_by_ids(metadata: TableMetadata, held: Struct, file_schema: pa.Schema) 
 
 
 class _Ids:
-    """Finds the columns of a table by the ids of those of a file; ``names`` are those that they have, or had."""
+    """Finds the columns of a table by the field ids of a file; ``names`` are their present and former names."""
 
     def __init__(self, names: Mapping[int | None, Container[str]]) -> None:
         self._names = names

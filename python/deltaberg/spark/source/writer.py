@@ -20,7 +20,7 @@ __all__ = ["TableWriter"]
 
 @dataclass
 class _Reply(WriterCommitMessage):
-    """What a task replies: descriptions of its files, or the error that it met."""
+    """The reply of a task: descriptions of its files, or the error that it met."""
 
     files: bytes | None = None
     error: bytes | None = None

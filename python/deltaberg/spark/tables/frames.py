@@ -1,4 +1,4 @@
-"""What delta-spark shows of a table as DataFrames: its history and its details."""
+"""The DataFrames of delta-spark about a table: its history and its details."""
 
 from __future__ import annotations
 

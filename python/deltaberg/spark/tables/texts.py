@@ -27,7 +27,7 @@ _SOURCE = "\N{NULL}source"
 
 
 class SourceColumns:
-    """What columns of a certain DataFrame stand for in a merge, such as ``updates["id"]``: columns of its source.
+    """Columns of a certain DataFrame in a merge, such as ``updates["id"]``, which stand for columns of its source.
 
     Spark says which column of the source it is, as far as it is one.
 

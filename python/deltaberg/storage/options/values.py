@@ -1,4 +1,4 @@
-"""What the options of stores take. obstore would let some wrong values end in a panic, and others in a `TypeError`."""
+"""The values of options of stores. obstore would let some wrong values end in a panic, and others in a `TypeError`."""
 
 from __future__ import annotations
 

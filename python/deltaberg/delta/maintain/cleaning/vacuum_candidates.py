@@ -341,7 +341,7 @@ class VacuumCandidates:
             raise cleaned_up(self._log, first)
 
     def _chosen_of_log(self, paths: pa.StringArray) -> pa.RecordBatch:
-        """Return those of some removed files that are there and nothing needs; the store says their age."""
+        """Return the removed files that exist and that nothing needs; the store says their age."""
         wanted = paths.filter(self._are_not_live(paths)).to_pylist()
         found = map_in_order(_ASKED_TOGETHER, self._described, wanted)
         rows = [(path, meta.size, meta.modified) for path, meta in zip(wanted, found, strict=True) if meta is not None]

@@ -307,7 +307,7 @@ class _Plan:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What the history records, in the words of the reference implementation."""
+        """The metrics that the history records, in the words of the reference implementation."""
         sizes = self.source.live.table.column("size").to_pylist()
         before = [] if self.base is None else self.base.live.table.column("size").take(self.removed).to_pylist()
         return {

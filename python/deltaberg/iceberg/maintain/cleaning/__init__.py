@@ -1,1 +1,1 @@
-"""What deletes files: the expiry of snapshots, the removal of orphans, and the purge of a dropped table."""
+"""Clean-up of files: the expiry of snapshots, the removal of orphans, and the purge of a dropped table."""

@@ -42,7 +42,7 @@ _REASON = "only snapshots that expired needed it"
 
 @dataclass(frozen=True, repr=False)
 class ExpiryResult(CleanupResult):
-    """What an expiry of snapshots did, or would do: a `CleanupResult` with what metadata has no more.
+    """The result of an expiry of snapshots, or of its dry run: a `CleanupResult` with the parts that metadata loses.
 
     Parameters
     ----------

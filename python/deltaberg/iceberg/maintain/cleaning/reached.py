@@ -199,7 +199,7 @@ class Reached:
             yield self.without(files)
 
     def without(self, files: pa.Table) -> pa.Table:
-        """Return those of some files that are not reached, also those in other stores."""
+        """Return the files that are not reached, also files in other stores."""
         located = files.column("location").is_valid()
         reached = self.contains(as_array(files.column("location").filter(located)))
         among = pc.replace_with_mask(pa.repeat(pa.scalar(False), len(files)), as_array(located), reached)

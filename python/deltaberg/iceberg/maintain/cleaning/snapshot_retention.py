@@ -75,7 +75,7 @@ def _numbers(given: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Expired:
-    """What expires.
+    """The snapshots, branches and tags that expire.
 
     Parameters
     ----------

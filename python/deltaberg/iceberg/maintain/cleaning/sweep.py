@@ -166,7 +166,7 @@ class Sweep:
         self._folders = own_folders(self.loaded, self.loaded.metadata, () if self.is_strict else _PATHS)
 
     def in_own_folders(self, files: pa.Table) -> pa.Table:
-        """Return those of some files that are in directories of the table; others stay, and are counted."""
+        """Return the files in directories of the table; all other files stay, and are counted."""
         inside = self._inside(files)
         if inside.true_count < len(files) and not self.is_strict and self._know_older_folders():
             inside = self._inside(files)

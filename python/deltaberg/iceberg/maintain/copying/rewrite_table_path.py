@@ -39,7 +39,7 @@ _PAIRS = pa.schema([("source", pa.string()), ("target", pa.string())])
 
 @dataclass(frozen=True)
 class RewriteTablePathResult:
-    """What is to be copied.
+    """The files to copy, and where to.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RewriteTablePathResult:
 
 @dataclass(frozen=True)
 class CopyRequest:
-    """What is to be copied where: see ``IcebergTable.rewrite_table_path``."""
+    """The request of a copy: see ``IcebergTable.rewrite_table_path``."""
 
     source_prefix: str | os.PathLike[str]
     target_prefix: str | os.PathLike[str]

@@ -36,7 +36,7 @@ _OVERLAPS = 2
 
 @dataclass(frozen=True)
 class ManifestRewrite:
-    """What is asked of a rewrite of manifests.
+    """The request of a rewrite of manifests.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ __all__ = ["ManifestRewriteResult", "rewrite_manifests"]
 
 @dataclass(frozen=True)
 class ManifestRewriteResult:
-    """What a rewrite of manifests did, or would do.
+    """The result of a rewrite of manifests, or of its dry run.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class DeleteRewrite(ABC):
     @property
     @abstractmethod
     def lists(self) -> list[list[int]]:
-        """The numbers of those of them whose deletes are looked up for each of `files`."""
+        """The numbers of the delete files whose deletes are looked up, for each of `files`."""
 
     @abstractmethod
     def write(self, keys: list[DeleteKey]) -> RowPositions:

@@ -1,4 +1,4 @@
-"""What became of delete files that were to be rewritten."""
+"""The result of a rewrite of delete files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RewriteDeletesResult"]
 
 @dataclass(frozen=True)
 class RewriteDeletesResult:
-    """What a rewrite of delete files did, or would do. A deletion vector counts as a file of the bytes of its blob.
+    """The result of a rewrite of delete files, or of its dry run. A deletion vector counts as a file of its size.
 
     Parameters
     ----------
