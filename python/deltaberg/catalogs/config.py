@@ -15,7 +15,7 @@ _PREFIX = "pyiceberg_"
 _DEFAULT = "default"
 
 
-def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def catalog_properties(name: str | None, properties: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the name of a catalog and its properties.
 
     Properties of the caller take precedence over the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and those over
@@ -37,7 +37,7 @@ def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str,
         chosen = environment.get("default-catalog") or configured.get("default-catalog") or _DEFAULT
         name = chosen if isinstance(chosen, str) else _DEFAULT
     found = _of_catalog(configured, name) | _of_catalog(environment, name)
-    return name, found | dict(_flat(given, str))
+    return name, found | dict(_flat(properties, str))
 
 
 def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
