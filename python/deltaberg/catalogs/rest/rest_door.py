@@ -64,10 +64,10 @@ class RestDoor:
         """The answer of the server to ``/v1/config``."""
         warehouse = self._properties.get("warehouse")
         answer = self.session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
-        found = json_object(answer, "the configuration of the catalog")
+        configuration = json_object(answer, "the configuration of the catalog")
         with of_protocol("v1/config"):
             defaults, overrides = (
-                strings({part: _without_nulls(found.get(part))}, part, "the configuration")
+                strings({part: _without_nulls(configuration.get(part))}, part, "the configuration")
                 for part in ("defaults", "overrides")
             )
         if "uri" in overrides and not same_origin(overrides["uri"], self.settings.uri):
@@ -87,14 +87,14 @@ class RestDoor:
             for key, value in server_config(defaults, "defaults").items()
             if not known & {option_name(scheme, key) for scheme in ("s3", "gs", "az")}
         }
-        endpoints = optional(found, "endpoints", list, "the configuration") or []
+        endpoints = optional(configuration, "endpoints", list, "the configuration") or []
         return RestConfig(
             root,
             unquote(merged.get("namespace-separator", "%1F")),
             merged.get("rest-page-size"),
             frozenset(entry for entry in endpoints if isinstance(entry, str)),
             {**stores, **server_config(overrides, "overrides")},
-            bool(found.get("idempotency-key-lifetime")),
+            bool(configuration.get("idempotency-key-lifetime")),
         )
 
     def joined(self, levels: Levels) -> str:
