@@ -308,27 +308,27 @@ class RestCatalog(Catalog):
         size_of_page = self._door.config.page_size
         asked = {**query, "pageToken": "", **({"pageSize": size_of_page} if size_of_page else {})}
         until = _monotonic() + _MOST_TIMEOUTS * self._door.settings.transport.timeout
-        found: set[Levels] = set()
+        listed: set[Levels] = set()
         tokens, idle, size = {""}, 0, 0
         for pages in range(1, _MOST_PAGES + 1):
             missing = NamespaceNotFoundError if query or path.endswith("/tables") else None
             answer = self._door.session.get(path, asked, missing=missing)
             page = json_object(answer, _WHAT)
-            known = len(found)
+            before = len(listed)
             with of_protocol(path):
-                found.update(names(page))
+                listed.update(names(page))
                 token = optional(page, "next-page-token", str, _WHAT)
             if not token:
-                return sorted(found)
-            idle = 0 if len(found) > known else idle + 1
+                return sorted(listed)
+            idle = 0 if len(listed) > before else idle + 1
             size += len(answer.body)
-            is_sparse = pages > _SMALL_PAGES + len(found) // _NAMES
+            is_sparse = pages > _SMALL_PAGES + len(listed) // _NAMES
             if token in tokens or idle > _MOST_IDLE or is_sparse or size > _MOST_BYTES or _monotonic() > until:
                 break
             tokens.add(token)
             asked["pageToken"] = token
         raise StorageError(
-            f"the catalog's listing does not end: it has {len(found)} names on {pages} pages so far",
+            f"the catalog's listing does not end: it has {len(listed)} names on {pages} pages so far",
             hint="set rest-page-size to let each page hold more names, or ask who runs the catalog",
             catalog=self.name,
             path=path,
