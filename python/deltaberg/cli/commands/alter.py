@@ -145,14 +145,14 @@ def alter(
     rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF
     rollback-to-snapshot ID                      rollback-to-timestamp TIME
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
-    wanted, count = CHANGES[change], len(words)
-    least = 0 if wanted.form.startswith("[") else len(wanted.form.split())
-    if count < least or (count > least and not wanted.form.endswith("...")):
-        raise click.UsageError(f"{change} is followed by {wanted.form}")
-    given = {name: value for name, value in options.items() if value}
+    usage, count = CHANGES[change], len(words)
+    least = 0 if usage.form.startswith("[") else len(usage.form.split())
+    if count < least or (count > least and not usage.form.endswith("...")):
+        raise click.UsageError(f"{change} is followed by {usage.form}")
+    chosen = {name: value for name, value in options.items() if value}
     if "if_exists" in arguments:
-        given["if_exists"] = arguments.pop("if_exists")
-    misplaced = sorted(given.keys() - set(wanted.options))
+        chosen["if_exists"] = arguments.pop("if_exists")
+    misplaced = sorted(chosen.keys() - set(usage.options))
     if misplaced:
         raise click.UsageError(f"--{misplaced[0].replace('_', '-')} has no meaning with {change}")
     alteration: Any = table.alter(**arguments)
@@ -162,10 +162,10 @@ def alter(
         from deltaberg.table.formats import DELTA, ICEBERG
 
         raise click.UsageError((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change))
-    if wanted.apply is None:
-        method(*words, **given)
+    if usage.apply is None:
+        method(*words, **chosen)
     else:
-        wanted.apply(alteration, *words, **given)
+        usage.apply(alteration, *words, **chosen)
     return _outcome(table, alteration) if dry_run else alteration.commit()
 
 
