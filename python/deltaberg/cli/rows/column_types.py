@@ -34,14 +34,14 @@ def column_type(text: str) -> pa.DataType:
     """
     import pyarrow as pa
 
-    wanted = text.strip().lower()
-    decimal = _DECIMAL.fullmatch(wanted)
+    spelling = text.strip().lower()
+    decimal = _DECIMAL.fullmatch(spelling)
     try:
         if decimal is not None:
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
     except ValueError as error:
         raise InvalidArgumentError(f"{text!r} is not a type: {error}", hint=_HINT) from None
-    known = {
+    types = {
         "boolean": pa.bool_(),
         **dict.fromkeys(("byte", "tinyint"), pa.int8()),
         **dict.fromkeys(("short", "smallint"), pa.int16()),
@@ -55,9 +55,9 @@ def column_type(text: str) -> pa.DataType:
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }
-    if wanted not in known:
+    if spelling not in types:
         raise InvalidArgumentError(f"{text!r} is not a type of a column", hint=_HINT)
-    return known[wanted]
+    return types[spelling]
 
 
 def columns_of(texts: tuple[str, ...]) -> pa.Schema:
