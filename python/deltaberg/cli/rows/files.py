@@ -32,7 +32,7 @@ class RowFiles(NamedTuple):
     rows: int | None
 
 
-def open_row_files(paths: Sequence[str], format: str | None, wanted: pa.Schema | None = None) -> RowFiles:
+def open_row_files(paths: Sequence[str], format: str | None, columns: pa.Schema | None = None) -> RowFiles:
     """Return the rows of files, one file after another. They are read as they are asked for.
 
     Parameters
@@ -41,7 +41,7 @@ def open_row_files(paths: Sequence[str], format: str | None, wanted: pa.Schema |
         Local files.
     format
         One of `FORMATS`; None to go by the endings of the names.
-    wanted
+    columns
         The columns of a table, as whose types CSV and JSON are read; None to infer them from the first rows.
 
     Raises
@@ -53,7 +53,7 @@ def open_row_files(paths: Sequence[str], format: str | None, wanted: pa.Schema |
     """
     import pyarrow as pa
 
-    opened = [_open(path, format or _format_of(path), wanted) for path in paths]
+    opened = [_open(path, format or _format_of(path), columns) for path in paths]
     schema = opened[0].reader.schema
     for path, one in zip(paths, opened, strict=True):
         if one.reader.schema != schema:
