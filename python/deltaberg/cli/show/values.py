@@ -51,34 +51,34 @@ def _kinds(types: DataType | None) -> dict[str, DataType]:
 
 
 def _values(array: pa.Array, field: pa.Field, kind: DataType | None) -> list[Any]:
-    found = array.type
+    arrow = array.type
     if is_variant_field(field):
         return [
             None if value is None else JsonText(variant_to_json(value["metadata"], value["value"]))
             for value in array.to_pylist()
         ]
-    if pt.is_struct(found):
+    if pt.is_struct(arrow):
         return _structs(array, _kinds(kind))
-    if pt.is_map(found):
+    if pt.is_map(arrow):
         key_kind, item_kind = (kind.key.type, kind.value.type) if isinstance(kind, Map) else (None, None)
-        keys = _values(array.keys, found.key_field, key_kind)
-        items = _values(array.items, found.item_field, item_kind)
+        keys = _values(array.keys, arrow.key_field, key_kind)
+        items = _values(array.items, arrow.item_field, item_kind)
         return _lists(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
-    if pt.is_list(found) or pt.is_large_list(found):
+    if pt.is_list(arrow) or pt.is_large_list(arrow):
         element = kind.element.type if isinstance(kind, List) else None
-        return _lists(array, _values(array.values, found.value_field, element))
-    if pt.is_temporal(found):
+        return _lists(array, _values(array.values, arrow.value_field, element))
+    if pt.is_temporal(arrow):
         # Converted by Arrow, because Python's dates do not support all years.
         texts: list[Any] = pc.replace_substring(array.cast(pa.string()), " ", "T").to_pylist()
         return texts
     values: list[Any] = array.to_pylist()
     if kind == Primitive("uuid"):
         return [None if value is None else str(UUID(bytes=value)) for value in values]
-    if pt.is_decimal(found):
+    if pt.is_decimal(arrow):
         return [None if value is None else format(value, "f") for value in values]
-    if pt.is_floating(found):
+    if pt.is_floating(arrow):
         return [None if value is None else json_number(value) for value in values]
-    if pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found):
+    if pt.is_binary(arrow) or pt.is_large_binary(arrow) or pt.is_fixed_size_binary(arrow):
         return [None if value is None else value.hex() for value in values]
     return values
 
