@@ -62,7 +62,7 @@ def allow_nulls(document: SchemaDocument, schema: Struct, name: ColumnName) -> N
     document.field(*(part.name for part in path))["nullable"] = True
 
 
-def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, wanted: DataType) -> set[str]:
+def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, wider: DataType) -> set[str]:
     """Change the type of a column to a wider one, and return the table features that it needs.
 
     Parameters
@@ -78,7 +78,7 @@ def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, want
         There is no such column.
     """
     path = nested_column(schema, name)
-    old, new = str(path[-1].type), str(wanted)
+    old, new = str(path[-1].type), str(wider)
     names = [field.name for field in path]
     if old == new or not is_widening(old, new):
         raise SchemaError(
@@ -91,7 +91,7 @@ def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, want
     field = document.field(*names[: holder + 1])
     document.set_type(new, *names)
     record_type_change(field, old, new, tuple(names[holder + 1 :]))
-    return features_of_schema(Struct((Field("new", wanted),)))
+    return features_of_schema(Struct((Field("new", wider),)))
 
 
 def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
