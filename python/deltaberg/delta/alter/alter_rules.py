@@ -90,11 +90,11 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
         One does, or an identity column or a generated column would get another type.
     """
     schema = table.schema
-    wanted = tuple(field.name for field in path)
-    shown = join_name(wanted)
-    if what == "widened" and ".".join(wanted) in identity_columns(schema):
+    column_path = tuple(field.name for field in path)
+    shown = join_name(column_path)
+    if what == "widened" and ".".join(column_path) in identity_columns(schema):
         raise SchemaError("an identity column has the type long, and cannot be widened", column=shown)
-    if what == "widened" and ".".join(wanted) in generation_expressions(schema):
+    if what == "widened" and ".".join(column_path) in generation_expressions(schema):
         raise SchemaError("a generated column has the type of its expression, and cannot be widened", column=shown)
     kinds = {
         "the CHECK constraint": check_constraints(table.metadata.configuration),
@@ -102,7 +102,7 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
         "the invariant of": column_invariants(schema),
     }
     # An invariant goes with its column.
-    own = ".".join(wanted) if what == "dropped" else None
+    own = ".".join(column_path) if what == "dropped" else None
     rules = {
         f"{kind} {name}": text
         for kind, found in kinds.items()
@@ -110,7 +110,7 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
         if own is None or not f"{name}.".startswith(f"{own}.") or kind == "the CHECK constraint"
     }
     for rule, named in columns_of(schema, rules):
-        if named[: len(wanted)] == wanted[: len(named)]:
+        if named[: len(column_path)] == column_path[: len(named)]:
             raise SchemaError(
                 f"the column cannot be {what}, because {rule} names it",
                 hint="drop the rule first",
