@@ -24,7 +24,7 @@ __all__ = ["replace_rows", "total_rows"]
 
 def replace_rows(
     transaction: Transaction,
-    made: Operation,
+    operation: Operation,
     condition: Value,
     write: Callable[[], pa.Table],
     options: RowOptions,
@@ -35,7 +35,7 @@ def replace_rows(
 
     Parameters
     ----------
-    transaction, made
+    transaction, operation
         The transaction, with the columns that the new rows need, and the operation that it is in.
     condition
         The condition.
@@ -60,10 +60,10 @@ def replace_rows(
     if check:
         _check_rows(transaction, condition, written, timezone)
     changes.apply(matched, added=lambda: _new_rows(transaction, None, written, timezone).batches())
-    made.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
-    made.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
+    operation.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
+    operation.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
     if changes.counts.deleted is not None:
-        made.metrics["numDeletedRows"] = changes.counts.deleted
+        operation.metrics["numDeletedRows"] = changes.counts.deleted
 
 
 def total_rows(written: pa.Table) -> int:
