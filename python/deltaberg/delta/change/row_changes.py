@@ -42,12 +42,12 @@ __all__ = ["RowChanges", "rewrite_strategy", "scan_to_change"]
 _VECTORS = "delta.enableDeletionVectors"
 
 
-def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
+def rewrite_strategy(table: Snapshot, requested: str | None) -> str:
     """Return how deleted and replaced rows leave the files of a table: by deletion vectors, or with the old files.
 
     Parameters
     ----------
-    wanted
+    requested
         What the caller asks for; None for what the table property ``delta.enableDeletionVectors`` says.
 
     Raises
@@ -55,14 +55,14 @@ def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
     InvalidArgumentError
         There is no such strategy, or deletion vectors are asked for that the table does not allow.
     """
-    checked_strategy(wanted)
+    checked_strategy(requested)
     allowed = "deletionVectors" in table.active_features
-    if wanted == MERGE_ON_READ and not allowed:
+    if requested == MERGE_ON_READ and not allowed:
         raise InvalidArgumentError(
             f"strategy is {MERGE_ON_READ!r}, but the table has no deletion vectors",
             hint=f'enable them by ⟪alter().set({{"{_VECTORS}": "true"}}).commit()⟫',
         )
-    return wanted or (MERGE_ON_READ if allowed else COPY_ON_WRITE)
+    return requested or (MERGE_ON_READ if allowed else COPY_ON_WRITE)
 
 
 def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:
