@@ -76,7 +76,7 @@ class ParsedStatistics:
             members["tightBounds"] = column("tightBounds", pa.bool_())
         return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
-    def texts(self, found: pa.Table) -> pa.StringArray:
+    def texts(self, parsed: pa.Table) -> pa.StringArray:
         """Return statistics that were only found as columns as JSON text; null if there are none.
 
         Only what a text can say exactly is in it: the nulls of lists and maps are not counted, and the bounds of a file
@@ -84,10 +84,10 @@ class ParsedStatistics:
 
         Parameters
         ----------
-        found
+        parsed
             Columns as `assemble` takes them.
         """
-        column = _columns_of(found)
+        column = _columns_of(parsed)
         single = [index for index, path in enumerate(self.columns) if not isinstance(path[-1].type, (List, Map))]
         loose = pc.fill_null(pc.invert(column("tightBounds", pa.bool_())), fill_value=False)
 
@@ -102,13 +102,13 @@ class ParsedStatistics:
                 bounds["lower"][str(number)] = kept(f"min.{index}", arrow_type(leaf))
                 bounds["upper"][str(number)] = kept(f"max.{index}", arrow_type(leaf))
                 # A writer that saw NaN has recorded it as the maximum, which no text can hold.
-                bounds["nan_count"][str(number)] = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+                bounds["nan_count"][str(number)] = pa.repeat(pa.scalar(0, pa.int64()), parsed.num_rows)
         files = {"record_count": column("numRecords", pa.int64())}
         for name, leaves in bounds.items():
             files[name] = (
                 pa.StructArray.from_arrays(list(leaves.values()), names=list(leaves))
                 if leaves
-                else pa.nulls(found.num_rows)
+                else pa.nulls(parsed.num_rows)
             )
         schema = _schema(_tree(self.leaves, single), self.columns)
         made = statistics_texts(pa.table(files), schema, tight=False)
