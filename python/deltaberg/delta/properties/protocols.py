@@ -52,14 +52,14 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
     >>> features_of_properties({"delta.feature.deletionVectors": "supported", "delta.appendOnly": "true"})[1]
     {'delta.appendOnly': 'true'}
     """
-    wanted, kept = set(), {}
+    features, kept = set(), {}
     for name, value in properties.items():
         if name.startswith(_SUPPORT):
             if value.strip().lower() not in ("supported", "enabled"):
                 raise InvalidArgumentError(f"the property {name} must be supported, not {value!r}")
-            wanted.add(name.removeprefix(_SUPPORT))
+            features.add(name.removeprefix(_SUPPORT))
         elif name in (_READER_VERSION, _WRITER_VERSION):
-            wanted |= _features_of_version(name, value)
+            features |= _features_of_version(name, value)
         else:
             kept[name] = value
     for feature in FEATURES.values():
@@ -67,13 +67,13 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
             activating, values = feature.activated_by
             # If a feature has a preview, the property asks for the feature itself.
             if kept.get(activating, "").strip().lower() in values and not feature.name.endswith("-preview"):
-                wanted.add(feature.name)
+                features.add(feature.name)
     if kept.get(_POLICY, "").strip().lower() == "v2":
-        wanted.add("v2Checkpoint")
+        features.add("v2Checkpoint")
     if any(name.startswith(_CONSTRAINTS) for name in kept):
-        wanted.add("checkConstraints")
-    _check_written(wanted)
-    return _with_dependencies(wanted), kept
+        features.add("checkConstraints")
+    _check_written(features)
+    return _with_dependencies(features), kept
 
 
 def _features_of_version(name: str, value: str) -> set[str]:
