@@ -29,16 +29,16 @@ _LEVEL = re.compile(r"([a-z0-9_]+)(?:\(([0-9]{1,9})\))?")
 _HINT = "pass deltaberg.ParquetOptions, or WriterProperties of deltalake"
 
 
-def parquet_options(table: Snapshot, given: Any = None, compression: str | None = None) -> ParquetOptions:
+def parquet_options(table: Snapshot, writer_properties: Any = None, compression: str | None = None) -> ParquetOptions:
     """Return how Parquet files of a table are written.
 
     Parameters
     ----------
-    given
+    writer_properties
         `ParquetOptions`, whose columns are those of the table with dots for fields of structs; or ``WriterProperties``
         of deltalake; None for what the properties of the table say.
     compression
-        The codec of all columns, which goes before ``given`` and the properties; None for these.
+        The codec of all columns, which goes before ``writer_properties`` and the properties; None for these.
 
     Raises
     ------
@@ -53,14 +53,14 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     codec = _codec(properties.get(_CODEC, "snappy"))
     size = number_of(properties, ROW_GROUP_SIZE, 0)
     own = ParquetOptions(compression=codec, row_group_size=size) if size else ParquetOptions(compression=codec)
-    if given is None:
+    if writer_properties is None:
         found = own
-    elif isinstance(given, ParquetOptions):
-        found = _in_file(table, given)
-    elif all(hasattr(given, name) for name in ("max_row_group_size", "column_properties", "compression")):
-        found = _of_deltalake(table, given, own)
+    elif isinstance(writer_properties, ParquetOptions):
+        found = _in_file(table, writer_properties)
+    elif all(hasattr(writer_properties, name) for name in ("max_row_group_size", "column_properties", "compression")):
+        found = _of_deltalake(table, writer_properties, own)
     else:
-        raise InvalidArgumentError(f"writer_properties is of the type {type(given).__name__}", hint=_HINT)
+        raise InvalidArgumentError(f"writer_properties is of the type {type(writer_properties).__name__}", hint=_HINT)
     return found if compression is None else replace(found, compression=_codec(compression), compression_level=None)
 
 
@@ -88,25 +88,27 @@ def _paths(table: Snapshot, name: str) -> list[str]:
     return [path for path in leaf_columns(file_schema(table.schema)) if path == place or path.startswith(f"{place}.")]
 
 
-def _of_deltalake(table: Snapshot, given: Any, own: ParquetOptions) -> ParquetOptions:
+def _of_deltalake(table: Snapshot, writer_properties: Any, own: ParquetOptions) -> ParquetOptions:
     """Return what ``WriterProperties`` of deltalake ask for."""
     for name in ("data_page_row_count_limit", "statistics_truncate_length"):
-        _refuse(name, getattr(given, name, None))
+        _refuse(name, getattr(writer_properties, name, None))
     codec, level = own.compression, None
-    if given.compression is not None:
-        match = _LEVEL.fullmatch(str(given.compression).strip().lower())
+    if writer_properties.compression is not None:
+        match = _LEVEL.fullmatch(str(writer_properties.compression).strip().lower())
         if match is None:
-            raise InvalidArgumentError(f"{given.compression!r} is not a codec", hint="pass one such as ZSTD")
+            raise InvalidArgumentError(
+                f"{writer_properties.compression!r} is not a codec", hint="pass one such as ZSTD"
+            )
         codec, level = _codec(match[1]), None if match[2] is None else int(match[2])
     return ParquetOptions(
         compression=codec,
         compression_level=level,
-        dictionary=_dictionary(table, given),
+        dictionary=_dictionary(table, writer_properties),
         row_group_size=own.row_group_size,
-        row_group_rows=given.max_row_group_size,
-        data_page_size=getattr(given, "data_page_size_limit", None),
-        dictionary_page_size=getattr(given, "dictionary_page_size_limit", None),
-        write_batch_size=getattr(given, "write_batch_size", None),
+        row_group_rows=writer_properties.max_row_group_size,
+        data_page_size=getattr(writer_properties, "data_page_size_limit", None),
+        dictionary_page_size=getattr(writer_properties, "dictionary_page_size_limit", None),
+        write_batch_size=getattr(writer_properties, "write_batch_size", None),
     )
 
 
