@@ -50,7 +50,7 @@ def recorded_adds(files: LiveFiles, rows: pa.Int64Array) -> list[LogAction]:
         A part of the checkpoint was cleaned up, or is damaged.
     """
     chosen = files.table.take(rows)
-    found: dict[int, LogAction] = {}
+    actions: dict[int, LogAction] = {}
     in_log: dict[int, dict[_Key, int]] = {}
     in_parts: dict[int, dict[int, int]] = {}
     for position, row in enumerate(chosen.select(["path", "deletionVector", "version", "part", "index"]).to_pylist()):
@@ -62,18 +62,18 @@ def recorded_adds(files: LiveFiles, rows: pa.Int64Array) -> list[LogAction]:
         for action in read_actions(data or b"", "add"):
             place = in_log[version].pop(_key(action.members), None)
             if place is not None:
-                found[place] = action
+                actions[place] = action
         if in_log[version]:
             raise CorruptLogError(
                 "a log entry was changed or deleted after it was read", hint="open the table again", version=version
             )
     try:
         for number, positions in in_parts.items():
-            found |= _of_part(files, number, positions, chosen)
+            actions |= _of_part(files, number, positions, chosen)
     except CorruptCheckpointError as error:
         error.hint = error.hint or "open the table again"
         raise
-    return [found[position] for position in range(len(chosen))]
+    return [actions[position] for position in range(len(chosen))]
 
 
 def _key(members: Mapping[str, Any]) -> _Key:
