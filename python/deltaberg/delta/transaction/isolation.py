@@ -26,7 +26,7 @@ class IsolationLevel(Enum):
 
 def isolation_level(
     configuration: Mapping[str, str],
-    wanted: str | None = None,
+    requested: str | None = None,
     *,
     changes_data: bool = True,
     changes_metadata: bool = False,
@@ -37,7 +37,7 @@ def isolation_level(
     ----------
     configuration
         The table properties: `Serializable` is the level where they name none.
-    wanted
+    requested
         The level that the caller asks for, by its name.
     changes_data
         Whether the commit changes rows. One that only moves rows to other files gets snapshot isolation.
@@ -55,13 +55,13 @@ def isolation_level(
     >>> isolation_level({"delta.isolationLevel": "WriteSerializable"}).value
     'WriteSerializable'
     """
-    if wanted is not None:
-        checked_text("isolation", wanted, "leave it out for what the table says")
-    named = wanted or configuration.get(_PROPERTY) or IsolationLevel.SERIALIZABLE.value
+    if requested is not None:
+        checked_text("isolation", requested, "leave it out for what the table says")
+    named = requested or configuration.get(_PROPERTY) or IsolationLevel.SERIALIZABLE.value
     found = next((level for level in IsolationLevel if level.value.lower() == named.strip().lower()), None)
     if found is None:
         known = ", ".join(level.value for level in IsolationLevel)
         raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {known}")
-    if changes_metadata and not wanted and found is IsolationLevel.SNAPSHOT:
+    if changes_metadata and not requested and found is IsolationLevel.SNAPSHOT:
         return IsolationLevel.WRITE_SERIALIZABLE
-    return found if changes_data or wanted else IsolationLevel.SNAPSHOT
+    return found if changes_data or requested else IsolationLevel.SNAPSHOT
