@@ -64,7 +64,7 @@ def append_rows(transaction: Transaction, made: Operation, data: Any, options: R
 
 
 def overwrite_rows(
-    transaction: Transaction, made: Operation, data: Any, options: RowOptions, which: Overwritten
+    transaction: Transaction, operation: Operation, data: Any, options: RowOptions, which: Overwritten
 ) -> None:
     """Replace rows of a table by others. If a condition is a filter on partition columns, no data is read.
 
@@ -87,9 +87,9 @@ def overwrite_rows(
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
-        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
+        operation.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
         replace_rows(
-            transaction, made, condition, lambda: _write(transaction, rows, options), options, check=which.check
+            transaction, operation, condition, lambda: _write(transaction, rows, options), options, check=which.check
         )
         return
     old = before.live.table
@@ -101,17 +101,17 @@ def overwrite_rows(
         merge_columns(transaction, table_schema(rows.schema))
     elif options.schema_mode == "overwrite":
         replace_schema(transaction, rows.schema, which.partition_by)
-    made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition, dynamic=dynamic))
+    operation.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition, dynamic=dynamic))
     if not dynamic:
         transaction.read(condition, timezone)
         transaction.remove_files(old)
-        made.rows.deleted = _live_rows(old)
+        operation.rows.deleted = _live_rows(old)
     written = _write(transaction, rows, options)
-    made.rows.inserted = total_rows(written)
+    operation.rows.inserted = total_rows(written)
     if bound is not None and which.check:
         _check_where(written, bound, condition, before)
     if dynamic and len(written):
-        made.rows.deleted = _live_rows(_replace_partitions(transaction, before, written))
+        operation.rows.deleted = _live_rows(_replace_partitions(transaction, before, written))
     transaction.add_files(written)
 
 
