@@ -19,24 +19,24 @@ from deltaberg.schema.types import DataType, Decimal, Primitive
 __all__ = ["decimal_literal", "integer_type", "literal_of", "no_value"]
 
 
-def literal_of(given: Any) -> Value:
+def literal_of(value: Any) -> Value:
     """Return a Python object as a literal with the type that Spark gives it."""
-    if isinstance(given, (list, tuple)):
-        return Call("array", tuple(literal_of(part) for part in given))
-    given = _plain(given)
-    if isinstance(given, pa.TimestampScalar) and given.type.unit == "ns":
+    if isinstance(value, (list, tuple)):
+        return Call("array", tuple(literal_of(part) for part in value))
+    value = _plain(value)
+    if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
         # Python's own type has too few digits.
-        return Literal(given, NTZ_NANOS if given.type.tz is None else TIMESTAMP_NANOS)
-    if isinstance(given, pa.Scalar):
-        return _far_moment(given)
-    if isinstance(given, bool) or given is None:
-        return Literal(given, Primitive("boolean" if given is not None else "void"))
-    if isinstance(given, int):
-        return Literal(given, integer_type(given))
-    if isinstance(given, PyDecimal) and given.is_finite():
-        return decimal_literal(given)
-    if isinstance(given, dt.datetime):
-        return Literal(given, Primitive("timestamp" if given.tzinfo is not None else "timestamp_ntz"))
+        return Literal(value, NTZ_NANOS if value.type.tz is None else TIMESTAMP_NANOS)
+    if isinstance(value, pa.Scalar):
+        return _far_moment(value)
+    if isinstance(value, bool) or value is None:
+        return Literal(value, Primitive("boolean" if value is not None else "void"))
+    if isinstance(value, int):
+        return Literal(value, integer_type(value))
+    if isinstance(value, PyDecimal) and value.is_finite():
+        return decimal_literal(value)
+    if isinstance(value, dt.datetime):
+        return Literal(value, Primitive("timestamp" if value.tzinfo is not None else "timestamp_ntz"))
     known = {
         float: "double",
         str: "string",
@@ -46,32 +46,32 @@ def literal_of(given: Any) -> Value:
         dt.time: "time",
     }
     for kind, name in known.items():
-        if isinstance(given, kind) and getattr(given, "tzinfo", None) is None:
-            return Literal(given, Primitive(name))
-    raise no_value(given)
+        if isinstance(value, kind) and getattr(value, "tzinfo", None) is None:
+            return Literal(value, Primitive(name))
+    raise no_value(value)
 
 
-def _plain(given: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return scalars of other libraries as values of Python, but for dates and timestamps that Python does not have."""
-    if int(getattr(given, "nanosecond", 0)):
-        given = pa.scalar(given, pa.timestamp("ns", None if given.tzinfo is None else "UTC"))
-    given = arrow_scalar(given)
-    if isinstance(given, pa.TimestampScalar) and given.type.unit == "ns":
-        if given.is_valid and given.value % 1000:
-            return given
-        given = given.cast(pa.timestamp("us", given.type.tz))
-    if isinstance(given, str) and has_lone_surrogate(given):
-        raise ExpressionError(f"{given!r:.80} is not valid Unicode")
-    if isinstance(given, (bytearray, memoryview)):
-        return bytes(given)
-    if not isinstance(given, pa.Scalar):
-        return given
+    if int(getattr(value, "nanosecond", 0)):
+        value = pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
+    value = arrow_scalar(value)
+    if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
+        if value.is_valid and value.value % 1000:
+            return value
+        value = value.cast(pa.timestamp("us", value.type.tz))
+    if isinstance(value, str) and has_lone_surrogate(value):
+        raise ExpressionError(f"{value!r:.80} is not valid Unicode")
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if not isinstance(value, pa.Scalar):
+        return value
     try:
-        return given.as_py()
+        return value.as_py()
     except (OverflowError, ValueError) as error:
-        if isinstance(given, (pa.Date32Scalar, pa.Date64Scalar, pa.TimestampScalar)):
-            return given
-        raise ExpressionError(f"a scalar of the type {given.type} has a value that Python does not have") from error
+        if isinstance(value, (pa.Date32Scalar, pa.Date64Scalar, pa.TimestampScalar)):
+            return value
+        raise ExpressionError(f"a scalar of the type {value.type} has a value that Python does not have") from error
 
 
 def _far_moment(given: pa.Scalar) -> Value:
