@@ -107,7 +107,7 @@ def _joined(node: exp.Expr) -> Value:
 def _handlers() -> dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]]:
     """Return, for each kind of node, the arguments that its handler knows, and the handler."""
     two = ("this", "expression")
-    known: dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]] = {
+    handlers: dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]] = {
         "Null": ((), lambda _: Literal(None, Primitive("void"))),
         "Boolean": (("this",), lambda node: Literal(bool(node.this), Primitive("boolean"))),
         "Literal": (("this", "is_string"), _literal),
@@ -137,10 +137,10 @@ def _handlers() -> dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]]:
         "Anonymous": (("this", "expressions"), _call),
     }
     for kind, name in {**_COMPARISONS, **_ARITHMETIC, **_BITWISE}.items():
-        known[kind] = ((*two, "safe", "typed"), partial(_binary, name))
+        handlers[kind] = ((*two, "safe", "typed"), partial(_binary, name))
     for kind, name in {"Like": "like", "ILike": "ilike", "RegexpLike": "rlike"}.items():
-        known[kind] = (two, partial(_binary, name))
-    return known
+        handlers[kind] = (two, partial(_binary, name))
+    return handlers
 
 
 def _text(text: str) -> Literal:
