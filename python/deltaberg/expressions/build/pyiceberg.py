@@ -59,7 +59,7 @@ def is_of_pyiceberg(given: object) -> bool:
     return type(given).__module__.partition(_MODULE)[:2] == ("", _MODULE)
 
 
-def from_pyiceberg(given: Any) -> Value:
+def from_pyiceberg(expression: Any) -> Value:
     """Convert an expression that is not bound to a schema.
 
     Raises
@@ -76,26 +76,26 @@ def from_pyiceberg(given: Any) -> Value:
     (x > 5 AND s.name IN ('a', 'b'))
     """
     try:
-        return _expression(given)
+        return _expression(expression)
     except RecursionError:
         raise ExpressionError("the filter is nested too deeply") from None
 
 
-def _expression(given: Any) -> Value:
-    name = type(given).__name__
-    if not is_of_pyiceberg(given):
-        raise _unknown(given)
+def _expression(expression: Any) -> Value:
+    name = type(expression).__name__
+    if not is_of_pyiceberg(expression):
+        raise _unknown(expression)
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     if name == "Not":
-        return ~_expression(given.child)
+        return ~_expression(expression.child)
     if name in ("And", "Or"):
-        return Call(name.lower(), tuple(map(_expression, _chained(given))))
+        return Call(name.lower(), tuple(map(_expression, _chained(expression))))
     if name in _COMPARISONS:
         function, negated = _COMPARISONS[name]
-        found = comparison(function, _column(given.term), *_operands(given))
+        found = comparison(function, _column(expression.term), *_operands(expression))
         return ~found if negated else found
-    raise _unknown(given)
+    raise _unknown(expression)
 
 
 def _chained(given: Any) -> Iterator[Any]:
