@@ -71,13 +71,13 @@ class AvroFile:
         return sum(block.rows for block in self.blocks)
 
     def read_by_id(
-        self, wanted: pa.Schema, keys: Mapping[int, Sequence[int]] | None = None, threads: int = 0
+        self, columns: pa.Schema, keys: Mapping[int, Sequence[int]] | None = None, threads: int = 0
     ) -> pa.Table:
         """Read columns by the field ids in their metadata, whatever their names are in the file.
 
         Parameters
         ----------
-        wanted
+        columns
             Fields with ``PARQUET:field_id``; those that are not nullable must be in the file, others are null if it
             lacks them.
         keys
@@ -90,13 +90,13 @@ class AvroFile:
         TooLargeError
             If the values take far more memory than the file has bytes.
         """
-        node = by_id(self.schema, wanted, keys or {})
+        node = by_id(self.schema, columns, keys or {})
         with _types_of_the_file():
-            return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, self._limits(threads))
+            return kernels.decode_avro(self._data, self.blocks, self._codec, node, columns, self._limits(threads))
 
     def read_chosen_by_id(
         self,
-        wanted: pa.Schema,
+        columns: pa.Schema,
         first: pa.Schema,
         choose: Callable[[pa.RecordBatch], pa.BooleanArray],
         keys: Mapping[int, Sequence[int]] | None = None,
@@ -106,7 +106,7 @@ class AvroFile:
 
         Parameters
         ----------
-        wanted, keys, threads
+        columns, keys, threads
             As for `read_by_id`.
         first
             The columns by which rows are chosen.
@@ -124,7 +124,7 @@ class AvroFile:
         CorruptAvroError
             As by `read_by_id`. The rows that are not chosen are only skipped, to find where they end.
         """
-        way = by_id(self.schema, wanted, keys or {}), wanted
+        way = by_id(self.schema, columns, keys or {}), columns
         chooser = by_id(self.schema, first, {}), first, choose
         with _types_of_the_file():
             return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, self._limits(threads))
