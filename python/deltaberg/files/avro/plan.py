@@ -66,18 +66,18 @@ def _id_of(child: pa.Field) -> int:
     return int((child.metadata or {})[FIELD_ID])
 
 
-def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match, keys: _Keys) -> AvroNode:
+def _read(stored: AvroType, target: pa.DataType, slot: int | None, match: _Match, keys: _Keys) -> AvroNode:
     """Return the node of a type whose values are decoded into a column of the target type."""
-    kind = found.kind
+    kind = stored.kind
     if kind == "union":
-        others = [_read(branch.type, target, None, match, keys) for branch in found.fields]
+        others = [_read(branch.type, target, None, match, keys) for branch in stored.fields]
         return (kind, 0, slot, others, None)
     if kind == "record" and pt.is_struct(target):
-        return (kind, 0, slot, _fields(found.fields, list(target), match, keys), None)
+        return (kind, 0, slot, _fields(stored.fields, list(target), match, keys), None)
     if kind == "array" and pt.is_list(target):
-        return (kind, 0, slot, [_read(found.fields[0].type, target.value_type, None, match, keys)], None)
+        return (kind, 0, slot, [_read(stored.fields[0].type, target.value_type, None, match, keys)], None)
     if kind == "pairs" and pt.is_map(target):
-        pair = found.fields[0].type.value
+        pair = stored.fields[0].type.value
         entry = [target.key_field, target.item_field]
         children = [
             _read(part.type, child.type, index, match, keys)
@@ -86,8 +86,8 @@ def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match,
         chosen = None if pair.fields[0].id is None else keys.get(pair.fields[0].id)
         return (kind, 0, slot, [("record", 0, None, children, None)], chosen)
     if kind == "map" and pt.is_map(target):
-        return (kind, 0, slot, [_read(found.fields[0].type, target.item_type, None, match, keys)], None)
-    return _whole(found, slot)
+        return (kind, 0, slot, [_read(stored.fields[0].type, target.item_type, None, match, keys)], None)
+    return _whole(stored, slot)
 
 
 def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[AvroNode]:
