@@ -205,7 +205,7 @@ def _sizes(source: ParquetSource) -> list[int]:
     return sizes
 
 
-def _checked(found: pa.Field, physical: Iterator[str], path: _Names, own: OwnTypes | None) -> pa.Field:
+def _checked(arrow_field: pa.Field, physical: Iterator[str], path: _Names, own: OwnTypes | None) -> pa.Field:
     """Return a field whose INT96 timestamps are instants, and refuse leaves that tables cannot hold.
 
     Parameters
@@ -213,27 +213,27 @@ def _checked(found: pa.Field, physical: Iterator[str], path: _Names, own: OwnTyp
     physical
         The physical types of the leaves that are not looked at yet, depth first.
     """
-    kind = found.type
+    kind = arrow_field.type
     if pt.is_struct(kind):
         inner = [_checked(child, physical, (*path, child.name), own) for child in kind]
-        return found.with_type(pa.struct(inner))
+        return arrow_field.with_type(pa.struct(inner))
     if pt.is_map(kind):
         key = _checked(kind.key_field, physical, (*path, "key"), own)
-        return found.with_type(pa.map_(key, _checked(kind.item_field, physical, (*path, "value"), own)))
+        return arrow_field.with_type(pa.map_(key, _checked(kind.item_field, physical, (*path, "value"), own)))
     if pt.is_nested(kind):
-        return found.with_type(pa.list_(_checked(kind.value_field, physical, (*path, "element"), own)))
+        return arrow_field.with_type(pa.list_(_checked(kind.value_field, physical, (*path, "element"), own)))
     stored = next(physical)
     plain = kind.value_type if pt.is_dictionary(kind) else kind
     reason = next((reason for refused, reason in _REFUSED if refused(plain)), None)
     if stored == "INT96":
-        return found.with_type(_INSTANT)
+        return arrow_field.with_type(_INSTANT)
     if reason is not None and (own is None or own(plain) is None):
         raise SchemaError(
             f"the file holds {reason} ({kind}), which tables cannot hold",
             hint="rewrite the files with another type",
             column=join_name(path),
         )
-    return found
+    return arrow_field
 
 
 def _is_legacy(metadata: Mapping[bytes, bytes]) -> bool:
