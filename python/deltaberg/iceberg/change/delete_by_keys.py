@@ -65,7 +65,7 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
     StorageError
         The store fails, in which Spark stores the keys of a DataFrame on their way, and all others are written.
     """
-    with transaction.operation("delete") as made:
+    with transaction.operation("delete") as operation:
         metadata = transaction.metadata
         if metadata.format_version < ROW_DELETES_SINCE or transaction.pending.adds_rows:
             is_old = metadata.format_version < ROW_DELETES_SINCE
@@ -84,7 +84,7 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
             rows = all_rows(reader)
         if not len(rows):
             return
-        made.rows.deleted = None
+        operation.rows.deleted = None
         specs = _specs(transaction, ids)
         if all(spec.is_partitioned for spec in specs):
             transaction.claims.reach_only(spec.spec_id for spec in specs)
