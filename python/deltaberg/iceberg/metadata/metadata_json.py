@@ -32,14 +32,14 @@ _WHAT = "the table metadata"
 _Listed = TypeVar("_Listed")
 
 
-def metadata_of_json(found: Any, known: TableMetadata | None = None) -> TableMetadata:
+def metadata_of_json(document: Any, earlier: TableMetadata | None = None) -> TableMetadata:
     """Return what a JSON object says about a table.
 
     Parameters
     ----------
-    found
+    document
         The JSON object.
-    known
+    earlier
         Metadata of which some of its parts are: the very same objects are not read again. A commit to a table of many
         snapshots adds one of them.
 
@@ -50,12 +50,12 @@ def metadata_of_json(found: Any, known: TableMetadata | None = None) -> TableMet
     UnsupportedFeatureError
         If its format version is not known.
     """
-    raw = members(found, _WHAT)
+    raw = members(document, _WHAT)
     version = integer(raw, "format-version", _WHAT)
     if not 1 <= version <= NEWEST_VERSION:
         raise unsupported_version(version)
     try:
-        return _read(raw, version, _Known(known, version))
+        return _read(raw, version, _Known(earlier, version))
     except RecursionError:
         raise CorruptMetadataError(f"{_WHAT} is nested too deeply") from None
 
@@ -90,10 +90,10 @@ class _Known:
         return read(part) if found is None else found
 
 
-def _read(raw: Mapping[str, Any], version: int, known: _Known) -> TableMetadata:
+def _read(raw: Mapping[str, Any], version: int, earlier: _Known) -> TableMetadata:
     need = version > 1
-    snapshots, current = _snapshots(raw, version, known)
-    schemas, schema_id = _schemas(raw, need, known)
+    snapshots, current = _snapshots(raw, version, earlier)
+    schemas, schema_id = _schemas(raw, need, earlier)
     specs, spec_id = _specs(raw, need)
     orders, order_id = _sort_orders(raw, need)
     last = integer if need else optional_integer
@@ -115,9 +115,9 @@ def _read(raw: Mapping[str, Any], version: int, known: _Known) -> TableMetadata:
         snapshots=snapshots,
         current_snapshot_id=current,
         refs=_refs(raw, current),
-        snapshot_log=tuple(known.or_read(part, read_log_entry) for part in objects(raw, "snapshot-log", _WHAT)),
+        snapshot_log=tuple(earlier.or_read(part, read_log_entry) for part in objects(raw, "snapshot-log", _WHAT)),
         metadata_log=tuple(
-            known.or_read(part, read_metadata_log_entry) for part in objects(raw, "metadata-log", _WHAT)
+            earlier.or_read(part, read_metadata_log_entry) for part in objects(raw, "metadata-log", _WHAT)
         ),
         next_row_id=optional_integer(raw, "next-row-id", _WHAT),
         statistics=tuple(objects(raw, "statistics", _WHAT)),
