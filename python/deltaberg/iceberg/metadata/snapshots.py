@@ -64,31 +64,31 @@ class MetadataLogEntry:
     metadata_file: str
 
 
-def read_snapshot(found: Mapping[str, Any], format_version: int) -> Snapshot:
+def read_snapshot(document: Mapping[str, Any], format_version: int) -> Snapshot:
     """Read a snapshot."""
     need = format_version > 1
-    manifest_list = text(found, "manifest-list", _WHAT) if need else optional(found, "manifest-list", str, _WHAT)
-    manifests = optional(found, "manifests", list, _WHAT) or []
+    manifest_list = text(document, "manifest-list", _WHAT) if need else optional(document, "manifest-list", str, _WHAT)
+    manifests = optional(document, "manifests", list, _WHAT) or []
     if not all(isinstance(path, str) for path in manifests):
         raise CorruptMetadataError("manifests of a snapshot is not a list of paths")
     for path in manifests:
         check_text(path, "a path in manifests of a snapshot")
-    if manifest_list is None and found.get("manifests") is None:
+    if manifest_list is None and document.get("manifests") is None:
         raise CorruptMetadataError("a snapshot has neither manifest-list nor manifests")
     return Snapshot(
-        snapshot_id=integer(found, "snapshot-id", _WHAT),
-        timestamp_ms=integer(found, "timestamp-ms", _WHAT),
+        snapshot_id=integer(document, "snapshot-id", _WHAT),
+        timestamp_ms=integer(document, "timestamp-ms", _WHAT),
         # Snapshots from before a table was upgraded from version 1 have none.
-        sequence_number=(optional(found, "sequence-number", int, _WHAT) or 0) if need else 0,
-        parent_snapshot_id=optional(found, "parent-snapshot-id", int, _WHAT),
+        sequence_number=(optional(document, "sequence-number", int, _WHAT) or 0) if need else 0,
+        parent_snapshot_id=optional(document, "parent-snapshot-id", int, _WHAT),
         manifest_list=manifest_list,
         manifests=tuple(manifests),
-        summary=strings(found, "summary", _WHAT),
-        schema_id=optional(found, "schema-id", int, _WHAT),
-        first_row_id=optional(found, "first-row-id", int, _WHAT),
-        added_rows=optional(found, "added-rows", int, _WHAT),
-        key_id=optional(found, "key-id", str, _WHAT),
-        raw=found,
+        summary=strings(document, "summary", _WHAT),
+        schema_id=optional(document, "schema-id", int, _WHAT),
+        first_row_id=optional(document, "first-row-id", int, _WHAT),
+        added_rows=optional(document, "added-rows", int, _WHAT),
+        key_id=optional(document, "key-id", str, _WHAT),
+        raw=document,
     )
 
 
