@@ -99,7 +99,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
     CommitConflictError
         The branch has the snapshot or its changes already, or it has moved on since, so that the changes do not fit.
     """
-    with transaction.operation("cherry-pick") as made:
+    with transaction.operation("cherry-pick") as operation:
         _check_new(transaction.metadata, transaction.branch, picked)
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
         if _follows(picked, transaction.metadata, transaction.branch):
@@ -118,7 +118,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
         if replaces:
             _replace(transaction, picked, changed)
         added = [_status(files, ADDED) for files in changed]
-        made.rows.inserted, made.rows.deleted = sum(files.rows for files in added), None if replaces else 0
+        operation.rows.inserted, operation.rows.deleted = sum(files.rows for files in added), None if replaces else 0
         for files in added:
             transaction.add_entries(files)
 
