@@ -12,14 +12,14 @@ from deltaberg.table.change.strategies import COPY_ON_WRITE, MERGE_ON_READ, chec
 __all__ = ["has_deletes_by_file", "rewrite_strategy", "strategy_of"]
 
 
-def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None) -> str:
+def rewrite_strategy(metadata: TableMetadata, operation: str, requested: str | None) -> str:
     """Return how deleted and replaced rows leave the files of a table: by delete files, or with the old files.
 
     Parameters
     ----------
     operation
         ``delete``, ``update`` or ``merge``, for the property ``write.delete.mode`` and so on.
-    wanted
+    requested
         What the caller asks for; None for what the property says. Tables of format version 1 have no delete files.
 
     Raises
@@ -27,15 +27,15 @@ def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None
     InvalidArgumentError
         There is no such strategy, or delete files are asked for that the format version does not have.
     """
-    checked_strategy(wanted)
+    checked_strategy(requested)
     if metadata.format_version == 1:
-        if wanted == MERGE_ON_READ:
+        if requested == MERGE_ON_READ:
             raise InvalidArgumentError(
                 f"strategy is {MERGE_ON_READ!r}, but format version 1 has no delete files",
                 hint='upgrade the table by ⟪alter().set({"format-version": "2"}).commit()⟫',
             )
         return COPY_ON_WRITE
-    return strategy_of(metadata.properties, operation) if wanted is None else wanted
+    return strategy_of(metadata.properties, operation) if requested is None else requested
 
 
 def strategy_of(properties: Mapping[str, str], operation: str) -> str:
