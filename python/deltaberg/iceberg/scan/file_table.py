@@ -87,9 +87,9 @@ class FileRows:
         """Return the column of a metadata column: one of its own if the table has a column of this name."""
         return name if self._schema.get(name) is not None else constant_column(name)
 
-    def rows(self, found: Entries) -> pa.Table:
+    def rows(self, entries: Entries) -> pa.Table:
         """Return the rows of the entries of one spec, without what deletes their rows."""
-        table = found.table
+        table = entries.table
         rows = len(table)
         own = as_array(table.column("partition"))
         columns: dict[str, pa.Array] = {
@@ -103,12 +103,12 @@ class FileRows:
             "base_row_id": table.column("first_row_id"),
             "row_commit_version": table.column("sequence_number"),
             constant_column(_FILE.name): table.column("file_path"),
-            self._column_of(_SPEC_ID.name): pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), rows),
+            self._column_of(_SPEC_ID.name): pa.repeat(pa.scalar(entries.spec.spec_id, pa.int32()), rows),
         }
         if self.partition:
-            columns[self._column_of(_PARTITION)] = union_values(own, found.partition, self.partition)
-        identities = identity_sources([found.spec], self._schema)
-        places = {child.id: number for number, child in enumerate(found.partition)}
+            columns[self._column_of(_PARTITION)] = union_values(own, entries.partition, self.partition)
+        identities = identity_sources([entries.spec], self._schema)
+        places = {child.id: number for number, child in enumerate(entries.partition)}
         values = {child.name: pc.struct_field(own, places[field]) for field, child in identities.items()}
         for child in self.identities:
             target = arrow_type(child.type)
