@@ -31,7 +31,7 @@ __all__ = ["json_of_value", "value_of_json"]
 _WRONG = (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, struct.error)
 
 
-def value_of_json(found: Any, kind: DataType) -> Any:
+def value_of_json(json_value: Any, kind: DataType) -> Any:
     """Return the value of a type that JSON stands for, as pyarrow takes it; None for null.
 
     Raises
@@ -44,12 +44,12 @@ def value_of_json(found: Any, kind: DataType) -> Any:
     >>> value_of_json("14.20", Decimal(9, 2))
     Decimal('14.20')
     """
-    if found is None:
+    if json_value is None:
         return None
     try:
-        return _value(found, kind)
+        return _value(json_value, kind)
     except _WRONG as error:
-        shown = found.text if isinstance(found, Number) else repr(found)
+        shown = json_value.text if isinstance(json_value, Number) else repr(json_value)
         raise CorruptMetadataError(f"the default {shown:.80} is not a value of type {kind}") from error
 
 
@@ -80,34 +80,34 @@ def json_of_value(value: Any, kind: DataType) -> Any:
     return found
 
 
-def _value(found: Any, kind: DataType) -> Any:
+def _value(json_value: Any, kind: DataType) -> Any:
     if isinstance(kind, Primitive):
-        return _PRIMITIVES[kind.name](found)
+        return _PRIMITIVES[kind.name](json_value)
     if isinstance(kind, Decimal):
-        value = PyDecimal(_of(str)(found))
+        value = PyDecimal(_of(str)(json_value))
         if not value.is_finite():
-            raise ValueError(found)
+            raise ValueError(json_value)
         context = Context(prec=kind.precision, traps=[InvalidOperation, Inexact])
         return value.quantize(PyDecimal(1).scaleb(-kind.scale), context=context)
     if isinstance(kind, Fixed):
-        raw = _binary(found)
+        raw = _binary(json_value)
         if len(raw) != kind.length:
-            raise ValueError(found)
+            raise ValueError(json_value)
         return raw
     if isinstance(kind, Struct):
-        given = _of(dict)(found)
+        given = _of(dict)(json_value)
         # A field that is not mentioned has its own default.
         return {
             child.name: child.default if str(child.id) not in given else value_of_json(given[str(child.id)], child.type)
             for child in kind
         }
     if isinstance(kind, List):
-        return [value_of_json(element, kind.element.type) for element in _of(list)(found)]
+        return [value_of_json(element, kind.element.type) for element in _of(list)(json_value)]
     if isinstance(kind, Map):
-        keys = [value_of_json(key, kind.key.type) for key in _of(list)(found["keys"])]
+        keys = [value_of_json(key, kind.key.type) for key in _of(list)(json_value["keys"])]
         if None in keys:
-            raise ValueError(found)
-        values = [value_of_json(value, kind.value.type) for value in _of(list)(found["values"])]
+            raise ValueError(json_value)
+        values = [value_of_json(value, kind.value.type) for value in _of(list)(json_value["values"])]
         return list(zip(keys, values, strict=True))
     raise TypeError(kind)
 
