@@ -60,7 +60,7 @@ def checked_isolation(wanted: str | None) -> str | None:
     return None if wanted is None else wanted.lower()
 
 
-def isolation_level(properties: Mapping[str, str], operation: str, wanted: str | None = None) -> str:
+def isolation_level(properties: Mapping[str, str], operation: str, requested: str | None = None) -> str:
     """Return whether files that others add meanwhile matter to a change of rows: ``serializable`` or ``snapshot``.
 
     Parameters
@@ -69,7 +69,7 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
         The properties of the table.
     operation
         ``delete``, ``update`` or ``merge``, for the property ``write.delete.isolation-level`` and so on.
-    wanted
+    requested
         The level that the caller asks for; None for what the property says.
 
     Raises
@@ -82,8 +82,8 @@ def isolation_level(properties: Mapping[str, str], operation: str, wanted: str |
     >>> isolation_level({"write.merge.isolation-level": "snapshot"}, "merge"), isolation_level({}, "delete")
     ('snapshot', 'serializable')
     """
-    if wanted is not None:
-        return wanted
+    if requested is not None:
+        return requested
     return choice_of(properties, f"write.{operation}.isolation-level", (SERIALIZABLE, SNAPSHOT))
 
 
