@@ -247,7 +247,7 @@ class Production:
             for row in source.manifests.to_pylist()
             if row["added_files_count"] != 0 or row["existing_files_count"] != 0
         ]
-        found: dict[str, _Manifest] = {}
+        rewritten: dict[str, _Manifest] = {}
         missing = set(self.pending.removed)
         # What position delete files delete is in those that replace them, so that it does not matter who removes them.
         missing_deletes = {key for key in self.pending.removed_deletes if key[1] is not None}
@@ -255,7 +255,7 @@ class Production:
         for row in sorted(rows, key=lambda row: bool(row["content"] != DATA)):
             made = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
             if made is not None:
-                found[row["manifest_path"]] = made
+                rewritten[row["manifest_path"]] = made
                 missing.difference_update(made.removed.column("file_path").to_pylist())
                 missing_deletes.difference_update(_delete_keys(made.removed))
                 self.tally.remove(row["partition_spec_id"], made.partition, made.removed)
@@ -267,8 +267,8 @@ class Production:
             what = f"another commit removed {len(gone)} {kind} files that are to be replaced"
             raise conflict(ConcurrentDeleteDeleteError, what, min(gone))
         return [
-            found[row["manifest_path"]].row
-            if row["manifest_path"] in found
+            rewritten[row["manifest_path"]].row
+            if row["manifest_path"] in rewritten
             else {name: row[name] for name in MANIFESTS.names}
             for row in rows
         ]
