@@ -16,7 +16,7 @@ __all__ = ["commit_result"]
 
 def commit_result(
     loaded: LoadedTable,
-    found: Committed | None,
+    outcome: Committed | None,
     tally: Tally,
     *,
     operation: str,
@@ -31,7 +31,7 @@ def commit_result(
     ----------
     loaded
         The table after the commit.
-    found
+    outcome
         The commit; None if nothing was to be committed.
     tally
         What was counted of the files.
@@ -44,17 +44,17 @@ def commit_result(
     """
     return CommitResult(
         version_of(loaded.file.path.rpartition("/")[2]) or 0,
-        token if found is None else found.token,
+        token if outcome is None else outcome.token,
         operation,
-        committed=found is not None and found.committed,
+        committed=outcome is not None and outcome.committed,
         added_files=tally.added["data-files"],
         removed_files=tally.removed["data-files"],
         added_bytes=tally.added["files-size"],
         removed_bytes=tally.removed["files-size"],
         added_rows=tally.added["records"],
-        retries=0 if found is None else found.retries,
-        seconds=0.0 if found is None else found.seconds,
-        warnings=() if found is None else found.warnings,
+        retries=0 if outcome is None else outcome.retries,
+        seconds=0.0 if outcome is None else outcome.seconds,
+        warnings=() if outcome is None else outcome.warnings,
         road=road.name,
         why_not_native=road.why_not_native,
         snapshot_id=snapshot_id,
