@@ -46,12 +46,12 @@ class SnapshotTarget:
     is_created: bool = False
 
     @classmethod
-    def of(cls, metadata: TableMetadata, given: str | None, summary: Mapping[str, Any]) -> SnapshotTarget:
+    def of(cls, metadata: TableMetadata, requested: str | None, summary: Mapping[str, Any]) -> SnapshotTarget:
         """Return the target that a caller asks for.
 
         Parameters
         ----------
-        given
+        requested
             The branch that is named, or open; None for the main one.
         summary
             What the caller adds to the summary.
@@ -68,29 +68,30 @@ class SnapshotTarget:
                     f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
                 )
         refuse_recorded(filter(is_recorded, kept))
-        branch = MAIN if given is None else given
-        wanted = kept.pop(WAP_BRANCH, None)
-        if wanted is not None:
-            if given not in (None, wanted):
+        branch = MAIN if requested is None else requested
+        wap_branch = kept.pop(WAP_BRANCH, None)
+        if wap_branch is not None:
+            if requested not in (None, wap_branch):
                 raise InvalidArgumentError(
-                    f"{WAP_BRANCH} is {wanted!r}, but the branch is {given!r}", hint="choose one place for the new rows"
-                )
-            if not wanted or WAP_ID in kept:
-                raise InvalidArgumentError(
-                    f"{WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID}",
+                    f"{WAP_BRANCH} is {wap_branch!r}, but the branch is {requested!r}",
                     hint="choose one place for the new rows",
                 )
-            branch = wanted
+            if not wap_branch or WAP_ID in kept:
+                raise InvalidArgumentError(
+                    f"{WAP_BRANCH} is {wap_branch!r}, which is empty, or named beside {WAP_ID}",
+                    hint="choose one place for the new rows",
+                )
+            branch = wap_branch
         ref = metadata.all_refs.get(branch)
         if ref is not None and ref.type != "branch":
             raise InvalidArgumentError(
                 f"{branch!r} is a {ref.type}, which no rows are written to", hint="name a branch"
             )
-        if ref is None and branch != MAIN and wanted is None:
+        if ref is None and branch != MAIN and wap_branch is None:
             raise InvalidArgumentError(
                 f"the table has no branch {branch!r}", hint="create it first, with ⟪alter().create_branch(name)⟫"
             )
-        return cls(branch, kept, WAP_ID in kept, wanted is not None)
+        return cls(branch, kept, WAP_ID in kept, wap_branch is not None)
 
     def parent(self, metadata: TableMetadata) -> Snapshot | None:
         """Return the snapshot that the new one follows on; None if there is none."""
