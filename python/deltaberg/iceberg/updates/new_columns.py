@@ -34,7 +34,7 @@ WRITE_DEFAULT = "write-default"
 _NARROW = {"byte": "integer", "short": "integer"}
 
 
-def given_columns(given: Any, version: int) -> Struct:
+def given_columns(schema: Any, version: int) -> Struct:
     """Return the columns that a caller describes, in types of a format version.
 
     Fixed bytes, UUIDs and times of the day have types of their own. Timestamps have nanoseconds if the Arrow type has
@@ -42,7 +42,7 @@ def given_columns(given: Any, version: int) -> Struct:
 
     Parameters
     ----------
-    given
+    schema
         As for `as_table_schema`.
     version
         The format version of the table.
@@ -60,7 +60,7 @@ def given_columns(given: Any, version: int) -> Struct:
     >>> print(given_columns(columns, 3))
     struct<at: timestamp_ntz_ns, key: fixed(16), hour: time>
     """
-    return iceberg_columns(as_table_schema(given, own=own_types(version)))
+    return iceberg_columns(as_table_schema(schema, own=own_types(version)))
 
 
 def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
@@ -147,7 +147,7 @@ def own_types(version: int) -> OwnTypes:
     return own
 
 
-def iceberg_columns(found: Struct) -> Struct:
+def iceberg_columns(columns: Struct) -> Struct:
     """Return columns in types that Iceberg has: integers of fewer than 32 bits become integers of 32 bits.
 
     Of what the schema says about a field, only a comment is kept, as its ``doc``.
@@ -163,11 +163,11 @@ def iceberg_columns(found: Struct) -> Struct:
     'struct<n: integer>'
     """
     seen: set[str] = set()
-    for child in found:
+    for child in columns:
         if child.name in seen:
             raise SchemaError(f"two columns, or two fields of a struct, are called {child.name!r}", column=child.name)
         seen.add(child.name)
-    return Struct(tuple(_field(child) for child in found))
+    return Struct(tuple(_field(child) for child in columns))
 
 
 def _field(child: Field) -> Field:
