@@ -214,8 +214,8 @@ def new_metadata(
         the schema.
     """
     check_properties(properties or {})
-    struct, known = with_fresh_ids(schema.struct)
-    identifiers = _moved(schema.identifier_field_ids, known, "an identifier")
+    struct, new_ids = with_fresh_ids(schema.struct)
+    identifiers = _moved(schema.identifier_field_ids, new_ids, "an identifier")
     fresh = Schema(struct, 0, identifiers)
     check_columns(fresh, format_version)
     check_new_names(struct, (), Struct)
@@ -223,7 +223,7 @@ def new_metadata(
         0,
         tuple(
             PartitionField(
-                _moved(part.source_ids, known, f"the partition field {part.name!r}"),
+                _moved(part.source_ids, new_ids, f"the partition field {part.name!r}"),
                 FIRST_PARTITION_ID + number,
                 part.name,
                 part.transform,
@@ -233,7 +233,7 @@ def new_metadata(
     )
     check_spec(own_spec, fresh, format_version)
     fields = tuple(
-        SortField(_moved(part.source_ids, known, "a sort field"), part.transform, part.direction, part.null_order)
+        SortField(_moved(part.source_ids, new_ids, "a sort field"), part.transform, part.direction, part.null_order)
         for part in (sort_order.fields if sort_order else ())
     )
     own_order = SortOrder(1 if fields else 0, fields)
