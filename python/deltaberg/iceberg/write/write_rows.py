@@ -58,7 +58,7 @@ def append_rows(transaction: Transaction, made: Operation, data: Any, options: R
 
 
 def overwrite_rows(
-    transaction: Transaction, made: Operation, data: Any, options: RowOptions, which: Overwritten
+    transaction: Transaction, operation: Operation, data: Any, options: RowOptions, which: Overwritten
 ) -> None:
     """Replace rows of a table by others. Files in which some rows match a condition are written anew without these.
 
@@ -77,7 +77,7 @@ def overwrite_rows(
     condition = row_condition(schema, which.where, timezone)
     bound = None if condition is None else bind(condition, schema, timezone)
     if not dynamic:
-        made.rows.deleted, made.rows.copied = _remove(transaction, condition, options)
+        operation.rows.deleted, operation.rows.copied = _remove(transaction, condition, options)
         # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
         transaction.claims.conditions.append(TRUE if bound is None else bound)
     layout = Alteration(transaction, is_part=True)
@@ -89,9 +89,9 @@ def overwrite_rows(
         layout.partition_by(*partition_by)
     checked = bound if which.check else None
     files = write_rows(transaction, rows, options, checked, str(which.where))
-    made.rows.inserted = files.rows
+    operation.rows.inserted = files.rows
     if dynamic and len(files.entries):
-        made.rows.deleted, made.rows.copied = _remove_partitions(transaction, files)
+        operation.rows.deleted, operation.rows.copied = _remove_partitions(transaction, files)
     transaction.add_entries(files)
     # Rows of divided files are replaced by other rows of other partitions.
     transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
