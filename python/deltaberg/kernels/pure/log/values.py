@@ -86,26 +86,26 @@ def parse_timestamp(text: str) -> tuple[int, str] | None:
     ``missing`` means that it names none, and the value is local time. ``exact`` means ``Z`` or an offset with seconds.
     ``minutes`` means an offset of whole minutes, which some writers cut from an offset with seconds.
     """
-    found = _TIMESTAMP.fullmatch(text)
-    days = None if found is None else _days(found[1], found[2], found[3], found[4])
-    if found is None or days is None:
+    match = _TIMESTAMP.fullmatch(text)
+    days = None if match is None else _days(match[1], match[2], match[3], match[4])
+    if match is None or days is None:
         return None
     micros = days * _MICROS_PER_DAY
     zone = "missing"
-    if found[5] is not None:
-        hour, minute, second = int(found[5]), int(found[6]), int(found[7] or 0)
+    if match[5] is not None:
+        hour, minute, second = int(match[5]), int(match[6]), int(match[7] or 0)
         if hour > 23 or minute > 59 or second > 59:
             return None
-        micros += ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((found[8] or "0").ljust(6, "0")[:6])
-    if found[9] == "Z":
+        micros += ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((match[8] or "0").ljust(6, "0")[:6])
+    if match[9] == "Z":
         zone = "exact"
-    elif found[9]:
-        hours, minutes, seconds = int(found[11]), int(found[12] or 0), int(found[13] or 0)
+    elif match[9]:
+        hours, minutes, seconds = int(match[11]), int(match[12] or 0), int(match[13] or 0)
         if hours > 18 or minutes > 59 or seconds > 59:
             return None
         offset = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000
-        micros -= -offset if found[10] == "-" else offset
-        zone = "minutes" if found[13] is None else "exact"
+        micros -= -offset if match[10] == "-" else offset
+        zone = "minutes" if match[13] is None else "exact"
     return (micros, zone) if -_MAX_INT64 - 1 <= micros <= _MAX_INT64 else None
 
 
