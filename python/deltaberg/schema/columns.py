@@ -240,12 +240,12 @@ def _several(name: str, paths: Iterable[Sequence[str]]) -> ColumnNotFoundError:
     )
 
 
-def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> DataType:
+def fields_given(kind: DataType, row_type: DataType, *, required: bool = True) -> DataType:
     """Return the type of a column without the fields of structs that given rows lack.
 
     Parameters
     ----------
-    kind, given
+    kind, row_type
         The type of the column, and that of the rows.
     required
         Whether fields that must not be null are kept, also if the rows lack them.
@@ -257,13 +257,13 @@ def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> D
     >>> fields_given(Struct((one, two)), Struct((two,))).names
     ['b']
     """
-    if not isinstance(kind, Struct) or not isinstance(given, Struct):
+    if not isinstance(kind, Struct) or not isinstance(row_type, Struct):
         return kind
-    known = paired_fields(kind, given)
+    pairs = paired_fields(kind, row_type)
     kept = [
-        replace(child, type=fields_given(child.type, known.get(child.name, child).type, required=required))
+        replace(child, type=fields_given(child.type, pairs.get(child.name, child).type, required=required))
         for child in kind
-        if child.name in known or (required and not child.nullable)
+        if child.name in pairs or (required and not child.nullable)
     ]
     return Struct(tuple(kept))
 
@@ -297,7 +297,7 @@ def field_finder(fields: Struct) -> Callable[[str], Field | None]:
     return find
 
 
-def paired_fields(wanted: Struct, found: Struct) -> dict[str, Field]:
+def paired_fields(columns: Struct, fields: Struct) -> dict[str, Field]:
     """Return which of the found fields is for which of the wanted ones, by the names of these.
 
     A field of the same name comes before one whose name differs in case.
@@ -314,9 +314,9 @@ def paired_fields(wanted: Struct, found: Struct) -> dict[str, Field]:
     >>> {name: field.name for name, field in paired_fields(some, others).items()}
     {'b': 'b'}
     """
-    find = field_finder(wanted)
+    find = field_finder(columns)
     pairs: dict[str, Field] = {}
-    for child in found:
+    for child in fields:
         own = find(child.name)
         if own is None:
             continue
@@ -445,7 +445,7 @@ def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] =
 ADD_COLUMNS = 'leave them out, or ⟪pass schema_mode="merge"⟫ to add columns to the table'
 
 
-def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
+def match_fields(want: Struct, names: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
     """Return, for each wanted field, the number of the given field that it comes from; None if there is none.
 
     Names match exactly, or else without regard to case.
@@ -454,7 +454,7 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     ----------
     want
         The fields of the table.
-    found
+    names
         The names of the given fields.
     path
         The names that lead to the struct, for messages.
@@ -472,9 +472,9 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
     [1, 0, None]
     """
-    taken = places_of_fields(want, found, path)
+    taken = places_of_fields(want, names, path)
     known = frozenset(taken.values())
-    extra = [join_name((*path, given)) for number, given in enumerate(found) if number not in known]
+    extra = [join_name((*path, given)) for number, given in enumerate(names) if number not in known]
     if extra:
         raise SchemaError(
             f"the rows have columns that the table does not have: {', '.join(extra)}",
