@@ -30,27 +30,27 @@ _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _MOST_DIGITS = 20
 
 
-def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
+def is_promotable(stored: pa.DataType, kind: DataType) -> bool:
     """Return whether values of a file's leaf type can be read as the table's type without loss.
 
     An integer type can be read as any integer type that has at least as many bits. Types of up to 32 bits can be read
     as any integer type, because files may store narrower integers in 32 bits without an annotation; a value that does
     not fit is found when it is converted.
     """
-    if pt.is_null(found):
+    if pt.is_null(stored):
         return True
-    if pt.is_dictionary(found):
-        return is_promotable(found.value_type, wanted)
-    if isinstance(wanted, Decimal):
-        return _is_promotable_decimal(found, wanted)
-    if isinstance(wanted, Fixed):
-        return _is_bytes_of(found, wanted.length)
-    if not isinstance(wanted, Primitive):
+    if pt.is_dictionary(stored):
+        return is_promotable(stored.value_type, kind)
+    if isinstance(kind, Decimal):
+        return _is_promotable_decimal(stored, kind)
+    if isinstance(kind, Fixed):
+        return _is_bytes_of(stored, kind.length)
+    if not isinstance(kind, Primitive):
         return False
-    if wanted.name in _INTEGER_BITS:
-        return bool(pt.is_integer(found) and found.bit_width <= max(_INTEGER_BITS[wanted.name], 32))
-    fits = _FITS.get(wanted.name)
-    return fits is not None and fits(found)
+    if kind.name in _INTEGER_BITS:
+        return bool(pt.is_integer(stored) and stored.bit_width <= max(_INTEGER_BITS[kind.name], 32))
+    fits = _FITS.get(kind.name)
+    return fits is not None and fits(stored)
 
 
 def _is_promotable_decimal(found: pa.DataType, wanted: Decimal) -> bool:
@@ -100,7 +100,7 @@ _FITS: dict[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
+def convert_leaf(array: pa.Array, kind: DataType) -> pa.Array:
     """Convert a leaf array to the Arrow type of the table's type.
 
     Raises
@@ -110,28 +110,28 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
     CorruptDataFileError
         If a single value cannot: text that is not UTF-8, or an integer that is too large.
     """
-    target = arrow_type(wanted)
-    found = array.type
-    if found == target:
+    target = arrow_type(kind)
+    stored = array.type
+    if stored == target:
         return array
-    if pt.is_null(found):
+    if pt.is_null(stored):
         return pa.nulls(len(array), target)
-    if not is_promotable(found, wanted):
-        raise SchemaError(f"the file stores {found}, but the column has the type {wanted}")
+    if not is_promotable(stored, kind):
+        raise SchemaError(f"the file stores {stored}, but the column has the type {kind}")
     try:
-        if pt.is_dictionary(found):
-            return convert_leaf(array.dictionary_decode(), wanted)
-        if pt.is_timestamp(found):
-            return in_unit(array.view(pa.int64()), found.unit, target.unit).view(target)
-        if pt.is_date(found) and pt.is_timestamp(target):
+        if pt.is_dictionary(stored):
+            return convert_leaf(array.dictionary_decode(), kind)
+        if pt.is_timestamp(stored):
+            return in_unit(array.view(pa.int64()), stored.unit, target.unit).view(target)
+        if pt.is_date(stored) and pt.is_timestamp(target):
             return array.cast(pa.date32()).cast(pa.timestamp(target.unit)).view(target)
-        if pt.is_int64(found) and pt.is_time(target):
+        if pt.is_int64(stored) and pt.is_time(target):
             return array.view(target)
-        if isinstance(wanted, Decimal) and pt.is_integer(found):
+        if isinstance(kind, Decimal) and pt.is_integer(stored):
             return array.cast(pa.decimal128(_MOST_DIGITS, 0)).cast(target)
         return array.cast(target)
     except pa.ArrowInvalid as error:
-        raise CorruptDataFileError(f"a value stored as {found} does not fit {wanted}: {error}") from error
+        raise CorruptDataFileError(f"a value stored as {stored} does not fit {kind}: {error}") from error
 
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
