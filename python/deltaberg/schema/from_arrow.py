@@ -49,12 +49,12 @@ FieldMetadata: TypeAlias = Callable[[Mapping[str, str]], dict[str, Any]]
 OwnTypes: TypeAlias = Callable[[pa.DataType], "DataType | None"]
 
 
-def as_table_schema(given: Any, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
+def as_table_schema(schema: Any, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
     """Return the columns that a caller describes.
 
     Parameters
     ----------
-    given
+    schema
         The schema of a table, an Arrow schema, anything with ``__arrow_c_schema__``, or names with Arrow types.
     kept, own
         As for `table_schema`.
@@ -71,17 +71,17 @@ def as_table_schema(given: Any, kept: FieldMetadata | None = None, own: OwnTypes
     >>> str(as_table_schema({"id": pa.int64()}))
     'struct<id: long>'
     """
-    if isinstance(given, Struct):
-        return given
+    if isinstance(schema, Struct):
+        return schema
     try:
-        if isinstance(given, Mapping) or hasattr(given, "__arrow_c_schema__"):
+        if isinstance(schema, Mapping) or hasattr(schema, "__arrow_c_schema__"):
             # Of what else has this method, such as a deltalake schema, pyarrow takes the fields.
-            return table_schema(given if isinstance(given, pa.Schema) else pa.schema(given), kept, own)
+            return table_schema(schema if isinstance(schema, pa.Schema) else pa.schema(schema), kept, own)
     except (TypeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
         raise InvalidArgumentError(f"the schema is not one of Arrow: {error}", hint=_HINT) from error
-    raise InvalidArgumentError(f"a schema of type {type(given).__name__} describes no columns", hint=_HINT)
+    raise InvalidArgumentError(f"a schema of type {type(schema).__name__} describes no columns", hint=_HINT)
 
 
 def table_schema(found: pa.Schema, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
