@@ -68,12 +68,12 @@ class Projection:
         return arrays
 
 
-def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
+def plan_projection(fields: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
     """Plan how the wanted fields are read from a file with this schema.
 
     Parameters
     ----------
-    wanted
+    fields
         Top-level fields, possibly with only some of their nested fields.
     file_schema
         The Arrow schema of the file, with field ids in the metadata ``PARQUET:field_id``.
@@ -85,7 +85,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
     SchemaError
         If a type in the file cannot be read as the table's, or fields are resolved by id and the file has no ids.
     """
-    if by_id and wanted and not has_ids(file_schema):
+    if by_id and fields and not has_ids(file_schema):
         raise SchemaError(
             "the data file has no field ids, but the table resolves its columns by id",
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
@@ -94,7 +94,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
     found = Children(file_schema, by_id)
     offsets = leaf_offsets(found.fields, 0)
     sources: list[tuple[str, _Convert] | None] = []
-    for want in wanted:
+    for want in fields:
         index = None if want.type == _VOID else found.find(want)
         if index is None:
             sources.append(None)
@@ -105,7 +105,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
         except SchemaError as error:
             raise error.with_context(column=want.name) from None
         sources.append((child.name, convert))
-    return Projection(sorted(set(planner.leaves)), wanted, sources)
+    return Projection(sorted(set(planner.leaves)), fields, sources)
 
 
 class Projections:
