@@ -46,7 +46,7 @@ def plain_text(array: pa.Array) -> pa.Array:
         return pa.array(array.to_pylist(), target)
 
 
-def accepts(found: pa.DataType, want: DataType, timezone: str | None) -> str | None:
+def accepts(arrow: pa.DataType, want: DataType, timezone: str | None) -> str | None:
     """Return why no value of an Arrow type can be stored as a table type, or None if values can be.
 
     Whether each single value fits is found by `exact_leaf`. The reason is worded as a hint.
@@ -54,26 +54,26 @@ def accepts(found: pa.DataType, want: DataType, timezone: str | None) -> str | N
     fine = None
     reason = "convert the column first"
     if isinstance(want, Decimal):
-        return fine if pt.is_decimal(found) or pt.is_integer(found) else reason
+        return fine if pt.is_decimal(arrow) or pt.is_integer(arrow) else reason
     if isinstance(want, Fixed):
-        return fine if _is_binary(found) else reason
+        return fine if _is_binary(arrow) else reason
     name = want.name if isinstance(want, Primitive) else ""
     if name in _INTEGERS:
-        return fine if pt.is_integer(found) else reason
+        return fine if pt.is_integer(arrow) else reason
     if name in ("float", "double"):
-        return fine if pt.is_floating(found) or pt.is_integer(found) else reason
+        return fine if pt.is_floating(arrow) or pt.is_integer(arrow) else reason
     if name in _ZONED | _LOCAL:
-        return _accepts_instant(found, name, timezone)
+        return _accepts_instant(arrow, name, timezone)
     kinds = {
         "boolean": pt.is_boolean,
         "string": _is_text,
         "binary": _is_binary,
-        "uuid": lambda found: _is_binary(found) or _is_text(found),
+        "uuid": lambda arrow: _is_binary(arrow) or _is_text(arrow),
         "date": pt.is_date,
         "time": pt.is_time,
         "void": pt.is_null,
     }
-    return fine if name in kinds and kinds[name](found) else reason
+    return fine if name in kinds and kinds[name](arrow) else reason
 
 
 def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str | None:
