@@ -109,28 +109,28 @@ def _column(array: pa.StructArray) -> _Encode:
 
 def _typed(array: pa.Array) -> _Encode:
     """Return the encoder of a column of typed values."""
-    found = array.type
-    if isinstance(found, pa.BaseExtensionType):
+    arrow = array.type
+    if isinstance(arrow, pa.BaseExtensionType):
         return (
             _typed(array.storage)
-            if found.extension_name != "arrow.uuid"
+            if arrow.extension_name != "arrow.uuid"
             else _scalars(array.storage, variant.encode_uuid)
         )
-    if pt.is_struct(found):
+    if pt.is_struct(arrow):
         return _object(array)
-    if pt.is_list(found) or pt.is_large_list(found):
+    if pt.is_list(arrow) or pt.is_large_list(arrow):
         return _array(array)
-    if pt.is_decimal(found):
-        return _scalars(array, lambda value: variant.encode_decimal(value, found.precision))
-    if pt.is_fixed_size_binary(found) and found.byte_width == 16:
+    if pt.is_decimal(arrow):
+        return _scalars(array, lambda value: variant.encode_decimal(value, arrow.precision))
+    if pt.is_fixed_size_binary(arrow) and arrow.byte_width == 16:
         return _scalars(array, variant.encode_uuid)
-    if pt.is_binary(found) or pt.is_large_binary(found):
+    if pt.is_binary(arrow) or pt.is_large_binary(arrow):
         return _scalars(array, variant.encode_binary)
-    if pt.is_string(found) or pt.is_large_string(found):
+    if pt.is_string(arrow) or pt.is_large_string(arrow):
         return _scalars(array, variant.encode_string)
-    if pt.is_boolean(found):
+    if pt.is_boolean(arrow):
         return _scalars(array, variant.encode_boolean)
-    kind, storage = _number_kind(found)
+    kind, storage = _number_kind(arrow)
     return _scalars(array.view(storage), lambda value: variant.encode_primitive(kind, value))
 
 
