@@ -78,7 +78,7 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
     words = words_of(shown)
     code = inspect.unwrap(function).__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    known = frozenset(own).union(keys or ()).difference(words)
+    accepted = frozenset(own).union(keys or ()).difference(words)
     defaults = function.__defaults__ or ()
     needed = [
         name
@@ -89,8 +89,8 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
         if keys is not None:
-            if not named.keys() <= known:
-                named = _without_aliases(shown, own[: len(args)], named, words, known)
+            if not named.keys() <= accepted:
+                named = _without_aliases(shown, own[: len(args)], named, words, accepted)
             missing = [name for name in needed if name not in named and name not in own[: len(args)]]
             if missing:
                 raise _missing(shown, missing[0])
@@ -106,10 +106,10 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
                 _check_numbers(shown, (*args, *named.values()))
                 raise
         if not words.keys().isdisjoint(named):
-            named = _without_aliases(shown, own[: len(args)], named, words, known)
+            named = _without_aliases(shown, own[: len(args)], named, words, accepted)
             if _fits(signature, args, named):
                 return function(*args, **named)
-        raise _refusal(signature, shown, args, named, sorted(known.difference(own)))
+        raise _refusal(signature, shown, args, named, sorted(accepted.difference(own)))
 
     return called
 
