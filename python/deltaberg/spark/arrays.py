@@ -91,7 +91,7 @@ def _is_foreign(kind: pa.DataType) -> bool:
     return False
 
 
-def fitted(array: pa.Array, wanted: pa.DataType | None, name: str) -> pa.Array:
+def fitted(array: pa.Array, target: pa.DataType | None, name: str) -> pa.Array:
     """Cast a column that a user's function yielded to the type of the schema, where no value changes.
 
     Raises
@@ -100,17 +100,17 @@ def fitted(array: pa.Array, wanted: pa.DataType | None, name: str) -> pa.Array:
         If the column is of another kind, or a value does not fit. Spark's own error would not name the column.
     """
     array = for_spark(array)
-    found = array.type
-    if wanted is None or found == wanted or _LARGE.get(found) == wanted:
+    arrow = array.type
+    if target is None or arrow == target or _LARGE.get(arrow) == target:
         return array
     # Arrow would round doubles silently.
-    narrows = pt.is_floating(found) and pt.is_floating(wanted) and found.bit_width > wanted.bit_width
+    narrows = pt.is_floating(arrow) and pt.is_floating(target) and arrow.bit_width > target.bit_width
     try:
-        if pt.is_null(found) or (_kind(found) == _kind(wanted) and not narrows):
-            return array.cast(wanted)
+        if pt.is_null(arrow) or (_kind(arrow) == _kind(target) and not narrows):
+            return array.cast(target)
     except pa.ArrowException as error:
-        raise InvalidArgumentError(f"the column {name} does not fit its type {wanted}: {error}") from None
-    raise InvalidArgumentError(f"the function yielded {found} as the column {name}, whose type is {wanted}")
+        raise InvalidArgumentError(f"the column {name} does not fit its type {target}: {error}") from None
+    raise InvalidArgumentError(f"the function yielded {arrow} as the column {name}, whose type is {target}")
 
 
 def _kind(found: pa.DataType) -> str:
