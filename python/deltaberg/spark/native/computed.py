@@ -41,24 +41,24 @@ def file_values(
     parts: tuple[Field, ...], tasks: pa.RecordBatch, layout: FileLayout
 ) -> dict[str, tuple[Field, pa.Array]]:
     """Return the value of each computed column for each file, by name; for a row id, that of the first row."""
-    found = {}
+    values = {}
     for part in parts:
         if is_position(part.name, layout):
             continue
         if part.name in ROW_IDS:
-            found[part.name] = Field(part.name, _LONG), tasks.column("base_row_id")
+            values[part.name] = Field(part.name, _LONG), tasks.column("base_row_id")
         elif part.name == "file_modification_time":
             micros = pc.multiply_checked(tasks.column("modified"), 1000)
-            found[part.name] = Field(part.name, Primitive("timestamp")), micros.cast(_INSTANT)
+            values[part.name] = Field(part.name, Primitive("timestamp")), micros.cast(_INSTANT)
         elif part.name in ("file_path", "file_name"):
             places = tasks.column("location")
             names = pc.replace_substring_regex(places, ".*/", "") if part.name == "file_name" else places
-            found[part.name] = Field(part.name, _TEXT), names
+            values[part.name] = Field(part.name, _TEXT), names
         elif part.name == LAST_UPDATED:
             has_ids = tasks.column("base_row_id").is_valid()
             versions = pc.if_else(has_ids, tasks.column("row_commit_version"), pa.scalar(None, pa.int64()))
-            found[part.name] = Field(part.name, _LONG), versions
+            values[part.name] = Field(part.name, _LONG), versions
         else:
             column = "size" if part.name == "file_size" else "row_commit_version"
-            found[part.name] = Field(part.name, _LONG), tasks.column(column)
-    return found
+            values[part.name] = Field(part.name, _LONG), tasks.column(column)
+    return values
