@@ -37,14 +37,14 @@ def row_condition(schema: Struct, where: Filter | None, timezone: str) -> Value 
     return found
 
 
-def refuse_constant(given: Any, bound: BoundValue) -> None:
+def refuse_constant(condition: Any, bound: BoundValue) -> None:
     """Refuse a condition that names no column, unless it is ``true`` or ``false``.
 
     It is the same for every row, which nobody means who writes more than this word.
 
     Parameters
     ----------
-    given
+    condition
         The condition as it was given.
     bound
         The condition, bound to columns.
@@ -55,7 +55,7 @@ def refuse_constant(given: Any, bound: BoundValue) -> None:
         It names none.
     """
     if not bound.paths:
-        value = as_filter(given)
+        value = as_filter(condition)
         if not (isinstance(value, Literal) and isinstance(value.value, bool)):
             raise _names_nothing(bound.sql)
 
