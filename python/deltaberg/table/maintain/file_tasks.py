@@ -118,7 +118,7 @@ class _Divided(NamedTuple):
     above: list[pa.RecordBatch]
 
 
-def _divided(storage: Storage, root: Location, first: Sequence[pa.RecordBatch], wanted: int) -> _Divided | None:
+def _divided(storage: Storage, root: Location, first: Sequence[pa.RecordBatch], least: int) -> _Divided | None:
     """Divide a table into its directories, as few levels below it as make enough of them; None if none do.
 
     No level is looked at above which half of the first files are: they would be listed here.
@@ -144,7 +144,7 @@ def _divided(storage: Storage, root: Location, first: Sequence[pa.RecordBatch], 
             names = [name for name in found.directories if name and is_unicode(name)]
             below += [f"{folder}/{name}" if folder else name for name in names]
         folders = below
-        if len(folders) + len(whole) >= wanted:
+        if len(folders) + len(whole) >= least:
             return _Divided([*folders, *whole], above)
     return None
 
