@@ -110,7 +110,7 @@ def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: 
 
 
 def lost_locations(
-    store: StoreSpec, root: Location, wanted: pa.StringArray, tasks: FileTasks | None = None
+    store: StoreSpec, root: Location, locations: pa.StringArray, tasks: FileTasks | None = None
 ) -> pa.StringArray:
     """Return which files are certainly gone.
 
@@ -118,7 +118,7 @@ def lost_locations(
     ----------
     root
         The location of the table.
-    wanted
+    locations
         The locations of the files as text, each once.
     tasks
         What lists a large table in place of this process.
@@ -128,16 +128,16 @@ def lost_locations(
     StorageError
         The store does not say whether one is there.
     """
-    if len(wanted) <= _ASKED_AT_MOST:
-        answers = look_up(store, root, wanted.to_pylist())
+    if len(locations) <= _ASKED_AT_MOST:
+        answers = look_up(store, root, locations.to_pylist())
     else:
-        sought = kernels.PathSet([wanted])
+        sought = kernels.PathSet([locations])
         (found,) = find_files(store, root, [sought], tasks)
-        answers = [found.of(number) for number in sought.numbers(wanted).to_pylist()]
+        answers = [found.of(number) for number in sought.numbers(locations).to_pylist()]
     for answer in answers:
         if isinstance(answer, DeltabergError):
             raise answer
-    return wanted.filter(pa.array([answer is None for answer in answers], pa.bool_()))
+    return locations.filter(pa.array([answer is None for answer in answers], pa.bool_()))
 
 
 def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[Presence]:
