@@ -207,7 +207,7 @@ class RowMerge:
 
     def _new_join(self, memory: JoinMemory) -> RowJoin:
         plan, width = self._plan, self._width
-        found = plan.join
+        plan_of_join = plan.join
         read = {child.name: child for child in arrow_schema(plan.target.columns)}
         left = [
             read[child.name] if child.name in plan.target_columns else pa.field(child.name, pa.null())
@@ -215,18 +215,18 @@ class RowMerge:
         ]
         address = [pa.field(name, pa.int64()) for name in ("file", "position")]
         keys = None
-        if found.equalities:
+        if plan_of_join.equalities:
             keys = JoinKeys(
-                [equality.left.evaluate for equality in found.equalities],
-                [SourceValue(equality.right, width) for equality in found.equalities],
-                [equality.null_safe for equality in found.equalities],
+                [equality.left.evaluate for equality in plan_of_join.equalities],
+                [SourceValue(equality.right, width) for equality in plan_of_join.equalities],
+                [equality.null_safe for equality in plan_of_join.equalities],
             )
         return RowJoin(
             self._source,
             width,
             pa.schema([*left, *address]),
             keys,
-            None if found.rest is None else found.rest.evaluate,
+            None if plan_of_join.rest is None else plan_of_join.rest.evaluate,
             JoinMemory(max(memory.limit // 2, 1), memory.directory),
             wants_rest=bool(plan.of(NOT_MATCHED)),
             wants_alone=bool(plan.of(NOT_MATCHED_BY_SOURCE)),
