@@ -172,11 +172,11 @@ def upsert_into(
             check_fields(child.type, find_column(schema, (child.name,))[0])
     # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
     source.conform(schema, target.empty_as_null)
-    known = source.columns
-    found = [_key_path(known, name) for name in names]
+    row_columns = source.columns
+    key_paths = [_key_path(row_columns, name) for name in names]
     equal: list[Value] = [
         Call("=", (ColumnValue((options.target_alias, *path)), ColumnValue((options.source_alias, *path))))
-        for path in found
+        for path in key_paths
     ]
     on = equal[0]
     for other in equal[1:]:
@@ -190,18 +190,18 @@ def upsert_into(
                 (options.source_alias, child.name),
                 (*kept, child.name) if kept else None,
             )
-            for child in known
+            for child in row_columns
         }
 
     clauses = []
     if when_matched == "update":
         # Integers that match are equal, so that these keys need not be set, which the table may refuse.
-        kept = target.fixed.intersection(path[0] for path in found if len(path) == 1)
+        kept = target.fixed.intersection(path[0] for path in key_paths if len(path) == 1)
         new = {name: value for name, value in values(options.target_alias).items() if name[0] not in kept}
         clauses.append(MergeClause(MATCHED, "update", None, new))
     if when_not_matched == "insert":
         clauses.append(MergeClause(NOT_MATCHED, "insert", None, values()))
-    return _run(target, source, on, clauses, options, begun, found)
+    return _run(target, source, on, clauses, options, begun, key_paths)
 
 
 def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
@@ -220,12 +220,12 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
         raise InvalidArgumentError("all rows are ignored", hint="leave out ⟪when_matched⟫ or ⟪when_not_matched⟫")
 
 
-def _key_path(known: Struct, name: ColumnName) -> tuple[str, ...]:
+def _key_path(row_columns: Struct, name: ColumnName) -> tuple[str, ...]:
     """Return the path to a key as the rows spell it."""
     try:
-        return tuple(field.name for field in find_column(known, name))
+        return tuple(field.name for field in find_column(row_columns, name))
     except ColumnNotFoundError:
-        if isinstance(name, tuple) and len(name) > 1 and set(name) <= set(known.names):
+        if isinstance(name, tuple) and len(name) > 1 and set(name) <= set(row_columns.names):
             raise InvalidArgumentError(
                 "a tuple is the name of one field of structs, and there is none of this name",
                 hint="pass a list of the names of columns",
@@ -240,7 +240,7 @@ def _source(data: Any, options: MergeOptions, own: OwnTypes | None) -> MergeSour
 
 def _run(
     target: RowTarget,
-    given: MergeSource,
+    merge_source: MergeSource,
     on: Any,
     clauses: Sequence[MergeClause],
     options: MergeOptions,
@@ -251,7 +251,7 @@ def _run(
     now = dt.datetime.now(dt.timezone.utc)
     scope = MergeScope(
         Relation(options.target_alias, target.schema),
-        Relation(options.source_alias, given.columns),
+        Relation(options.source_alias, merge_source.columns),
         target.timezone,
         now,
     )
@@ -273,7 +273,7 @@ def _run(
     bound = tuple(bind_with_rules(clause, scope, rules, options) for clause in clauses)
     plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
     memory = JoinMemory(options.memory or _MEMORY)
-    with given.store(plan.source_columns, memory, keys, target.store, target.root) as source:
+    with merge_source.store(plan.source_columns, memory, keys, target.store, target.root) as source:
         stored = time.monotonic()
         # Rows that match nothing can be anywhere.
         wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
