@@ -131,7 +131,7 @@ _HOMES = {
     "MaintainedStep": "table.maintain.maintenance",
     "MaintenancePolicy": "table.maintain.maintenance",
     "MaintenanceResult": "table.maintain.maintenance",
-    "ManifestRewriteResult": "iceberg.maintain.manifests.rewrite_manifests",
+    "ManifestRewriteResult": "iceberg.maintain.manifest_rewriting.rewrite_manifests",
     "Map": "schema.types",
     "MergeBuilder": "table.merge.clauses",
     "ParquetOptions": "files.write.write_parquet",
