@@ -12,6 +12,7 @@ import pytest
 
 from tests.guards import layers
 from tests.support.pages import ROOT
+from tests.support.requirements import load_requirements
 
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
@@ -189,6 +190,15 @@ def test_the_package_keeps_the_rule(rule: _Rule) -> None:
 
 def test_the_page_lists_layers_folders_and_modules_as_they_are() -> None:
     assert not layers.page_breaches(_page(), _sources())
+
+
+def test_the_page_has_a_home_for_every_family_of_rules() -> None:
+    families = {row.rpartition("-")[0] for row in load_requirements()}
+    if not families:
+        pytest.skip("the shared folder is missing")
+    homes = _page().partition("\n## Where a rule lives\n")[2].partition("\n## ")[0]
+    listed = {name.strip() for line in homes.splitlines() if "|" in line for name in line.split("|")[1].split(",")}
+    assert not families - listed
 
 
 _FOLDER = '"""Things."""\n'

@@ -29,10 +29,14 @@ def _long_lived(text: str) -> Iterator[str]:
             continue
         lines: dict[str, list[int]] = defaultdict(list)
         for node in ast.walk(function):
-            name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else None
-            if name in _EMPTY_WORDS:
+            if isinstance(node, (ast.Name, ast.arg)):
+                name = node.id if isinstance(node, ast.Name) else node.arg
                 lines[name].append(node.lineno)
-        yield from (f"{function.name}: {name}" for name, at in lines.items() if max(at) - min(at) >= _MOST_LINES)
+        yield from (
+            f"{function.name}: {name}"
+            for name, at in lines.items()
+            if name in _EMPTY_WORDS and max(at) - min(at) >= _MOST_LINES
+        )
 
 
 def test_fewer_names_say_nothing() -> None:
