@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -14,121 +12,7 @@ from tests.guards import layers
 from tests.support.pages import ROOT
 from tests.support.requirements import load_requirements
 
-# Each layer may import itself and those below. What stands on one line never imports each other.
-_LAYERS = [
-    {"_version", "choices", "engines", "hints", "lazy_names"},
-    {"errors", "whole_numbers", "words", "workers"},
-    {"signatures"},
-    {"lossless_json"},
-    {"kernels"},
-    {"schema"},
-    {"expressions"},
-    {"pruning"},
-    {"storage"},
-    {"files"},
-    {"table"},
-    {"delta", "iceberg"},
-    {"catalogs"},
-    {"convert"},
-    {"api"},
-    {"", "spark"},
-    {"cli"},
-    {"__main__"},
-]
-#: The same inside of layers that are folders of folders: a folder owns the reading and the writing of its noun.
-_ROOMS = {
-    "expressions": [
-        {"tree"},
-        {"compute"},
-        {"time"},
-        {"build", "cast"},
-        {"functions"},
-        {"bind"},
-        {"derive"},
-    ],
-    "files": [{"avro"}, {"formats", "write"}, {"read"}],
-    "table": [
-        {"arguments", "formats", "property_values", "removal"},
-        {"rows"},
-        {"sort"},
-        {"commit"},
-        {"open"},
-        {"read"},
-        {"write"},
-        {"change"},
-        {"merge"},
-        {"transaction"},
-        {"maintain"},
-        {"verbs"},
-    ],
-    "delta": [
-        {"actions"},
-        {"features"},
-        {"log"},
-        {"schema"},
-        {"checkpoint"},
-        {"data"},
-        {"snapshot"},
-        {"after_commit"},
-        {"scan"},
-        {"transaction"},
-        {"validate"},
-        {"properties"},
-        {"rows"},
-        {"alter"},
-        {"create"},
-        {"change"},
-        {"write"},
-        {"maintain"},
-        {"operations"},
-        {"table_transaction"},
-        {"upkeep"},
-        {"staged_write", "table"},
-        {"place"},
-    ],
-    "iceberg": [
-        {"encryption", "schema"},
-        {"metadata"},
-        {"updates"},
-        {"location", "partition"},
-        {"manifests"},
-        {"deletes"},
-        {"scan"},
-        {"inspect"},
-        {"validate"},
-        {"transaction"},
-        {"rows"},
-        {"create", "refs"},
-        {"alter"},
-        {"change"},
-        {"write"},
-        {"maintain"},
-        {"operations"},
-        {"rewriting_verbs", "statistics_verbs", "upkeep", "verbs"},
-        {"table_transaction"},
-        {"staged_write", "table"},
-        {"place"},
-    ],
-    "catalogs": [
-        {"arguments", "names", "outcome", "places", "sql"},
-        {"rest", "swap_commit"},
-        {"base"},
-        {"config", "filesystem", "rest_catalog", "sql_catalog"},
-        {"load"},
-    ],
-    "spark": [
-        {"arrays", "functions", "hashes", "hints", "session", "types"},
-        {"jobs"},
-        {"native"},
-        {"read"},
-        {"write"},
-        {"maintain"},
-        {"source"},
-        {"columns"},
-        {"tables"},
-    ],
-}
-_LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
+pytestmark = pytest.mark.one_backend
 
 #: The folders that users import names from. Inside, modules import modules.
 _DOORS = {"", "catalogs", "cli", "delta", "expressions", "iceberg", "kernels", "kernels/pure", "spark", "spark/tables"}
@@ -145,26 +29,8 @@ def _sources() -> Mapping[str, str]:
 
 
 @cache
-def _imports(path: Path, *, for_types: bool = True) -> tuple[str, ...]:
-    """Return the absolute names that a module imports, wherever in the file; imports for types only can be left out."""
-    return tuple(_imported(path, for_types))
-
-
-def _imported(path: Path, for_types: bool) -> Iterator[str]:
-    package = ["deltaberg", *path.relative_to(_PACKAGE).parent.parts]
-    tree = ast.parse(path.read_text("utf-8"))
-    if not for_types:
-        tree.body = [
-            node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
-        ]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+def _page() -> str:
+    return (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
 def _strange_doors(sources: Mapping[str, str]) -> set[str]:
