@@ -447,14 +447,16 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0].strip() if text else type(error).__name__
 
 
-def in_words(error: DeltabergError, word: Callable[[str], str | None]) -> None:
+def in_words(error: DeltabergError, word: Callable[[str], str | None], where: str | None = None) -> None:
     """Have an error say its arguments and calls in the words of those who do not call this library themselves.
 
     Parameters
     ----------
     word
-        What returns the word for an argument or a call, as it stands between the marks of a `Hint`; None to leave it to
-        another caller.
+        What returns the word for an argument or a call, as it stands between the marks of a `Hint`; None if there is
+        none.
+    where
+        Where that belongs for which there is no word; None to leave it to another caller. See `Hint.said`.
 
     Examples
     --------
@@ -463,11 +465,11 @@ def in_words(error: DeltabergError, word: Callable[[str], str | None]) -> None:
     >>> print(error)
     --txn applies only to Delta tables
     """
-    error.message = _said(error.message, word)
+
+    def said(fact: Any) -> Any:
+        return fact.said(word, where) if isinstance(fact, Hint) else fact
+
+    error.message = said(error.message)
     error.args = (_cut(error.message, _LONGEST),)
-    error.hint = _said(error.hint, word)
-    error.context = {name: _said(fact, word) for name, fact in error.context.items()}
-
-
-def _said(fact: Any, word: Callable[[str], str | None]) -> Any:
-    return fact.said(word) if isinstance(fact, Hint) else fact
+    error.hint = said(error.hint)
+    error.context = {name: said(fact) for name, fact in error.context.items()}

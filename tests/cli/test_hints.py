@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import pickle
 import re
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Iterable
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,19 @@ import pytest
 import deltaberg
 from deltaberg import create_table, open_table, write_table
 from deltaberg.cli.app import COMMANDS, cli
-from deltaberg.cli.hints import as_typed
+from deltaberg.cli.hints import ELSEWHERE, as_typed
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, in_words
-from deltaberg.hints import Hint, verbatim
+from deltaberg.hints import Hint, Mark, verbatim
 from deltaberg.spark.hints import in_data_source, in_delta_spark
+from deltaberg.spark.source.delta_options import DeltaReadOptions
+from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
+from deltaberg.spark.source.iceberg_options import IcebergReadOptions
+from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
+from deltaberg.spark.tables.builder import DeltaTableBuilder
+from deltaberg.spark.tables.delta_table import DeltaTable
+from deltaberg.spark.tables.merge import DeltaMergeBuilder
+from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
+from deltaberg.words import DELTA_SPARK, DELTALAKE, ICEBERG_SPARK, PYICEBERG
 from tests.support.command_line import call
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids
@@ -29,48 +39,154 @@ from tests.support.rows import ID, ids
 pytestmark = pytest.mark.one_backend
 
 _PACKAGE = Path(deltaberg.__file__).parent
-#: A call, a keyword argument, or a name of ours in the spelling of Python.
-_PYTHON = re.compile(
-    r"\w\(\)|alter\(|\b\w+=(?=['\"\w{(]|$)|\b(?:load_catalog|storage_options|location_map|schema_mode)\b"
-)
+_SURFACE = (Path(__file__).parents[1] / "guards" / "public_surface.txt").read_text("utf-8")
 _MARK = re.compile("⟪([^⟪⟫]*)⟫")
-#: How a word begins or ends that says where its Python belongs, or that is none: of the library, and options.
-_OURS = re.compile(r"(?:deltaberg|\.option|the option|--|-o ).*|.* (?:in Python|of deltaberg)", re.DOTALL)
-#: Modules with hints for those who pass Python objects, and a variable of the environment.
+
+
+def _arguments_of_verbs() -> dict[str, set[str]]:
+    """Return the arguments of functions, tables and their methods in our words, as the public surface lists them."""
+    theirs = {
+        word
+        for words in (DELTALAKE, PYICEBERG, DELTA_SPARK, ICEBERG_SPARK)
+        for of_verb in words.values()
+        for word in of_verb
+    }
+    verbs: dict[str, set[str]] = {}
+    owner = ""
+    for line in _SURFACE.splitlines():
+        found = re.fullmatch(r"(deltaberg\.| +)(\w+)\((.*)\)", line)
+        if not line.startswith(" "):
+            owner = line.partition("(")[0]
+        if (
+            found is not None
+            and (found[2].islower() or found[2] in _TABLES)
+            and owner.split(".")[-1] in (*_TABLES, found[2])
+        ):
+            arguments = set(re.findall(r"(?:^|, )([a-z_]+)(?==|,|$)", found[3]))
+            verbs[found[2]] = verbs.get(found[2], set()) | (arguments - theirs)
+    return verbs
+
+
+_TABLES = ("DeltaTable", "IcebergTable")
+_VERBS = _arguments_of_verbs()
+#: Modules with texts for those who pass Python objects, and with functions of SQL.
 _OBJECTS = {
     "delta/write/write_rows.py": "frame.toArrow()",
     "expressions/build/column.py": "is_true()",
     "expressions/build/filters.py": "col()",
     "catalogs/rest/vended.py": "pass X=X to allow it",
+    "delta/create/convert.py": "such as X=1",
+    "delta/write/write_rows.py": "frame.toArrow()",
+    "expressions/bind/bind.py": "X()",
+    "expressions/given/given.py": "col()",
+    "expressions/given/parse.py": "if()",
     "kernels/select.py": "set X=python",
+    "signatures.py": "calls of Python alone",
     "table/arguments.py": "pa.int64()",
     "table/read/scan.py": "to_pandas()",
     "table/rows/stream.py": "frames and streams",
 }
 
 
-def _options() -> dict[str, click.Option]:
-    """Return the options of all commands, by the arguments that they stand for."""
+def _parameters() -> dict[str, dict[str, click.Parameter]]:
+    """Return the parameters of each command, by the arguments that they stand for."""
     found = {}
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        options = command.get_params(click.Context(command))
-        found.update({one.name or "": one for one in options if isinstance(one, click.Option)})
+        found[name] = {one.name or "": one for one in command.get_params(click.Context(command))}
     return found
+
+
+_PARAMETERS = _parameters()
+_ALL = {name: one for parameters in _PARAMETERS.values() for name, one in parameters.items()}
+_KINDS = (DeltaTable, DeltaOptimizeBuilder, DeltaMergeBuilder, DeltaTableBuilder)
+#: The verbs of the commands that do not have their name; those without one are not asked for their arguments.
+_VERBS_OF_COMMANDS = {
+    **dict.fromkeys(("count", "files", "head", "plan"), "scan"),
+    **dict.fromkeys(("inspect", "schema"), "open_table"),
+    "cherry-pick": "cherrypick_snapshot",
+    "convert": "convert_to_delta",
+    "copy-plan": "rewrite_table_path",
+    "create": "create_table",
+    "expire": "expire_snapshots",
+    "metadata": "inspect",
+    "orphans": "remove_orphan_files",
+    "rewrite-deletes": "rewrite_position_delete_files",
+    "stats": "compute_partition_stats",
+}
+#: The verbs behind the Data Sources, and those behind delta-spark, with its methods.
+_OF_SOURCES = ("DeltaTable", "IcebergTable", "append", "appends", "changes", "overwrite", "scan")
+_OF_DELTA_SPARK = {
+    "DeltaTable": ["forPath"],
+    "compact": ["optimize", "executeCompaction", "executeZOrderBy", "where"],
+    "convert_to_delta": ["convertToDelta"],
+    "create_table": ["execute"],
+    "clone": ["clone", "cloneAtVersion", "cloneAtTimestamp"],
+    "delete": ["delete"],
+    "drop_feature": ["dropFeatureSupport"],
+    "merge": ["merge", "execute"],
+    "restore": ["restoreToVersion", "restoreToTimestamp"],
+    "update": ["update"],
+    "vacuum": ["vacuum"],
+}
+#: Python's own objects, as arguments, and how this process reads.
+_OBJECTS_OF_PYTHON = {"policy", "post_commithook_properties", "progress", "writer_properties"}
+_TUNING = {"memory", "options", "planning", "split_size", "threads"}
+#: What has no word at a door: the suffix says then where it belongs.
+_WITHOUT_WORD = {
+    "command line": _OBJECTS_OF_PYTHON
+    | _TUNING
+    # Commands show changes as they were recorded, and times without a zone as such; only create asks for the format.
+    | {"batch_size", "carry_over", "compute_updates", "format", "identifier_columns", "net_changes", "timezone"}
+    # Objects of Python that other verbs take, and what commands that create, count, clone or expire do not offer.
+    | {"branch", "columns", "findings", "isolation", "layout", "limit", "partition_by", "partition_strategy"}
+    | {"properties", "txn", "unsafe_single_writer", "user_metadata", "validate"}
+    # What deltalake calls properties of a commit.
+    | {"commit_properties"}
+    # Methods that no command stands for.
+    | {"col", "commit", "drop_constraint", "find_commit", "list_namespaces", "list_tables", "register_table", "scan"}
+    | {"set_default", "set_domain", "transaction"},
+    "Data Source": _OBJECTS_OF_PYTHON
+    | _TUNING
+    # The rows are the frame; Spark reads to the end, and writes by its own rules.
+    | {"allow_truncation", "check", "data", "isolation", "limit", "unsafe_single_writer", "validate"}
+    | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
+    "delta-spark": _OBJECTS_OF_PYTHON
+    # delta-spark has no parameters for these; a session or a property of the table says some of them.
+    | {"allow_truncation", "branch", "catalog", "cluster", "commit_properties", "compression", "dry_run", "format"}
+    | {"enforce_retention_duration", "full", "group_size", "hilbert_by", "if_exists", "ignore_missing_files"}
+    | {"inventory", "isolation", "keep_versions", "location_map", "logging", "max_concurrent", "max_deleted"}
+    | {"max_file_size", "memory", "min_file_size", "min_files", "partition_strategy", "schema", "schema_mode"}
+    | {"sort_by", "strategy", "target_file_size", "target_size", "txn", "unsafe_expired", "unsafe_single_writer"}
+    | {"untracked_hours", "user_metadata", "validate"}
+    # Some of its methods have these, and others have none.
+    | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}
+    | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
+}
 
 
 @cache
 def _hints() -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    """Return the hints and messages of errors, and all other texts with marks, with the modules that they are in."""
+    found = []
     for name, node in _trees():
         if name.startswith(("spark/", "cli/", "errors.py", "hints.py")):
             continue
         if isinstance(node, ast.keyword) and node.arg == "hint":
-            found += ((name, text) for text in _texts(node.value))
+            found += [(name, text) for text in _texts(node.value)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"):
+            found += [(name, text) for one in node.args[:1] for text in _texts(one)]
         elif isinstance(node, (ast.Constant, ast.JoinedStr)):
-            found += ((name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0)
+            found += [(name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0]
     return found
+
+
+@cache
+def _marks() -> dict[str, Mark]:
+    marks = {text: Mark.read(text) for _, hint in _hints() for text in _MARK.findall(hint)}
+    assert len(marks) > 100
+    return marks
 
 
 def _texts(node: ast.expr) -> list[str]:
@@ -85,13 +201,10 @@ def _texts(node: ast.expr) -> list[str]:
 
 @cache
 def _trees() -> list[tuple[str, ast.AST]]:
-    """Return the parts of all modules that texts are in."""
-    kinds = (ast.Call, ast.Constant, ast.JoinedStr, ast.keyword)
     return [
         (path.relative_to(_PACKAGE).as_posix(), node)
         for path in sorted(_PACKAGE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, kinds)
     ]
 
 
@@ -108,6 +221,14 @@ _OUR_TEXTS = {
         "ADD_COLUMNS",
         "MAPPING_MODE",
         "', '.join((f'⟪{name}=⟫' for name in commit))",
+        *(
+            "self.min_file_size",
+            "self.max_file_size",
+            "self.target_size",
+            "self.naming",
+            "form",
+            "type(findings).__name__",
+        ),
     ),
     *("states[0]", "states[1]", "asked", "mode", "wanted", "len(directories)", "len(partition)"),
     "', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''",
@@ -141,27 +262,75 @@ def _placeholder(part: ast.expr) -> str:
     return "'X'" if isinstance(part, ast.FormattedValue) and part.conversion == ord("r") else "X"
 
 
-_DOORS: dict[str, Callable[[str], str]] = {
-    "command line": partial(as_typed, options=_options()),
-    "Data Source": in_data_source,
-    "delta-spark": in_delta_spark,
-}
+def _asked(verbs: Iterable[str]) -> dict[str, str]:
+    """Return the names of the arguments of verbs and of all calls in marks, by the texts of the marks."""
+    names = set().union(*(_VERBS[verb] for verb in verbs))
+    marked = {text: one.name for text, one in _marks().items() if one.given is not None or one.name in names}
+    return {name: name for name in names} | marked
 
 
-@pytest.mark.parametrize("door", _DOORS)
-def test_no_hint_speaks_python_at_another_door(door: str) -> None:
-    hints = _hints()
-    assert len(hints) > 300
-    marks = {mark for _, hint in hints for mark in _MARK.findall(hint)}
-    assert len(marks) > 50
-    words = {mark: _DOORS[door](mark) for mark in marks}
-    kept = {mark for mark, word in words.items() if mark == word or (mark in word and not _OURS.fullmatch(word))}
-    assert kept - {"deltaberg.find_commit"} == set()
+def test_no_hint_speaks_python_at_the_command_line() -> None:
+    wordless = set()
+    for command, parameters in _PARAMETERS.items():
+        # Only an overwrite is told to replace columns.
+        options = {option for one in parameters.values() for option in one.opts} | {"--catalog", "--replace-schema"}
+        for text, name in _asked([_VERBS_OF_COMMANDS.get(command, command.replace("-", "_"))]).items():
+            word = as_typed(text, parameters)
+            if word is None:
+                wordless.add(name)
+            else:
+                assert word != text
+                assert options.issuperset(re.findall(r"(?<!\S)--[a-z-]+", word)), (command, text)
+    assert wordless == _WITHOUT_WORD["command line"]
+
+
+def test_no_hint_speaks_python_in_a_data_source() -> None:
+    words = {text: (name, in_data_source(text)) for text, name in _asked(_OF_SOURCES).items()}
+    assert {name for name, word in words.values() if word is None} == _WITHOUT_WORD["Data Source"]
+    options = {
+        option
+        for kind in (DeltaReadOptions, DeltaWriteOptions, IcebergReadOptions, IcebergWriteOptions)
+        for option in kind._known().values()
+    }
+    said = {
+        one for _, word in words.values() for one in re.findall(r'option (\S+)|option\("(\S+)"|or (\S+)', word or "")
+    }
+    assert {next(filter(None, one)) for one in said} - options == {"snapshot-property.NAME"}
+
+
+def test_no_hint_speaks_python_in_delta_spark() -> None:
+    wordless = set()
+    for verb, methods in _OF_DELTA_SPARK.items():
+        found = [getattr(kind, method) for method in methods for kind in _KINDS if hasattr(kind, method)]
+        parameters = {name for method in found for name in signature(method).parameters}
+        wordless |= {name for text, name in _asked([verb]).items() if in_delta_spark(text, parameters) is None}
+    assert wordless == _WITHOUT_WORD["delta-spark"]
+
+
+def _any(names: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(names))})"
+
+
+_ARGUMENTS = set().union(*_VERBS.values())
+#: An argument with a value, a call, an argument whose name is no English word, and one that a text begins with.
+_UNMARKED = re.compile(
+    rf"\b\w+=(?=['\"\w{{( ]|$)|\w\(\)|\b{_any(_VERBS.keys() - set(_TABLES))}\("
+    rf"|\b{_any(name for name in _ARGUMENTS if '_' in name)}\b"
+    rf"|^{_any(_ARGUMENTS - {'data'})} (?:must|is|are|has|have|needs?|cannot|names?) "
+)
 
 
 def test_every_argument_and_call_is_marked() -> None:
-    unmarked = {name for name, hint in _hints() if _PYTHON.search(_MARK.sub("", hint))}
+    unmarked = {name for name, hint in _hints() if _UNMARKED.search(_MARK.sub("", hint))}
     assert unmarked == _OBJECTS.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["min_file_size is 3 bytes", "cluster must be True", "pass threads=2", "call compact(where) first", "call x()"],
+)
+def test_what_is_not_marked_is_found(text: str) -> None:
+    assert _UNMARKED.search(text) is not None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +346,7 @@ def test_every_argument_and_call_is_marked() -> None:
         ),
         ("set it by ⟪alter().set(…)⟫", "set it by deltaberg alter TABLE set KEY=VALUE..."),
         (
-            "⟪unset('delta.enableTypeWidening')⟫ first⟪, in the same alteration⟫",
+            "⟪alter().unset('delta.enableTypeWidening')⟫ first⟦, in the same ⟪transaction()⟫⟧",
             "deltaberg alter TABLE unset delta.enableTypeWidening first",
         ),
         ('⟪alter().rename("a b", new_name)⟫', "deltaberg alter TABLE rename 'a b' NEW_NAME"),
@@ -198,7 +367,12 @@ def test_every_argument_and_call_is_marked() -> None:
         ),
         ("pass ⟪type='rest'⟫, or leave type out", "pass -o type=rest, or leave type out"),
         ("pass ⟪type⟫ and ⟪uri⟫", "pass -o type=TYPE and -o uri=URI"),
-        ('⟪pass if_exists="ignore" or if_exists="replace"⟫', "pass --if-exists ignore or --if-exists replace"),
+        ('use ⟪if_exists="ignore"⟫ or ⟪if_exists="replace"⟫', "use --if-exists ignore or --if-exists replace"),
+        (
+            "pass ⟪cluster=False⟫, or put it under ⟪source_prefix⟫",
+            "pass --cluster false, or put it under SOURCE_PREFIX",
+        ),
+        ("pass it to ⟪drop_feature(name)⟫ of the table", "pass it to deltaberg drop-feature TABLE NAME of the table"),
         ('pass ⟪txn=("nightly", 7)⟫', "pass --txn nightly=7"),
         ("pass ⟪timezone=⟫ to say it", "pass --timezone ZONE to say it"),
         ("pass ⟪planning='driver'⟫", "pass planning='driver' in Python"),
@@ -207,8 +381,8 @@ def test_every_argument_and_call_is_marked() -> None:
     ],
 )
 def test_values_go_into_the_options(hint: str, said: str) -> None:
-    assert Hint(hint).said(_DOORS["command line"]) == said
-    assert Hint(hint) == hint.replace("⟪", "").replace("⟫", "")
+    assert Hint(hint).said(lambda mark: as_typed(mark, _ALL), ELSEWHERE) == said
+    assert Hint(hint) == re.sub("[⟪⟫⟦⟧]", "", hint)
 
 
 def _hint(*arguments: object) -> str:
@@ -246,7 +420,7 @@ def test_marks_in_texts_of_others_are_none(tmp_path: Path, format: Any) -> None:
 def test_marks_keep_what_they_hold() -> None:
     hint = Hint(f'rename it by ⟪alter().rename("{verbatim("⟪txn⟫")}", new_name)⟫')
     assert hint == 'rename it by alter().rename("⟪txn⟫", new_name)'
-    assert hint.said(_DOORS["command line"]) == "rename it by deltaberg alter TABLE rename '⟪txn⟫' NEW_NAME"
+    assert hint.said(lambda mark: as_typed(mark, {})) == "rename it by deltaberg alter TABLE rename '⟪txn⟫' NEW_NAME"
     assert pickle.loads(pickle.dumps(hint)).marked == hint.marked
 
 
@@ -258,11 +432,11 @@ def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:
     rows.write_text("id,more\n1,2\n")
     assert "--merge-schema" in _hint("append", builder.root, rows)
     create_table(tmp_path / "t", pa.schema([("id", pa.int64())]))
-    assert _hint("create", tmp_path / "t", "--column", "id bigint") == "pass --if-exists ignore or --if-exists replace"
+    assert _hint("create", tmp_path / "t", "--column", "id bigint") == "use --if-exists ignore or --if-exists replace"
     write_table(tmp_path / "both", pa.table({"id": [1]}))
     (tmp_path / "both" / "metadata").mkdir()
     (tmp_path / "both" / "metadata" / "v1.metadata.json").write_text("{}")
-    assert "by its metadata file" in _hint("head", tmp_path / "both")
+    assert "name the metadata file" in _hint("head", tmp_path / "both")
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
@@ -272,6 +446,7 @@ def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:
         (["head", "{}", "--ref", "main", "--timestamp", "2024-01-01"], "--ref and --timestamp cannot be combined"),
         (["alter", "{}", "move", "a", "--first", "--after", "b"], "--after, --before and --first exclude each other"),
         (["append", "{}", "{}.csv", "--branch", ""], "--branch must be text that is not empty"),
+        (["compact", "{}", "--min-file-size", "9", "--target-size", "8"], "--min-file-size is 9 bytes"),
     ],
 )
 def test_messages_name_options(tmp_path: Path, format: Any, arguments: list[str], said: str) -> None:
@@ -286,7 +461,7 @@ def test_a_table_is_not_converted_twice(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(ids(1), tmp_path / "t" / "a.parquet")
     assert call("convert", tmp_path / "t").exit_code == 0
-    assert _hint("convert", tmp_path / "t") == "pass --if-exists ignore to leave it as it is"
+    assert _hint("convert", tmp_path / "t") == "use --if-exists ignore to leave it as it is"
     assert call("convert", tmp_path / "t", "--if-exists", "ignore").exit_code == 0
     assert len(open_table(tmp_path / "t").history()) == 1
 
@@ -297,18 +472,18 @@ def test_an_overwrite_with_other_rows_names_the_option(tmp_path: Path, format: A
     assert table.committed
     rows = tmp_path / "rows.csv"
     rows.write_text("id\n3\n")
-    hint = "write only rows that match it, or pass --no-check"
+    hint = "write only rows that match it, or use --no-check"
     assert _hint("overwrite", tmp_path / "t", rows, "--where", "id = 1") == hint
 
 
 def test_a_command_for_tables_of_the_other_format(tmp_path: Path) -> None:
     write_table(tmp_path / "d", ids(1, 2))
     write_table(tmp_path / "i", ids(1, 2), format="iceberg")
-    hint = "the directory looks like that of a table of the other format: use a command for such tables"
-    assert _hint("publish", tmp_path / "d", "w") == hint
-    assert _hint("checkpoint", tmp_path / "i") == hint
+    hint = "the directory looks like that of a table of the other format: open it with a command that takes"
+    assert _hint("publish", tmp_path / "d", "w") == f"{hint} Delta tables, such as deltaberg vacuum TABLE"
+    assert _hint("checkpoint", tmp_path / "i") == f"{hint} Iceberg tables, such as deltaberg expire TABLE"
 
 
 def test_properties_of_a_catalog_are_options() -> None:
     assert _hint("head", "a.b", "--catalog", "c", "-o", "type=sql").startswith("pass -o uri=URI, or configure it")
-    assert _hint("head", "a.b", "--catalog", "http://c") == "pass --catalog NAME and -o uri=URI"
+    assert _hint("head", "a.b", "--catalog", "http://c") == "choose a name, and pass the address as -o uri=URI"

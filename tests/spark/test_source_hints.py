@@ -13,7 +13,7 @@ from deltaberg import create_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError
 from deltaberg.hints import Hint
-from deltaberg.spark.hints import in_data_source
+from deltaberg.spark.hints import ELSEWHERE, in_data_source
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
@@ -40,7 +40,7 @@ def test_a_write_names_its_options(tmp_path: Path) -> None:
     create_table(tmp_path / "t", _COLUMNS)
     with pytest.raises(DeltabergError) as caught:
         _write(tmp_path / "t", _COLUMNS.append(pa.field("more", pa.int64())), False)
-    assert caught.value.hint == 'leave them out, or pass .option("mergeSchema", "true") to add columns to the table'
+    assert caught.value.hint == 'leave them out, or use .option("mergeSchema", "true") to add columns to the table'
     with pytest.raises(DeltabergError) as caught:
         _write(tmp_path / "t", _COLUMNS, False, partitionBy="p")
     assert caught.value.hint == (
@@ -52,7 +52,7 @@ def test_a_write_names_its_options(tmp_path: Path) -> None:
     ("write", "replaces"),
     [
         (DeltaWriteOptions, '.option("overwriteSchema", "true")'),
-        (IcebergWriteOptions, 'use deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")'),
+        (IcebergWriteOptions, 'deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")'),
     ],
 )
 def test_an_overwrite_names_what_replaces_columns(write: type[WriteOptions], replaces: str, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_overwrite_names_what_replaces_columns(write: type[WriteOptions], rep
     more = _COLUMNS.append(pa.field("more", pa.int64()))
     with pytest.raises(DeltabergError) as caught:
         briefly(lambda: write({"path": str(tmp_path)}).stage(more, overwrite=True))()
-    adds = 'leave them out, or pass .option("mergeSchema", "true") to add columns to the table'
+    adds = 'leave them out, or use .option("mergeSchema", "true") to add columns to the table'
     assert caught.value.hint == f"{adds}, or {replaces} to replace its columns"
 
 
@@ -133,7 +133,7 @@ def test_a_write_to_a_table_of_the_other_format(write: type[WriteOptions], there
     write_table(tmp_path, pa.table({"id": [1]}), format=there)
     with pytest.raises(InvalidArgumentError, match=f"a table of the format {there}") as caught:
         briefly(lambda: write({"path": str(tmp_path)}).stage(_COLUMNS, overwrite=False))()
-    assert caught.value.hint == f'pass format("{there}"), or choose another directory'
+    assert caught.value.hint == f'use format("{there}"), or choose another directory'
 
 
 def test_so_do_errors_of_tasks() -> None:
@@ -171,7 +171,7 @@ def test_an_error_without_a_hint_has_none() -> None:
             'upgrade the table by deltaberg.open_table(path).alter().set({"format-version": "2"}).commit()',
         ),
         (
-            "write only rows that match it⟪, or pass check=False⟫",
+            "write only rows that match it⟦, or pass ⟪check=False⟫⟧",
             "write only rows that match it",
         ),
         ("⟪txn⟫ applies only to Delta tables", "the option txnAppId applies only to Delta tables"),
@@ -179,4 +179,4 @@ def test_an_error_without_a_hint_has_none() -> None:
     ],
 )
 def test_what_is_said(hint: str, said: str) -> None:
-    assert Hint(hint).said(in_data_source) == said
+    assert Hint(hint).said(in_data_source, ELSEWHERE) == said

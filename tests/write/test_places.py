@@ -256,7 +256,7 @@ def test_if_a_table_exists(place: Place) -> None:
     created.append(ids(1))
     with pytest.raises(TableExistsError, match="there is a table already") as caught:
         place.create(_WIDE)
-    assert caught.value.hint == 'pass if_exists="ignore" or if_exists="replace"'
+    assert caught.value.hint == 'use if_exists="ignore" or if_exists="replace"'
     kept = place.create(_WIDE, if_exists="ignore")
     assert (kept.schema.names, kept.scan().count()) == (["id"], 1)
     with pytest.raises(InvalidArgumentError, match="if_exists must be 'error', 'ignore' or 'replace', not 'drop'"):

@@ -267,7 +267,7 @@ def test_rows_of_frames_iterators_and_tables(table: DeltaTable, tmp_path: Path) 
 def test_only_an_overwrite_of_all_rows_names_what_replaces_columns(tmp_path: Path, table_format: Any) -> None:
     table = create_table(tmp_path, pa.schema([("id", pa.int64())]), format=table_format)
     rows = pa.table({"id": [1], "more": [2]})
-    adds = 'leave them out, or pass schema_mode="merge" to add columns to the table'
+    adds = 'leave them out, or use schema_mode="merge" to add columns to the table'
     replaces = f'{adds}, or schema_mode="overwrite" to replace its columns'
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: table.append(rows), adds),

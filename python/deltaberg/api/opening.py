@@ -139,7 +139,7 @@ def only_format(found: Sequence[str], root: Location) -> str | None:
     if len(found) > 1:
         raise InvalidArgumentError(
             "the directory contains a Delta table and an Iceberg table",
-            hint='⟪pass format="delta" or format="iceberg"⟫',
+            hint='use ⟪format="delta"⟫ or ⟪format="iceberg"⟫, or name the metadata file of the Iceberg table',
             table=str(root),
         )
     return found[0] if found else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.opening import checked_format, formats_at, only_format
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.storage.location import parse_location
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.shared_arguments import StoreArguments
@@ -95,7 +96,7 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
     if chosen is not None and there and chosen not in there:
         raise InvalidArgumentError(
             f"there is a table of the format {there[0]} already, which is not {chosen}",
-            hint=f'pass ⟪format="{there[0]}"⟫, or choose another directory',
+            hint=f'use ⟪format="{there[0]}"⟫, or choose another directory',
             table=location,
         )
 
@@ -106,7 +107,7 @@ def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: Op
 
     if not isinstance(catalog, Catalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
         raise InvalidArgumentError(
-            "catalog is a catalog of Iceberg tables, and target the name of one of them",
-            hint="pass what ⟪load_catalog⟫ returns, and a name such as 'sales.orders'",
+            Hint("⟪catalog⟫ is a catalog of Iceberg tables, and ⟪target⟫ the name of one of them"),
+            hint="pass what ⟪load_catalog(…)⟫ returns, and a name such as 'sales.orders'",
         )
     return IcebergPlace(table_pointer(catalog, target), default_location(catalog, target), options)

@@ -22,14 +22,15 @@ _BY_SCHEME = {
     **dict.fromkeys(("sqlite", "postgresql", "postgres", "mysql", "mariadb"), "sql"),
     "thrift": "hive",
 }
+_BY_LOCATION = "open the table by its location, without a catalog"
 #: Types of other libraries that are not supported here, and what can be done instead.
 _REFUSED = {
     "glue": "Glue has a REST endpoint, but requires signed requests, which are not supported",
     "hive": "put a REST catalog in front of the Hive metastore",
-    "dynamodb": "open the table by its location⟪ with open_table⟫",
+    "dynamodb": _BY_LOCATION,
     "unity": "Unity Catalog has a REST endpoint: pass ⟪type='rest'⟫, and its address as ⟪uri⟫",
-    "bigquery": "open the table by its location⟪ with open_table⟫",
-    "in-memory": "use type sql, and an SQLite file as uri",
+    "bigquery": _BY_LOCATION,
+    "in-memory": "use ⟪type='sql'⟫, and an SQLite file as ⟪uri⟫",
 }
 
 
@@ -72,7 +73,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if name is not None and "://" in name:
         # It is not shown: addresses can hold passwords.
         raise InvalidArgumentError(
-            "the name of a catalog is an address", hint="pass ⟪it by keyword: load_catalog('any name', uri=...)⟫"
+            "the name of a catalog is an address", hint="choose a name, and pass the address as ⟪uri⟫"
         )
     name, found = catalog_properties(name, properties)
     kind = _kind(name, found)

@@ -114,6 +114,6 @@ def convert_to_delta(
         mode,
         lambda: convert_directory(place.log, conversion),
         place.unchanged,
-        instead='⟪pass mode="ignore"⟫ to leave it as it is',
+        instead='use ⟪mode="ignore"⟫ to leave it as it is',
     )
     return replace(made, operation="CONVERT")

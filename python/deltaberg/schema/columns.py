@@ -442,7 +442,7 @@ def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] =
 
 
 #: What helps if rows have columns that the table lacks.
-ADD_COLUMNS = 'leave them out, or ⟪pass schema_mode="merge"⟫ to add columns to the table'
+ADD_COLUMNS = 'leave them out, or use ⟪schema_mode="merge"⟫ to add columns to the table'
 
 
 def match_fields(want: Struct, names: Sequence[str], path: tuple[str, ...]) -> list[int | None]:

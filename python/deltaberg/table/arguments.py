@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.time.instants import parse_timestamp
-from deltaberg.hints import Hint, verbatim
+from deltaberg.hints import Hint, at_fault
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
@@ -105,7 +105,7 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
     number = integer_of(value)
     if number is None or not least <= number < 1 << 63:
         raise InvalidArgumentError(
-            _named(name, f"must be a 64-bit integer of at least {least}, not {value!r:.200}"), hint=hint
+            at_fault(name, f"must be a 64-bit integer of at least {least}, not {value!r:.200}"), hint=hint
         )
     return number
 
@@ -115,7 +115,7 @@ def checked_seconds(name: str, value: Any) -> float:
     number = value if isinstance(value, float) else integer_of(value)
     if number is None or not 0 <= number <= _MOST_SECONDS:
         raise InvalidArgumentError(
-            f"{name} must be a number of seconds from 0 to {_MOST_SECONDS}, not {value!r:.200}",
+            at_fault(name, f"must be a number of seconds from 0 to {_MOST_SECONDS}, not {value!r:.200}"),
             hint="pass a number such as 0.5",
         )
     return float(number)
@@ -125,7 +125,8 @@ def check_hours(name: str, value: Any) -> None:
     """Refuse what is not a number of hours."""
     if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
         raise InvalidArgumentError(
-            f"{name} must be a number of hours that is not negative, not {value!r:.100}", hint="pass 168 for a week"
+            at_fault(name, f"must be a number of hours that is not negative, not {value!r:.100}"),
+            hint="pass 168 for a week",
         )
 
 
@@ -133,23 +134,27 @@ def checked_integer(name: str, value: Any, hint: str) -> int | None:
     """Refuse what is neither an integer nor None, and return it as an integer of Python."""
     number = integer_of(value)
     if number is None and value is not None:
-        raise InvalidArgumentError(_named(name, f"must be an integer, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be an integer, not {value!r:.200}"), hint=hint)
     return number
 
 
 def checked_options(options: StoreOptions | None) -> dict[str, Any]:
     """Refuse what is not a mapping of names. Messages never contain its values, which may be secret."""
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidArgumentError("storage_options must be a mapping", hint="pass names and values, as in a dict")
+        raise InvalidArgumentError(
+            Hint("⟪storage_options⟫ must be a mapping"), hint="pass names and values, as in a dict"
+        )
     if not all(isinstance(name, str) for name in options or ()):
-        raise InvalidArgumentError("a name in storage_options is not text", hint="pass names and values, as in a dict")
+        raise InvalidArgumentError(
+            Hint("a name in ⟪storage_options⟫ is not text"), hint="pass names and values, as in a dict"
+        )
     return dict(options or {})
 
 
 def checked_properties(properties: Any) -> dict[str, Any]:
     """Refuse properties of a table or a commit that are not a mapping of names; None stands for none."""
     if properties is not None and not isinstance(properties, Mapping):
-        raise InvalidArgumentError("properties is not a mapping", hint="pass names and values, as in a dict")
+        raise InvalidArgumentError(Hint("⟪properties⟫ is not a mapping"), hint="pass names and values, as in a dict")
     for name, value in (properties or {}).items():
         if not isinstance(name, str):
             raise InvalidArgumentError(f"the name of a property must be text, not {name!r:.200}")
@@ -171,12 +176,12 @@ def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | N
         return location_map
     if not isinstance(location_map, Mapping):
         raise InvalidArgumentError(
-            f"location_map must be a mapping, not of type {type(location_map).__name__}",
+            at_fault("location_map", f"must be a mapping, not of type {type(location_map).__name__}"),
             hint=f'pass a mapping of recorded prefixes to locations, or "{AUTO}"',
         )
     if not all(isinstance(old, str) for old in location_map):
         raise InvalidArgumentError(
-            "a prefix in location_map is not text", hint="pass a mapping of recorded prefixes to locations"
+            Hint("a prefix in ⟪location_map⟫ is not text"), hint="pass a mapping of recorded prefixes to locations"
         )
     return location_map
 
@@ -193,11 +198,6 @@ def checked_type(name: str, given: Any) -> pa.DataType:
 _Kind = TypeVar("_Kind")
 
 
-def _named(name: str, fault: str) -> Hint:
-    """Return what is wrong with an argument, in whose place each face names what it has."""
-    return Hint((f"⟪{name}⟫ " if name.isidentifier() else f"{name} ") + verbatim(fault))
-
-
 def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
     """Refuse what is not an object of a class.
 
@@ -208,7 +208,7 @@ def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
     """
     if not isinstance(value, kind):
         raise InvalidArgumentError(
-            _named(name, f"must be of the type {kind.__name__}, not {type(value).__name__}"), hint=hint
+            at_fault(name, f"must be of the type {kind.__name__}, not {type(value).__name__}"), hint=hint
         )
     return value
 
@@ -216,17 +216,17 @@ def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
 def checked_text(name: str, value: Any, hint: str) -> str:
     """Refuse what is not text, and empty text."""
     if not isinstance(value, str) or not value:
-        raise InvalidArgumentError(_named(name, f"must be text that is not empty, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be text that is not empty, not {value!r:.200}"), hint=hint)
     if has_lone_surrogate(value):
-        raise InvalidArgumentError(_named(name, f"is {value!r:.200}, which is not valid Unicode"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"is {value!r:.200}, which is not valid Unicode"), hint=hint)
     return value
 
 
 def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
     """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise InvalidArgumentError(_named(name, f"must be {what}, not {value!r:.200}"), hint=hint)
-    return [checked_text(f"each of {name}", one, hint) for one in value]
+        raise InvalidArgumentError(at_fault(name, f"must be {what}, not {value!r:.200}"), hint=hint)
+    return [checked_text(f"each of ⟪{name}⟫", one, hint) for one in value]
 
 
 def checked_note(name: str, value: Any, hint: str) -> str | None:
@@ -245,7 +245,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
     if not isinstance(value, str) or value not in choices:
         *first, last = map(repr, choices)
         wanted = f"{', '.join(first)} or {last}" if first else last
-        raise InvalidArgumentError(_named(name, f"must be {wanted}, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be {wanted}, not {value!r:.200}"), hint=hint)
     return value
 
 
@@ -259,7 +259,7 @@ def checked_function(name: str, value: Any, taken: str) -> None:
     """
     if not callable(value):
         raise InvalidArgumentError(
-            _named(name, f"must be a function, not {value!r:.200}"), hint=f"pass what takes a {taken}, such as print"
+            at_fault(name, f"must be a function, not {value!r:.200}"), hint=f"pass what takes a {taken}, such as print"
         )
 
 
@@ -273,6 +273,6 @@ def checked_flag(name: str, value: Any) -> bool:
     """Refuse what is neither True nor False, such as the text "false", which Python takes for true."""
     if not isinstance(value, bool):
         raise InvalidArgumentError(
-            f"{name} must be True or False, not {value!r:.200}", hint='text such as "false" is not taken'
+            at_fault(name, f"must be True or False, not {value!r:.200}"), hint='text such as "false" is not taken'
         )
     return value

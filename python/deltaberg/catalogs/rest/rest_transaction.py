@@ -16,6 +16,7 @@ from deltaberg.catalogs.names import Identifier, Levels, identifier_levels
 from deltaberg.catalogs.rest.rest_commit import RestAttempt, key_of_request, send_changes
 from deltaberg.catalogs.rest.rest_door import RestDoor
 from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, in_context
+from deltaberg.hints import Hint
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
@@ -201,7 +202,8 @@ class SeveralTables:
         levels = identifier_levels(identifier)
         if commit.get("policy") is not None:
             raise InvalidArgumentError(
-                "policy is about the commit of all tables", hint="pass ⟪policy=⟫ to ⟪transaction()⟫ of the catalog"
+                Hint("⟪policy⟫ is about the commit of all tables"),
+                hint="pass ⟪policy=⟫ to ⟪transaction()⟫ of the catalog",
             )
         if levels in self._members:
             if any(value is not None for value in commit.values()):

@@ -89,7 +89,7 @@ class Alteration(PropertyAlteration):
         if default is not None:
             raise InvalidArgumentError(
                 "a column gets no default value in the commit that adds it",
-                hint="commit, and call ⟪set_default⟫ then",
+                hint="commit, and call ⟪alter().set_default(…)⟫ then",
                 column=join_name((*above, last)),
             )
         checked_type(last, type)

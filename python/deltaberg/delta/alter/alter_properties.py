@@ -206,7 +206,9 @@ class PropertyAlteration(RuleAlteration):
 
         table = self._snapshot
         if names and clustering_names(table.schema, table.domains):
-            raise InvalidArgumentError("a clustered table cannot be partitioned", hint="call ⟪cluster_by()⟫ first")
+            raise InvalidArgumentError(
+                "a clustered table cannot be partitioned", hint="call ⟪alter().cluster_by()⟫ first"
+            )
         parts = [part.source[0] for part in partition_columns(table.schema, listed_names(names))]
         if len(parts) == len(table.schema):
             raise SchemaError("at least one column of a table must be none of its partition columns")

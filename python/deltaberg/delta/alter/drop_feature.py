@@ -53,13 +53,13 @@ def _clustering(table: Snapshot) -> Mapping[str, object]:
 
 #: What a table holds that a feature is needed for, by name, and how it is taken away.
 _TRACES: dict[str, tuple[Callable[[Snapshot], Mapping[str, object]], str]] = {
-    "allowColumnDefaults": (lambda table: column_defaults(table.schema), "call ⟪set_default(name, None)⟫"),
-    "checkConstraints": (_constraints, "call ⟪drop_constraint(name)⟫"),
-    "clustering": (_clustering, "call ⟪cluster_by()⟫ without names"),
-    "domainMetadata": (_domains, "remove the domains: ⟪set_domain(name, None)⟫ of a transaction"),
+    "allowColumnDefaults": (lambda table: column_defaults(table.schema), "call ⟪alter().set_default(name, None)⟫"),
+    "checkConstraints": (_constraints, "call ⟪alter().drop_constraint(name)⟫"),
+    "clustering": (_clustering, "call ⟪alter().cluster_by()⟫ without names"),
+    "domainMetadata": (_domains, "remove the domains: ⟪transaction().set_domain(name, None)⟫"),
     "generatedColumns": (lambda table: generation_expressions(table.schema), "drop the columns"),
     "identityColumns": (lambda table: identity_columns(table.schema), "drop the columns"),
-    "invariants": (_invariants, "call ⟪drop_not_null(name)⟫, or drop the columns"),
+    "invariants": (_invariants, "call ⟪alter().drop_not_null(name)⟫, or drop the columns"),
 }
 
 
@@ -87,7 +87,7 @@ def check_droppable(table: Snapshot, name: str) -> None:
             activating, _ = feature.activated_by
             raise InvalidArgumentError(
                 f"the feature {name} cannot be dropped while the property {activating} is true",
-                hint=f"⟪unset({activating!r})⟫ first⟪, in the same alteration⟫",
+                hint=f"call ⟪alter().unset({activating!r})⟫ first",
             )
         return
     found, hint = _TRACES[name]
@@ -95,7 +95,7 @@ def check_droppable(table: Snapshot, name: str) -> None:
     if left:
         raise InvalidArgumentError(
             f"the feature {name} cannot be dropped, because the table makes use of it: {', '.join(left)}",
-            hint=f"{hint} first⟪, in the same alteration⟫",
+            hint=f"{hint} first",
         )
 
 

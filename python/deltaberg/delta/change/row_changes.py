@@ -24,6 +24,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.filters import Filter
+from deltaberg.hints import at_fault
 from deltaberg.schema.arrow import arrow_schema, as_array
 from deltaberg.schema.types import Struct
 from deltaberg.table.change.changed_rows import NewFiles, RowCounts
@@ -59,7 +60,7 @@ def rewrite_strategy(table: Snapshot, requested: str | None) -> str:
     allowed = "deletionVectors" in table.active_features
     if requested == MERGE_ON_READ and not allowed:
         raise InvalidArgumentError(
-            f"strategy is {MERGE_ON_READ!r}, but the table has no deletion vectors",
+            at_fault("strategy", f"is {MERGE_ON_READ!r}, but the table has no deletion vectors"),
             hint=f'enable them by ⟪alter().set({{"{_VECTORS}": "true"}}).commit()⟫',
         )
     return requested or (MERGE_ON_READ if allowed else COPY_ON_WRITE)

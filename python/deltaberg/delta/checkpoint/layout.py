@@ -11,6 +11,7 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.names import checkpoint_name
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint, at_fault
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_kind
 
@@ -66,7 +67,7 @@ class CheckpointLayout:
     def __post_init__(self) -> None:
         spec: object = self.spec
         if type(spec) is not int or spec not in (1, 2):
-            raise InvalidArgumentError(f"spec must be 1 or 2, not {spec!r:.200}")
+            raise InvalidArgumentError(at_fault("spec", f"must be 1 or 2, not {spec!r:.200}"))
         checked_choice("naming", self.naming, get_args(CheckpointNaming), "leave it out for the classic name")
         checked_choice("format", self.format, get_args(CheckpointFormat), "leave it out for Parquet")
         checked_flag("embed", self.embed)
@@ -79,14 +80,17 @@ class CheckpointLayout:
                 "a multi-part checkpoint follows specification 1", hint="pass ⟪files_per_sidecar⟫ to divide the files"
             )
         if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
-            raise InvalidArgumentError(f"parts must be at least 2 for a multi-part checkpoint, not {self.parts!r:.200}")
+            raise InvalidArgumentError(
+                at_fault("parts", f"must be at least 2 for a multi-part checkpoint, not {self.parts!r:.200}")
+            )
         if self.naming != "multipart" and (type(self.parts) is not int or self.parts != 1):
             raise InvalidArgumentError(
-                f"parts must be 1, not {self.parts!r:.200}, since only multi-part checkpoints have parts"
+                at_fault("parts", f"must be 1, not {self.parts!r:.200}, since only multi-part checkpoints have parts")
             )
         if self.naming != "uuid" and (self.format != "parquet" or self.embed):
             raise InvalidArgumentError(
-                f"a {self.naming} checkpoint has format='parquet' and embed=False", hint="pass ⟪naming='uuid'⟫"
+                Hint(f"a {self.naming} checkpoint has ⟪format='parquet'⟫ and ⟪embed=False⟫"),
+                hint="pass ⟪naming='uuid'⟫",
             )
         self._check_sidecars()
 
@@ -94,7 +98,7 @@ class CheckpointLayout:
         count = self.files_per_sidecar
         if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
             raise InvalidArgumentError(
-                f"files_per_sidecar must be a positive number, not {count!r:.200}",
+                at_fault("files_per_sidecar", f"must be a positive number, not {count!r:.200}"),
                 hint="pass ⟪spec=2⟫ with it, which has sidecars",
             )
 

@@ -152,7 +152,7 @@ def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -
     if len(directories) != len(partition):
         raise InvalidArgumentError(
             Hint(f"the file is in {len(directories)} directories, and ⟪partition_by⟫ has {len(partition)} columns"),
-            hint='pass a column for each directory⟪, or partition_strategy="hive"⟫',
+            hint='pass a column for each directory⟦, or ⟪partition_strategy="hive"⟫⟧',
             path=path,
         )
     return {field.name: None if text == HIVE_NULL else text for field, text in zip(partition, directories, strict=True)}
@@ -168,8 +168,8 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
             raise InvalidArgumentError(
                 f"the directory {directory} names a partition column that is "
                 f"{'not expected' if known is None else 'named twice'}",
-                hint="⟪pass partition_by⟫ with the types of all of them"
-                f'⟪, such as {{"{verbatim(name)}": pa.string()}}⟫',
+                hint="use ⟪partition_by⟫ with the types of all of them"
+                f'⟦, such as ⟪{{"{verbatim(name)}": pa.string()}}⟫⟧',
                 path=path,
             )
         values[known] = text
@@ -177,7 +177,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
     if missing:
         raise InvalidArgumentError(
             f"the file is in no directory that gives the partition column {missing[0]} a value, such as {missing[0]}=1",
-            hint="move the file, or leave the column ⟪out of partition_by⟫",
+            hint="move the file, or leave the column out of ⟪partition_by⟫",
             path=path,
         )
     return values

@@ -14,6 +14,7 @@ from deltaberg.choices import Codec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write.write_parquet import ParquetOptions, leaf_columns, main_codec
+from deltaberg.hints import at_fault
 from deltaberg.schema.columns import find_column
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.table.property_values import number_of
@@ -60,7 +61,9 @@ def parquet_options(table: Snapshot, writer_properties: Any = None, compression:
     elif all(hasattr(writer_properties, name) for name in ("max_row_group_size", "column_properties", "compression")):
         found = _of_deltalake(table, writer_properties, own)
     else:
-        raise InvalidArgumentError(f"writer_properties is of the type {type(writer_properties).__name__}", hint=_HINT)
+        raise InvalidArgumentError(
+            at_fault("writer_properties", f"is of the type {type(writer_properties).__name__}"), hint=_HINT
+        )
     return found if compression is None else replace(found, compression=_codec(compression), compression_level=None)
 
 

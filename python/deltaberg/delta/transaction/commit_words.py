@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.hints import at_fault
 from deltaberg.table.arguments import refuse_recorded
 
 __all__ = ["USER_METADATA", "check_hooks", "checked_members"]
@@ -62,7 +63,7 @@ def check_hooks(hooks: Any) -> None:
         return
     if not all(hasattr(hooks, name) for name in ("create_checkpoint", "cleanup_expired_logs")):
         raise InvalidArgumentError(
-            f"post_commithook_properties is of the type {type(hooks).__name__}",
+            at_fault("post_commithook_properties", f"is of the type {type(hooks).__name__}"),
             hint="pass PostCommitHookProperties of deltalake, or leave it out",
         )
     if not hooks.create_checkpoint or hooks.cleanup_expired_logs is not None:

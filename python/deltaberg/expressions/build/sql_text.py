@@ -54,7 +54,7 @@ def parse_text(text: str, kind: str, *, is_stored: bool = False) -> exp.Expr:
     except ImportError as error:
         raise MissingDependencyError(
             f"a {kind} as SQL text needs the package sqlglot" if kind != "expression" else "SQL text needs sqlglot",
-            hint="pip install 'deltaberg[sql]'⟪, or build conditions with col()⟫",
+            hint="pip install 'deltaberg[sql]'⟦, or build conditions with ⟪col()⟫⟧",
         ) from error
     if has_lone_surrogate(text):
         raise ExpressionError(f"the {kind} {text!r:.200} is not valid Unicode")

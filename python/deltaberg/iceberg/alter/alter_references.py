@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from deltaberg.choices import IfExists
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.iceberg.alter.altered_columns import AlteredColumns
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.refs.references import (
@@ -229,7 +230,9 @@ class ReferenceChanges(TableAlteration[Transaction]):
             Neither a number nor a reference is passed, or both are.
         """
         if (snapshot_id is None) == (ref is None):
-            raise InvalidArgumentError("set_current_snapshot needs snapshot_id or ref", hint="pass one of them")
+            raise InvalidArgumentError(
+                Hint("⟪alter().set_current_snapshot(…)⟫ needs ⟪snapshot_id⟫ or ⟪ref⟫"), hint="pass one of them"
+            )
 
         def target() -> int:
             if ref is None:

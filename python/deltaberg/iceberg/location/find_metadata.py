@@ -76,7 +76,7 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
             "the directory has no metadata file in metadata/",
             location,
             store,
-            hint="check the location; load a table of a catalog by its name, with ⟪load_catalog⟫",
+            hint="check the location; load a table of a catalog by its name, with ⟪load_catalog(…)⟫",
         )
     return MetadataPlace(location._replace(path=found.path), location, found)
 

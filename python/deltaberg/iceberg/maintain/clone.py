@@ -93,7 +93,7 @@ def clone_table(opened: IcebergSource, asked: CloneRequest, tasks: FileTasks | N
     if asked.version is not None:
         raise UnsupportedFeatureError(
             ICEBERG.why_not("version"),
-            hint="open the snapshot: ⟪IcebergTable(location, snapshot_id=…)⟫",
+            hint="use ⟪timestamp⟫⟦, or open the snapshot with ⟪snapshot_id⟫⟧",
             table=opened.table,
             feature="version",
         )
@@ -142,8 +142,8 @@ def _place(table: str, asked: CloneRequest) -> tuple[TablePointer, str]:
         return FilePointer(root, asked.store), str(root)
     if not isinstance(asked.catalog, NamesTables):
         raise InvalidArgumentError(
-            "catalog is a catalog of Iceberg tables, and target the name of one of them",
-            hint="pass what ⟪load_catalog⟫ returns, and a name such as 'sales.orders'",
+            Hint("⟪catalog⟫ is a catalog of Iceberg tables, and ⟪target⟫ the name of one of them"),
+            hint="pass what ⟪load_catalog(…)⟫ returns, and a name such as 'sales.orders'",
         )
     pointer, location = asked.catalog._place_of_new(asked.target)  # noqa: SLF001 - users of catalogs see no pointers
     if not location:

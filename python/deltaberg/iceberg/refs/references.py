@@ -175,7 +175,7 @@ def rollback_target(
         if target not in ancestors:
             raise InvalidArgumentError(
                 f"the snapshot {snapshot_id} is not an ancestor of the snapshot of {name!r}",
-                hint="choose one of ⟪history()⟫, or use ⟪set_current_snapshot⟫",
+                hint="choose one of ⟪history()⟫, or use ⟪alter().set_current_snapshot(…)⟫",
             )
         return target
     older = [one for one in ancestors if before is not None and one.timestamp_ms < before]

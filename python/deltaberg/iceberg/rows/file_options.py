@@ -9,6 +9,7 @@ from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write.forms import FORMS, OrcOptions
 from deltaberg.files.write.write_parquet import ParquetOptions
+from deltaberg.hints import Hint, at_fault
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import choice_of, codec_of, compression_of
 from deltaberg.iceberg.updates.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
@@ -96,12 +97,13 @@ def file_options(metadata: TableMetadata, form: str, options: RowOptions) -> Par
     own: ParquetOptions | None = given if isinstance(given, ParquetOptions) else None
     if given is not None and form != "parquet":
         raise InvalidArgumentError(
-            f"writer_properties are about Parquet files, and the table has files of the format {form}",
+            Hint(f"⟪writer_properties⟫ are about Parquet files, and the table has files of the format {form}"),
             hint="leave them out",
         )
     if given is not None and own is None:
         raise InvalidArgumentError(
-            f"writer_properties is of the type {type(given).__name__}", hint="pass deltaberg.ParquetOptions"
+            at_fault("writer_properties", f"is of the type {type(given).__name__}"),
+            hint="pass deltaberg.ParquetOptions",
         )
     if options.compression is not None:
         codec, level = codec_of(form, "compression", options.compression), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import at_fault
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import choice_of
 from deltaberg.table.change.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
@@ -31,7 +32,7 @@ def rewrite_strategy(metadata: TableMetadata, operation: str, requested: str | N
     if metadata.format_version == 1:
         if requested == MERGE_ON_READ:
             raise InvalidArgumentError(
-                f"strategy is {MERGE_ON_READ!r}, but format version 1 has no delete files",
+                at_fault("strategy", f"is {MERGE_ON_READ!r}, but format version 1 has no delete files"),
                 hint='upgrade the table by ⟪alter().set({"format-version": "2"}).commit()⟫',
             )
         return COPY_ON_WRITE

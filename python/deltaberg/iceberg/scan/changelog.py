@@ -97,7 +97,9 @@ def chosen_changelog(
         asked = "⟪compute_updates⟫" if updates else "⟪identifier_columns⟫, which ask for the images of updates"
         raise InvalidArgumentError(Hint(f"⟪net_changes⟫ cannot be combined with {asked}"), hint="leave one of them out")
     if isinstance(identifiers, str):
-        raise InvalidArgumentError("identifier_columns is a list of names", hint=verbatim(f"pass [{identifiers!r}]"))
+        raise InvalidArgumentError(
+            Hint("⟪identifier_columns⟫ is a list of names"), hint=verbatim(f"pass [{identifiers!r}]")
+        )
     if identifiers is not None:
         checked_texts("identifier_columns", identifiers, "names of columns", "pass a list of names")
     known = {child.id: child.name for child in schema}

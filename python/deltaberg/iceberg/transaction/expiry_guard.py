@@ -191,6 +191,6 @@ def check_returned(
         raise VersionNotFoundError(
             f"the change was committed, but it went back to the snapshot {gone[0]}, which another commit has expired "
             "at the same time, with its files",
-            hint=Hint("choose one of ⟪snapshots⟫, and commit the change again for it"),
+            hint=Hint('choose one that ⟪inspect("snapshots")⟫ shows, and commit the change again for it'),
             token=done.token,
         )

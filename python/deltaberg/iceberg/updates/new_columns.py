@@ -107,7 +107,7 @@ def default_json(value: Any, column: Field, name: str) -> Any:
         raise SchemaError(
             "a struct has no default value of its own that all engines read",
             hint="add it without one, and give its fields defaults, as by "
-            f'⟪set_default("{verbatim(name)}.FIELD", value)⟫',
+            f'⟪alter().set_default("{verbatim(name)}.FIELD", value)⟫',
             column=name,
         )
     return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)

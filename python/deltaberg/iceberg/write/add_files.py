@@ -26,6 +26,7 @@ from deltaberg.files.read.task import FileTask
 from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
 from deltaberg.files.write.written_footers import FooterFacts
+from deltaberg.hints import at_fault
 from deltaberg.iceberg.alter.columns import extend_name_mapping
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -91,7 +92,8 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     """
     if not isinstance(paths, (str, list, tuple)):
         raise InvalidArgumentError(
-            f"file_paths is of the type {type(paths).__name__}", hint="pass a list of files and directories"
+            at_fault("file_paths", f"is of the type {type(paths).__name__}"),
+            hint="pass a list of files and directories",
         )
     with transaction.operation("add files") as made:
         given = (paths,) if isinstance(paths, str) else paths

@@ -82,7 +82,7 @@ def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str
     if name in _LOCAL:
         return None if found.tz is None else "remove the zone, since the column holds what a wall clock shows"
     if found.tz is None and timezone is None:
-        return "pass timezone= to say in which zone these timestamps are"
+        return "pass ⟪timezone=⟫ to say in which zone these timestamps are"
     return None
 
 

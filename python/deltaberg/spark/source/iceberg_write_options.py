@@ -87,7 +87,7 @@ class IcebergWriteOptions(WriteOptions):
             return stage_write(place.pointer, place.location, columns, request)
         except SchemaError as error:
             # As in iceberg-spark, no option replaces columns.
-            in_words(error, {'schema_mode="overwrite"': f"use {_REPLACING}"}.get)
+            in_words(error, {'schema_mode="overwrite"': _REPLACING}.get)
             raise
 
     def _properties(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from deltaberg.errors import DeltabergError, in_words
-from deltaberg.spark.hints import in_data_source
+from deltaberg.spark.hints import ELSEWHERE, in_data_source
 
 __all__ = ["briefly", "briefly_yielded"]
 
@@ -50,5 +50,5 @@ def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
 
 def _as_shown(error: DeltabergError) -> DeltabergError:
     """Return an error without a trace, which names options of the source, and so does its hint."""
-    in_words(error, in_data_source)
+    in_words(error, in_data_source, ELSEWHERE)
     return error.with_traceback(None)

@@ -296,7 +296,7 @@ def _sent(change: Change, *, may_arrive: bool) -> PutResult:
 
 
 def _unknown(change: Change, reason: str) -> CommitUnknownError:
-    found = "ask ⟪deltaberg.find_commit⟫ with the token later" if change.token else "look at the table later"
+    found = "ask ⟪deltaberg.find_commit(…)⟫ with the token later" if change.token else "look at the table later"
     return CommitUnknownError(
         f"the commit was sent, but it is not known whether it took effect: {reason}",
         hint=f"{found}; delete no file of this operation until then",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint
+from deltaberg.hints import Hint, at_fault
 from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, fields_given
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
 
@@ -58,7 +58,7 @@ class CommitOptions:
         given: object = self.txn
         if given is not None and not (isinstance(given, (tuple, list)) and len(given) == 2):
             raise InvalidArgumentError(
-                f"txn must be the name of an application and a version, not {given!r:.200}",
+                at_fault("txn", f"must be the name of an application and a version, not {given!r:.200}"),
                 hint='pass ⟪txn=("nightly load", 7)⟫',
             )
         if self.commit_properties is not None:
@@ -71,7 +71,7 @@ class CommitOptions:
         if not isinstance(given, Mapping):
             if not all(hasattr(given, name) for name in names):
                 raise InvalidArgumentError(
-                    f"commit_properties is of the type {type(given).__name__}",
+                    at_fault("commit_properties", f"is of the type {type(given).__name__}"),
                     hint="pass a dict of names and values, or CommitProperties of deltalake",
                 )
             found = given.custom_metadata
@@ -80,7 +80,9 @@ class CommitOptions:
             if self.policy is None and given.max_commit_retries is not None:
                 object.__setattr__(self, "policy", CommitPolicy(retries=given.max_commit_retries))
         if self.properties is not None and found is not None:
-            raise InvalidArgumentError("commit_properties and properties are the same", hint="pass one of them")
+            raise InvalidArgumentError(
+                Hint("⟪commit_properties⟫ and ⟪properties⟫ are the same"), hint="pass one of them"
+            )
         object.__setattr__(self, "properties", self.properties if found is None else checked_properties(found))
         object.__setattr__(self, "commit_properties", None)
 

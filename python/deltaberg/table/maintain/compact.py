@@ -25,6 +25,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.hints import at_fault
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
@@ -111,7 +112,7 @@ class Compaction:
         checked_flag("dry_run", self.dry_run)
         if type(self.cluster) is not bool and self.cluster not in (None, "full"):
             raise InvalidArgumentError(
-                f"cluster must be True, False or full, not {self.cluster!r:.100}",
+                at_fault("cluster", f"must be True, False or full, not {self.cluster!r:.100}"),
                 hint="leave it out to cluster the table if it has clustering columns",
             )
         if self.concurrency is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint, at_fault
 from deltaberg.table.arguments import checked_number
 
 __all__ = ["PackedFile", "Packing", "group_bins", "kept_size", "pack_files", "size_of"]
@@ -100,7 +101,9 @@ class Packing:
                 object.__setattr__(self, name, checked_number(name, getattr(self, name), least, hint))
         share = self.max_deleted
         if type(share) not in (int, float) or not 0 <= share <= 1:
-            raise InvalidArgumentError(f"max_deleted must be a share of the rows, from 0 to 1, not {share!r}")
+            raise InvalidArgumentError(
+                at_fault("max_deleted", f"must be a share of the rows, from 0 to 1, not {share!r}")
+            )
 
     def check_sizes(self) -> None:
         """Refuse bounds between which a new file would not lie, so that it would be rewritten again and again.
@@ -112,13 +115,13 @@ class Packing:
         """
         if self.min_file_size is not None and self.min_file_size > self.target_size:
             raise InvalidArgumentError(
-                f"min_file_size is {self.min_file_size} bytes, but new files have {self.target_size} at most",
-                hint="pass a smaller one, or a larger target_size",
+                Hint(f"⟪min_file_size⟫ is {self.min_file_size} bytes, but new files have {self.target_size} at most"),
+                hint="pass a smaller one, or a larger ⟪target_size⟫",
             )
         if self.max_file_size is not None and self.max_file_size <= self.target_size:
             raise InvalidArgumentError(
-                f"max_file_size is {self.max_file_size} bytes, but new files have about {self.target_size}",
-                hint="pass a larger one, or a smaller target_size",
+                Hint(f"⟪max_file_size⟫ is {self.max_file_size} bytes, but new files have about {self.target_size}"),
+                hint="pass a larger one, or a smaller ⟪target_size⟫",
             )
 
     def is_chosen(self, file: PackedFile) -> bool:

@@ -200,7 +200,7 @@ def _all_values(
         elif child.name not in optional:
             raise ColumnNotFoundError(
                 f"the source lacks the column {child.name}",
-                hint='name the columns to set, or ⟪pass except_cols or schema_mode="merge"⟫',
+                hint='name the columns to set, or use ⟦⟪except_cols⟫ or ⟧⟪schema_mode="merge"⟫',
                 column=child.name,
             )
     return values

@@ -54,7 +54,7 @@ class MergeOptions:
         if self.rows.schema_mode == "overwrite":
             raise InvalidArgumentError(
                 Hint('⟪schema_mode="overwrite"⟫ would leave the rows of the table without their columns'),
-                hint='⟪pass schema_mode="merge"⟫ to add columns',
+                hint='use ⟪schema_mode="merge"⟫ to add columns',
             )
         if self.memory is not None:
             number = checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")

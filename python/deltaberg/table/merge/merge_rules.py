@@ -70,7 +70,7 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
         if _lacks_zone(found, wanted):
             raise SchemaError(
                 f"{found} cannot be written to a column of the type {wanted}",
-                hint="⟪pass timezone=⟫ to say in which zone these timestamps are",
+                hint="use ⟪timezone⟫ to say in which zone these timestamps are",
                 column=join_name(path),
             )
 

@@ -53,7 +53,7 @@ def table_not_found(
         reason = _absence(location, store)
         other = [known for known in _MARKS if known not in message.lower() and _has(location, _MARKS[known], store)]
         if other:
-            hint = f'the directory looks like that of a table of the other format: ⟪open it with format="{other[0]}"⟫'
+            hint = f'the directory looks like that of a table of the other format: open it with ⟪format="{other[0]}"⟫'
     for pattern, words in _IN_PATHS:
         found = pattern.search(location.path)
         if found is not None:

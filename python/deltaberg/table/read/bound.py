@@ -18,6 +18,7 @@ from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import DELETED
 from deltaberg.files.read.reader import ReadCounters, ReadSpec
 from deltaberg.files.read.task import constant_column, tasks_of
+from deltaberg.hints import at_fault
 from deltaberg.schema.columns import ColumnName, select_columns
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.arguments import checked_limit
@@ -93,7 +94,7 @@ class BoundScan:
         """
         if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
             raise InvalidArgumentError(
-                f"columns must be a list of names, not {columns!r:.200}", hint="pass [name] for one column"
+                at_fault("columns", f"must be a list of names, not {columns!r:.200}"), hint="pass [name] for one column"
             )
         kept, chosen = checked_limit(limit), options or ScanOptions()
         known = Struct((*source.schema, *source.hidden))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.hints import Hint
+from deltaberg.hints import Hint, at_fault
 from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.table.arguments import checked_flag, checked_number, fields_given, zone_of
 
@@ -59,7 +59,7 @@ class RowOptions:
             mode: object = self.schema_mode
             if not isinstance(mode, str) or mode not in get_args(SchemaMode):
                 raise InvalidArgumentError(
-                    f"schema_mode must be merge or overwrite, not {mode!r:.200}",
+                    at_fault("schema_mode", f"must be merge or overwrite, not {mode!r:.200}"),
                     hint="leave it out to refuse columns that the table lacks",
                 )
         checked_flag("allow_truncation", self.allow_truncation)

@@ -21,7 +21,7 @@ from deltaberg.schema.types import Struct
 __all__ = ["ONLY_MATCHING", "ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
 
 #: What helps if new rows do not match the condition of those that they replace.
-ONLY_MATCHING = "write only rows that match it⟪, or pass check=False⟫"
+ONLY_MATCHING = "write only rows that match it⟦, or use ⟪check=False⟫⟧"
 #: Characters of a value that a message shows at most.
 _SHOWN = 80
 

@@ -114,7 +114,7 @@ class Place(ABC, Generic[_Table, _Run]):
         for left in reversed(range(_ATTEMPTS)):
             table = self._newest()
             if table is not None and if_exists == "error":
-                raise self._exists('⟪pass if_exists="ignore" or if_exists="replace"⟫')
+                raise self._exists('use ⟪if_exists="ignore"⟫ or ⟪if_exists="replace"⟫')
             if table is not None and if_exists == "ignore":
                 return table
             try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_choice, checked_flag
 from deltaberg.table.verbs.cloned_table import ClonedTable
@@ -149,7 +150,7 @@ def _listed(findings: Any) -> list[Finding] | None:
     listed = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(one, Finding) for one in listed):
         raise InvalidArgumentError(
-            f"findings must be those of verify(), not a value of type {type(findings).__name__}",
-            hint="pass ⟪table.verify()⟫, or some of its findings",
+            Hint(f"⟪findings⟫ must be those of ⟪verify()⟫, not a value of type {type(findings).__name__}"),
+            hint="pass what ⟪verify()⟫ returns, or some of its findings",
         )
     return listed

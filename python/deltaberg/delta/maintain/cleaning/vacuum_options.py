@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint
+from deltaberg.hints import Hint, at_fault
 from deltaberg.table.arguments import check_flags, check_hours, checked_flag, checked_function, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
@@ -75,7 +75,7 @@ class VacuumOptions:
             raise InvalidArgumentError(
                 f"files would be deleted {self.retention_hours:g} hours after their removal, and the table keeps them "
                 f"for {own / _HOUR:g} hours (delta.deletedFileRetentionDuration)",
-                hint="readers of older versions and running queries may need the files; pass "
+                hint="readers of older versions and running queries may need the files; use "
                 "⟪enforce_retention_duration=False⟫ if you know that nobody does",
             )
         return asked
@@ -89,10 +89,12 @@ class VacuumOptions:
 def _checked_versions(versions: Any) -> tuple[int, ...]:
     hint = "pass a list of versions, such as [3, 17]"
     if isinstance(versions, (str, bytes)) or not isinstance(versions, Sequence):
-        raise InvalidArgumentError(f"keep_versions must be a list of versions, not {versions!r:.100}", hint=hint)
+        raise InvalidArgumentError(
+            at_fault("keep_versions", f"must be a list of versions, not {versions!r:.100}"), hint=hint
+        )
     numbers = tuple(checked_integer("keep_versions", version, hint) for version in versions)
     if any(number is None or number < 0 for number in numbers):
-        raise InvalidArgumentError("keep_versions has what is not a version", hint=hint)
+        raise InvalidArgumentError(Hint("⟪keep_versions⟫ has what is not a version"), hint=hint)
     return tuple(number for number in numbers if number is not None)
 
 

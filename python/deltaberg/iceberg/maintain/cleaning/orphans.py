@@ -108,7 +108,7 @@ class OrphanRequest:
             raise InvalidArgumentError(
                 "files that are less than a day old may belong to writers that have yet to commit",
                 hint=Hint(
-                    "choose an earlier time for ⟪older_than⟫, or pass ⟪enforce_retention_duration=False⟫ if you "
+                    "choose an earlier time for ⟪older_than⟫, or use ⟪enforce_retention_duration=False⟫ if you "
                     "know that nobody writes to the table"
                 ),
             )

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
+from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot

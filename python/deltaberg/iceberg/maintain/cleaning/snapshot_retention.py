@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint
+from deltaberg.hints import Hint, at_fault
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
@@ -65,11 +65,13 @@ class ExpiryRequest:
 
 
 def _numbers(given: Any) -> tuple[int, ...]:
-    hint = "pass a list of numbers that ⟪snapshots⟫ shows"
+    hint = 'pass a list of numbers that ⟪inspect("snapshots")⟫ shows'
     if isinstance(given, int) and not isinstance(given, bool):
         given = [given]
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise InvalidArgumentError(f"snapshot_ids must be a list of numbers, not {given!r:.100}", hint=Hint(hint))
+        raise InvalidArgumentError(
+            at_fault("snapshot_ids", f"must be a list of numbers, not {given!r:.100}"), hint=hint
+        )
     return tuple(checked_number("snapshot_ids", one, 0, hint) for one in given)
 
 
