@@ -71,14 +71,12 @@ _TABLES = ("DeltaTable", "IcebergTable")
 _VERBS = _arguments_of_verbs()
 #: Modules with texts for those who pass Python objects, and with functions of SQL.
 _OBJECTS = {
-    "delta/write/write_rows.py": "frame.toArrow()",
     "expressions/build/column.py": "is_true()",
     "expressions/build/filters.py": "col()",
     "catalogs/rest/vended.py": "pass X=X to allow it",
     "delta/create/convert.py": "such as X=1",
     "delta/write/write_rows.py": "frame.toArrow()",
     "expressions/bind/bind.py": "X()",
-    "expressions/given/given.py": "col()",
     "expressions/given/parse.py": "if()",
     "kernels/select.py": "set X=python",
     "signatures.py": "calls of Python alone",

@@ -23,7 +23,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would be
 _YES = click.option("--yes", "-y", "is_agreed", is_flag=True, help="Do it without a question.")
 
 
-def asking_options(function: Callable[..., object]) -> Callable[..., object]:
+def asking_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add ``--dry-run`` and ``--yes``, as ``dry_run`` and ``is_agreed``, to a command that does not open its table."""
     return _DRY_RUN(_YES(function))
 

@@ -199,7 +199,7 @@ class DeltaUpkeep:
         ('_symlink_format_manifest/manifest',)
         """
         checked_choice("mode", mode, get_args(GenerateMode), "leave it out")
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         from deltaberg.delta.after_commit.symlink_manifests import write_manifests
 
         return write_manifests(self._newest())
@@ -341,7 +341,7 @@ class DeltaUpkeep:
         >>> table.compute_statistics().metrics["numFilesUpdated"]
         0
         """
-        self._options.require_newest(self.location)
+        self._options.require_newest()
         from deltaberg.delta.alter.recomputed_statistics import recompute_statistics
 
         return recompute_statistics(self._transaction_of(commit), where)
