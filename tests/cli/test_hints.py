@@ -18,7 +18,8 @@ import pytest
 
 import deltaberg
 from deltaberg import create_table, open_table, write_table
-from deltaberg.cli.app import COMMANDS, cli
+from deltaberg.cli.app import cli
+from deltaberg.cli.command_table import COMMANDS
 from deltaberg.cli.hints import ELSEWHERE, as_typed
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, in_words
 from deltaberg.hints import Hint, Mark, verbatim

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from deltaberg.cli.command_table import COMMANDS
 from deltaberg.errors import DeltabergError, in_words
 from deltaberg.hints import Mark
 
@@ -90,7 +91,6 @@ def as_typed(mark: str, parameters: Mapping[str, click.Parameter]) -> str | None
 
 def _command(call: Mark) -> str | None:
     """Return the command that does what a call does, if there is one."""
-    from deltaberg.cli.app import COMMANDS
     from deltaberg.cli.commands.alter import CHANGES
 
     words = [_typed(_value(one)) for one in call.given or ()]
