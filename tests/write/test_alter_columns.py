@@ -158,7 +158,6 @@ def test_the_table_is_described(tmp_path: Path) -> None:
         (lambda alter: alter.move("s.x", after="a"), ColumnNotFoundError, "'a'"),
         (lambda alter: alter.add("c", pa.int8(), after="nope"), ColumnNotFoundError, "nope"),
         (lambda alter: alter.comment("nope", "x"), ColumnNotFoundError, "nope"),
-        (lambda alter: alter.drop_not_null("a"), SchemaError, "may be null already"),
         (lambda alter: alter.describe(), InvalidArgumentError, "neither a name nor a description"),
         (lambda alter: alter.widen("a", pa.int32()), SchemaError, "long cannot become integer"),
         (lambda alter: alter.widen("a", pa.int64()), SchemaError, "long cannot become long"),

@@ -48,17 +48,9 @@ def set_comment(document: SchemaDocument, schema: Struct, name: ColumnName, text
 
 
 def allow_nulls(document: SchemaDocument, schema: Struct, name: ColumnName) -> None:
-    """Let a column, or a field of a struct, be null.
-
-    Raises
-    ------
-    SchemaError
-        It may be null already.
-    """
+    """Let a column, or a field of a struct, be null."""
     path = nested_column(schema, name)
     fields_of(schema, path[:-1])
-    if path[-1].nullable:
-        raise SchemaError("the column may be null already", column=join_name([part.name for part in path]))
     document.field(*(part.name for part in path))["nullable"] = True
 
 

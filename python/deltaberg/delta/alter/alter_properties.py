@@ -75,14 +75,12 @@ class PropertyAlteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            A property is unknown to Delta, its value is not valid, or none is given.
+            A property is unknown to Delta, or its value is not valid.
         ColumnNotFoundError
             ``delta.dataSkippingStatsColumns`` names a column that the table lacks.
         UnsupportedFeatureError
             A property needs a feature that is not written, or files to be changed.
         """
-        if not properties:
-            raise InvalidArgumentError("no property is set", hint="pass names and values of properties")
         checked = checked_properties(properties)
         features, recorded = features_of_properties(checked)
         self._parameters["properties"] = json.dumps(checked, ensure_ascii=False)
@@ -115,21 +113,15 @@ class PropertyAlteration(RuleAlteration):
 
     @one_step("UNSET TBLPROPERTIES")
     def unset(self: _Alteration, *names: str) -> None:  # noqa: PYI019 - the decorator binds it
-        """Remove table properties.
+        """Remove table properties. Those that the table lacks are no error.
 
         Raises
         ------
         InvalidArgumentError
-            None is named, the table has no such property, or it is kept by the library itself.
+            A property is kept by the library itself.
         """
-        if not names:
-            raise InvalidArgumentError("no property is named", hint="pass the names of properties")
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
-        known = self._snapshot.metadata.configuration
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise InvalidArgumentError(f"the table has no property {missing[0]}")
         internal = sorted(INTERNAL_PROPERTIES.intersection(names))
         if internal:
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
@@ -139,7 +131,7 @@ class PropertyAlteration(RuleAlteration):
                 hint=f'⟪alter().set({{"{MAPPING_MODE}": "none"}})⟫ writes all files anew',
                 feature="columnMapping",
             )
-        self._parameters |= {"properties": json.dumps(names, ensure_ascii=False), "ifExists": "false"}
+        self._parameters |= {"properties": json.dumps(names, ensure_ascii=False), "ifExists": "true"}
         removed = dict.fromkeys(names)
         self._transaction.set_metadata(self._snapshot.metadata.with_properties(removed))
 
@@ -212,8 +204,10 @@ class PropertyAlteration(RuleAlteration):
         parts = [part.source[0] for part in partition_columns(table.schema, listed_names(names))]
         if len(parts) == len(table.schema):
             raise SchemaError("at least one column of a table must be none of its partition columns")
+        if parts == [field.name for field in table.partition_fields]:
+            return
         self._parameters["partitionBy"] = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-        rebuild_files(self._transaction, table.metadata.with_members({"partitionColumns": parts}))
+        self._rows.copied = rebuild_files(self._transaction, table.metadata.with_members({"partitionColumns": parts}))
 
     def _disable_mapping(self) -> None:
         """Write all files anew, with the names that columns have in the table."""
@@ -222,7 +216,7 @@ class PropertyAlteration(RuleAlteration):
         table = self._snapshot
         check_columns(table.schema, mapped=False)
         clustered = clustering_names(table.schema, table.domains)
-        rebuild_files(self._transaction, without_mapping(table.metadata))
+        self._rows.copied = rebuild_files(self._transaction, without_mapping(table.metadata))
         if clustered:
             text = clustering_text([[name] for name in clustered])
             self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
@@ -246,6 +240,10 @@ class PropertyAlteration(RuleAlteration):
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
         paths = clustering_paths(table.schema, listed_names(names))
+        before = clustering_names(table.schema, table.domains)
+        after = [join_name([field.name for field in path]) for path in paths]
+        if before == after:
+            return
         known = table.live.statistics(None, paths).columns if paths else {}
         for path in paths:
             counts = known[stats_key(path)].null_count if stats_key(path) in known else None
@@ -258,8 +256,8 @@ class PropertyAlteration(RuleAlteration):
                 )
         self._raise_protocol({"clustering"})
         self._parameters |= {
-            "oldClusteringColumns": ",".join(clustering_names(table.schema, table.domains)),
-            "newClusteringColumns": ",".join(join_name([field.name for field in path]) for path in paths),
+            "oldClusteringColumns": ",".join(before),
+            "newClusteringColumns": ",".join(after),
         }
         text = clustering_text([[field.physical_name for field in path] for path in paths])
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)

@@ -32,6 +32,7 @@ from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan_options import scan_options
+from deltaberg.table.transaction.operation import RowNumbers
 from deltaberg.table.verbs.alteration import TableAlteration, one_step
 
 __all__ = ["RuleAlteration", "constraint_property", "refuse_referenced"]
@@ -126,13 +127,15 @@ class RuleAlteration(TableAlteration[Transaction]):
         super().__init__(transaction, is_part=is_part)
         #: What the history says of the step that is being made.
         self._parameters: dict[str, str] = {}
+        #: How many rows the step writes.
+        self._rows = RowNumbers()
         #: The columns that the same commit adds.
         self._added: set[str] = set()
 
     @contextmanager
     def _step(self, name: str, *, waits: bool = False) -> Iterator[None]:
         with self._transaction.operation(name) as made:
-            self._parameters = made.parameters
+            self._parameters, self._rows = made.parameters, made.rows
             yield
 
     def _commit(self) -> CommitResult:

@@ -41,10 +41,10 @@ def without_mapping(metadata: Metadata) -> Metadata:
     return changed.with_properties({MAPPING_MODE: "none"})
 
 
-def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
-    """Change the metadata of a table, and write all of its rows to files that fit it. No row changes.
+def rebuild_files(transaction: Transaction, metadata: Metadata) -> int:
+    """Change the metadata of a table, and write all of its rows to files that fit it. Return how many these are.
 
-    Another commit that changes rows meanwhile is a conflict.
+    No row changes. Another commit that changes rows meanwhile is a conflict.
 
     Raises
     ------
@@ -77,6 +77,7 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> None:
     transaction.add_files(written, data_change=False)
     if supports(after.protocol, "rowTracking") and not kept.are_kept:
         transaction.lose_row_ids()
+    return int(pc.sum(written.column("record_count")).as_py() or 0)
 
 
 def _check_empty(batch: pa.RecordBatch, names: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from deltaberg.delta.features import active_features, supports
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
 from deltaberg.delta.schema.iceberg_compat import is_compatible
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.live_files import files_without_row_ids
@@ -24,6 +25,7 @@ from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile, total_rows
 from deltaberg.delta.transaction.writable import check_changeable
 from deltaberg.errors import CorruptLogError, InvalidArgumentError
+from deltaberg.lossless_json import read_json
 
 __all__ = ["Changes", "Entry", "Rebase", "build_entry", "check_growing", "version_made"]
 
@@ -102,6 +104,14 @@ class Changes:
     def has_other_files(self, after: Changes) -> bool:
         """Return whether later changes add or remove other files."""
         return self.adds != after.adds or self.removes != after.removes
+
+    def leave_as_it_is(self, table: Snapshot) -> bool:
+        """Return whether a table is the same with the changes as without."""
+        if self.adds or self.removes or self.transactions:
+            return False
+        protocol, metadata = self.protocol or table.protocol, self.metadata or table.metadata
+        domains = {name: table.domains.get(name) for name in self.domains}
+        return protocol == table.protocol and domains == self.domains and _say_the_same(metadata, table.metadata)
 
     @property
     def is_empty(self) -> bool:
@@ -318,3 +328,16 @@ def check_growing(changes: Changes, state: Snapshot | None) -> None:
     removed = next((file.path for file in changes.removes.values() if file.data_change), None)
     if state is not None and removed is not None:
         check_changeable(state, removed)
+
+
+def _say_the_same(one: Metadata, other: Metadata) -> bool:
+    """Return whether two metadata say the same, however their schemas are written down.
+
+    The highest id that a column ever had is no matter: no file has a column that came and went in one commit.
+    """
+    if one is other:
+        return True
+    columns = [each.schema_string and read_json(each.schema_string) for each in (one, other)]
+    properties = [{**each.configuration, MAX_COLUMN_ID: ""} for each in (one, other)]
+    rest = replace(one, schema_string=other.schema_string, configuration=other.configuration)
+    return columns[0] == columns[1] and properties[0] == properties[1] and rest == other

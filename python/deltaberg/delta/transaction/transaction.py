@@ -139,7 +139,7 @@ class Transaction(PendingChanges):
     @property
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
-        return self._changes.is_empty
+        return self._changes.is_empty if self._base is None else self._changes.leave_as_it_is(self._base)
 
     def _mark(self) -> Callable[[], object]:
         changes, claims, dropped = self._changes.copy(), self._claims.copy(), set(self._dropped)

@@ -258,7 +258,7 @@ class Alteration(ReferenceChanges):
 
     @one_step("unset properties")
     def unset(self, *names: str) -> None:
-        """Remove properties.
+        """Remove properties. Those that the table lacks are no error.
 
         Raises
         ------

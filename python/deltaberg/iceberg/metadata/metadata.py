@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -85,6 +85,10 @@ class TableMetadata:
     def name_mapping(self) -> NameMapping | None:
         """The field ids of columns in files that hold no ids; None if the table has no name mapping."""
         return read_name_mapping(self.properties.get(NAME_MAPPING))
+
+    def says_the_same_as(self, other: TableMetadata) -> bool:
+        """Return whether the table is the same as by other metadata, whenever either was written."""
+        return self is other or replace(self, last_updated_ms=other.last_updated_ms, raw=other.raw) == other
 
     def schema_of(self, snapshot: Snapshot | None) -> Schema:
         """Return the schema that a snapshot was written with; the current one if it does not say."""

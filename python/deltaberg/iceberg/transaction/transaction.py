@@ -179,7 +179,7 @@ class Transaction(shared.Transaction):
     @property
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
-        return self.pending.is_empty and not self._updates and not self._creates
+        return self.pending.is_empty and not self._creates and self._view.says_the_same_as(self._loaded.metadata)
 
     def _check_ready(self) -> None:
         check_commit_properties(self._view)

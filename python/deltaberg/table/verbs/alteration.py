@@ -149,7 +149,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         """Let a column be null."""
 
     def commit(self) -> CommitResult:
-        """Commit the changes; nothing is committed if there are none.
+        """Commit the changes; nothing is committed if the table is the same with them as without.
 
         Raises
         ------
@@ -258,8 +258,6 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         ------
         ColumnNotFoundError
             There is no such column.
-        SchemaError
-            The column of a Delta table may be null already.
         """
         self._allow_nulls(name)
         return self
