@@ -306,7 +306,7 @@ def test_progress_is_told(tmp_path: Path, table: DeltaTable) -> None:
 def test_a_result_says_what_was_done(table: DeltaTable) -> None:
     result = table.append(_rows(3))
     size = result.added_bytes
-    assert str(result) == f"version 2: operation WRITE; inserted 1 row; added 1 file, 1 rows, {size} bytes"
+    assert str(result) == f"version 2: operation WRITE; inserted 1 row; added 1 file, 1 row, {size} bytes"
     shown = repr(result)
     assert shown.startswith(f"CommitResult(version=2, token='{result.token}', operation='WRITE', added_files=1, ")
     assert "removed" not in shown

@@ -116,4 +116,4 @@ def convert_to_delta(
         place.unchanged,
         instead='use ⟪mode="ignore"⟫ to leave it as it is',
     )
-    return replace(made, operation="CONVERT")
+    return replace(made, operation="CONVERT", inserted_rows=made.added_rows)

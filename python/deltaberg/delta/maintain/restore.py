@@ -36,6 +36,7 @@ from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
 from deltaberg.table.maintain.verifying.findings import first_paths
+from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["restore_table"]
 
@@ -93,6 +94,7 @@ def restore_table(
                 made.parameters["version"] = json.dumps(target.version if at is None else None)
                 made.parameters["timestamp"] = json.dumps(None if at is None else format_instant(at))
                 made.metrics.update(plan.metrics)
+                made.rows = RowNumbers(None, None, None)
             try:
                 return plan.result(transaction.commit())
             except CommitConflictError:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from deltaberg.delta.actions.log_action import find_actions
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.commit_info import SEVERAL
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["find_commit_of", "new_token", "shows_files"]
+
+#: The metrics that count rows.
+_METRICS = {
+    "inserted": ("numTargetRowsInserted",),
+    "updated": ("numUpdatedRows", "numTargetRowsUpdated"),
+    "deleted": ("numDeletedRows", "numTargetRowsDeleted"),
+    "copied": ("numCopiedRows", "numTargetRowsCopied"),
+}
+#: What operations never do with rows.
+_NEVER = {"DELETE": ("inserted", "updated"), "UPDATE": ("inserted", "deleted"), "WRITE": ("updated",)}
 
 
 def new_token(first: int) -> str:
@@ -78,19 +91,52 @@ def shows_files(snapshot: Snapshot, paths: AbstractSet[str]) -> bool:
 
 def _result(version: int, token: str, data: bytes) -> CommitResult:
     info = commit_info(data)
-    adds = [members for _, _, members in find_actions(data, "add")]
-    removes = [members for _, _, members in find_actions(data, "remove")]
+    adds = {members["path"]: members for _, _, members in find_actions(data, "add")}
+    removes = {members["path"]: members for _, _, members in find_actions(data, "remove")}
+    # A file of which rows were deleted by a vector is both.
+    added = [members for path, members in adds.items() if path not in removes]
+    removed = [members for path, members in removes.items() if path not in adds]
     metrics = info.get("operationMetrics")
     metrics = metrics if isinstance(metrics, dict) else {}
     counted = {name: count for name, text in metrics.items() if (count := whole_number(str(text), 0)) is not None}
+    operation = str(info.get("operation"))
+    moves = not any(members.get("dataChange", True) for members in (*adds.values(), *removes.values()))
     return CommitResult(
         version,
         token,
-        str(info.get("operation")),
-        added_files=len(adds),
-        removed_files=len(removes),
-        added_bytes=sum(members["size"] for members in adds),
-        removed_bytes=sum(members.get("size") or 0 for members in removes),
-        added_rows=counted.get("numOutputRows"),
+        operation,
+        added_files=len(added),
+        removed_files=len(removed),
+        added_bytes=sum(members["size"] for members in added),
+        removed_bytes=sum(members.get("size") or 0 for members in removed),
+        added_rows=counted.get("numOutputRows") if added else 0,
+        **_rows(operation, counted, adds=bool(added), removes=bool(removes), moves=moves),
         metrics=counted,
     )
+
+
+def _rows(operation: str, counted: Mapping[str, int], *, adds: bool, removes: bool, moves: bool) -> dict[str, Any]:
+    """Return the numbers of rows of a commit, as far as its files and its metrics tell.
+
+    Parameters
+    ----------
+    adds, removes
+        Whether it adds files, and whether it removes files or some of their rows.
+    moves
+        Whether it changes no row.
+    """
+    written = counted.get("numOutputRows")
+    known: dict[str, int | None] = dict.fromkeys(_METRICS)
+    if operation != SEVERAL:
+        known = {name: next(iter([counted[m] for m in of if m in counted]), None) for name, of in _METRICS.items()}
+    if operation == "WRITE" and written is not None:
+        known["inserted"] = written - (known["copied"] or 0)
+    if moves:
+        known["copied"] = written
+    elif not removes:
+        known["inserted"] = written
+    zero = set(_NEVER.get(operation, ()))
+    zero.update(("inserted", "updated", "copied") if not adds else ())
+    zero.update(("updated", "deleted", "copied") if not removes else ())
+    zero.update(("inserted", "updated", "deleted") if moves else ())
+    return {f"{name}_rows": 0 if name in zero else count for name, count in known.items()}

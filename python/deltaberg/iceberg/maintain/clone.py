@@ -47,6 +47,7 @@ from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import lost_locations
+from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["NamesTables", "clone_table"]
 
@@ -196,7 +197,8 @@ class _Clone:
                 self._check_there(self.source.store, self.source.table, [copy.source for copy in self._copies()])
                 return self._result(None)
             self._copy()
-            with transaction.operation("clone"):
+            with transaction.operation("clone") as made:
+                made.rows = RowNumbers(None, None, None)
                 for content, parts in ((DATA, self._data), (DELETES, self._keys)):
                     for part in parts:
                         self._add(transaction, part, content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.iceberg.location.committer import Committer
@@ -43,5 +44,21 @@ def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
         token,
         summary.get("operation", "commit"),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        **_rows(summary, counts),
         **counts,
     )
+
+
+def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the numbers of rows of a commit, as far as the summary of its snapshot tells.
+
+    It counts the rows of files, and not which of them are new, changed, or written anew as they were.
+    """
+    operation, added = summary.get("operation"), counts.get("added_rows")
+    known: dict[str, int | None] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
+    if operation in {None, "append", "replace"}:
+        known = dict.fromkeys(known, 0)
+        known |= {"append": {"inserted_rows": added}, "replace": {"copied_rows": added}}.get(operation or "", {})
+    elif not added:
+        known |= {"inserted_rows": 0, "updated_rows": 0, "copied_rows": 0}
+    return known

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.write_metadata import version_of
 from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import Committed
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.transaction.operation import Operation, with_rows
 from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["commit_result"]
@@ -23,7 +26,8 @@ def commit_result(
     token: str,
     snapshot_id: int | None,
     road: WriteRoad,
-    metrics: Mapping[str, int],
+    operations: Sequence[Operation],
+    moves: bool,
 ) -> CommitResult:
     """Return the result of a commit.
 
@@ -39,10 +43,17 @@ def commit_result(
         The operation, and the newest snapshot.
     token
         What finds the commit if it has no token of its own.
-    road, metrics
-        How rows came into data files, and what the operation did, in numbers.
+    road
+        How rows came into data files.
+    operations
+        What the operations did, in numbers.
+    moves
+        Whether the branch moved to a snapshot that was there already: nobody counted which rows differ.
     """
-    return CommitResult(
+    metrics: Counter[str] = Counter()
+    for one in operations:
+        metrics.update(one.metrics)
+    made = CommitResult(
         version_of(loaded.file.path.rpartition("/")[2]) or 0,
         token if outcome is None else outcome.token,
         operation,
@@ -60,3 +71,7 @@ def commit_result(
         snapshot_id=snapshot_id,
         metrics=dict(metrics),
     )
+    if found is None:
+        return made
+    made = with_rows(made, operations)
+    return replace(made, inserted_rows=None, updated_rows=None, deleted_rows=None) if moves else made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -44,7 +43,6 @@ from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.transaction import transaction as shared
-from deltaberg.table.transaction.operation import with_rows
 from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["Transaction"]
@@ -459,11 +457,8 @@ class Transaction(shared.Transaction):
         loaded = self._loaded if found is None else found.loaded
         has_snapshot = found is not None and not self.pending.is_empty
         operation = ", ".join(dict.fromkeys(one.name for one in self._operations)) or "commit"
-        metrics: Counter[str] = Counter()
-        for one in self._operations:
-            metrics.update(one.metrics)
         tally = self._production.tally
-        made = commit_result(
+        self.result = commit_result(
             loaded,
             found,
             tally,
@@ -471,9 +466,9 @@ class Transaction(shared.Transaction):
             token=self.token,
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
-            metrics=metrics,
+            operations=self._operations,
+            moves=not has_snapshot and self.planned != self._target.parent(self._loaded.metadata),
         )
-        self.result = made if found is None else with_rows(made, self._operations)
         if self._committed is not None and found is not None:
             self._committed(loaded)
         return self.result

@@ -184,12 +184,11 @@ class CommitResult:
         for what in ("inserted", "updated", "deleted", "copied"):
             count = getattr(self, f"{what}_rows")
             if count:
-                facts.append((what, "1 row" if count == 1 else f"{count} rows"))
-        if self.added_files or self.added_bytes:
-            rows = "" if self.added_rows is None else f", {self.added_rows} rows"
-            facts.append(("added", f"{_files(self.added_files)}{rows}, {self.added_bytes} bytes"))
-        if self.removed_files or self.removed_bytes:
-            facts.append(("removed", f"{_files(self.removed_files)}, {self.removed_bytes} bytes"))
+                facts.append((what, _counted(count, "row")))
+        for what in ("added", "removed"):
+            counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}
+            if any(counts.values()):
+                facts.append((what, ", ".join(_counted(count, unit) for unit, count in counts.items() if count)))
         if self.retries:
             facts.append(("retries", str(self.retries)))
         facts.extend(("warning", text) for text in self.warnings)
@@ -216,8 +215,8 @@ class CommitResult:
         return f"{place}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
 
 
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def checked_policy(policy: CommitPolicy | None) -> ClockedPolicy | None:

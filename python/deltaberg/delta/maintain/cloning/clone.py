@@ -51,6 +51,7 @@ from deltaberg.table.maintain.cloning.file_copy import FileCopy
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.rows.progress import ProgressSum
+from deltaberg.table.transaction.operation import RowNumbers
 
 __all__ = ["clone_table"]
 
@@ -202,6 +203,7 @@ class _Plan:
                     isShallow=json.dumps(asked.shallow),
                 )
                 made.metrics.update(self.metrics)
+                made.rows = RowNumbers(None, None, None)
             if self.base is None:
                 self._check_there()
             else:

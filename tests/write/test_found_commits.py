@@ -1,0 +1,90 @@
+"""The numbers of rows in results: those of a commit that is found again, and of verbs that only move rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaberg import convert_to_delta, create_table, find_commit
+from deltaberg.choices import Format
+from deltaberg.table.commit.commit import CommitResult
+
+pytestmark = pytest.mark.one_backend
+
+_COUNTS = ("inserted_rows", "updated_rows", "deleted_rows", "copied_rows")
+_Counts: TypeAlias = "tuple[int | None, ...]"
+#: What is done one after the other, and how many rows `find_commit` says of it for Delta and for Iceberg.
+_STEPS: list[tuple[Callable[[Any], Any], _Counts, _Counts]] = [
+    (lambda table: table.append(_rows(1, 2, 3, 4)), (4, 0, 0, 0), (4, 0, 0, 0)),
+    (lambda table: table.delete("id = 1"), (0, 0, 1, 3), (None, None, None, None)),
+    (lambda table: table.update({"p": "'z'"}, "id = 2"), (0, 1, 0, 2), (None, None, None, None)),
+    (lambda table: table.upsert(_rows(2, 9), "id"), (1, 1, 0, 2), (None, None, None, None)),
+    (lambda table: table.overwrite(_rows(3, 7), where="id = 3", check=False), (2, 0, 1, 3), (None, None, None, None)),
+    (lambda table: table.alter().set({"owner": "ada"}).commit(), (0, 0, 0, 0), (0, 0, 0, 0)),
+    (lambda table: table.delete(None), (0, 0, 5, 0), (0, 0, None, 0)),
+]
+
+
+def _rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids, "p": ["a"] * len(ids)}, schema=pa.schema([("id", pa.int64()), ("p", pa.string())]))
+
+
+def _counts(result: CommitResult | None) -> _Counts:
+    assert result is not None
+    return tuple(getattr(result, name) for name in _COUNTS)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_found_commit_says_only_what_was_counted(tmp_path: Path, format: Format) -> None:
+    """A number that nobody recorded is None: zero would say that no row was touched."""
+    table: Any = create_table(tmp_path / "t", _rows().schema, format=format)
+    wrong = []
+    for number, (step, delta, iceberg) in enumerate(_STEPS):
+        made = step(table)
+        found = find_commit(tmp_path / "t", made.token)
+        assert found is not None
+        expected = delta if format == "delta" else iceberg
+        for name, count, known in zip(_COUNTS, expected, _counts(made), strict=True):
+            if getattr(found, name) != count or count not in (None, known):
+                wrong.append((number, name, getattr(found, name), count, known))
+        assert (found.added_files, found.removed_files) == (made.added_files, made.removed_files)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_nobody_counts_rows_where_the_table_goes_back(tmp_path: Path, format: Format) -> None:
+    table: Any = create_table(tmp_path / "t", _rows().schema, format=format)
+    first = table.append(_rows(1, 2))
+    table.append(_rows(3))
+    target = first.version if format == "delta" else first.snapshot_id
+    assert _counts(table.restore(target).commit)[:3] == (None, None, None)
+    copy = table.clone(tmp_path / "copy")
+    assert _counts(copy.commit)[0] is None
+
+
+def test_nobody_counts_rows_that_are_published(tmp_path: Path) -> None:
+    table: Any = create_table(
+        tmp_path / "t", _rows().schema, format="iceberg", properties={"write.wap.enabled": "true"}
+    )
+    table.append(_rows(1))
+    table.append(_rows(2), properties={"wap.id": "load"})
+    assert _counts(table.publish("load"))[:3] == (None, None, None)
+
+
+def test_rows_that_only_move_are_copied(tmp_path: Path) -> None:
+    table: Any = create_table(tmp_path / "t", _rows().schema, properties={"delta.columnMapping.mode": "name"})
+    table.append(_rows(1, 2, 3))
+    assert _counts(table.alter().partition_by("p").commit()) == (0, 0, 0, 3)
+    assert _counts(table.alter().set({"delta.columnMapping.mode": "none"}).commit()) == (0, 0, 0, 3)
+
+
+def test_rows_of_a_converted_directory_are_new(tmp_path: Path) -> None:
+    pq.write_table(_rows(1, 2), tmp_path / "a.parquet")
+    result = convert_to_delta(tmp_path)
+    assert _counts(result) == (2, 0, 0, 0)
+    assert str(result).endswith(f"inserted 2 rows; added 1 file, 2 rows, {result.added_bytes} bytes")
