@@ -49,13 +49,13 @@ def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
     )
 
 
-def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, int | None]:
+def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of rows of a commit, as far as the summary of its snapshot tells.
 
     It counts the rows of files, and not which of them are new, changed, or written anew as they were.
     """
     operation, added = summary.get("operation"), counts.get("added_rows")
-    known: dict[str, int | None] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
+    known: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
     if operation in {None, "append", "replace"}:
         known = dict.fromkeys(known, 0)
         known |= {"append": {"inserted_rows": added}, "replace": {"copied_rows": added}}.get(operation or "", {})

@@ -26,8 +26,8 @@ def commit_result(
     token: str,
     snapshot_id: int | None,
     road: WriteRoad,
-    operations: Sequence[Operation],
-    moves: bool,
+    operations: Sequence[Operation] = (),
+    moves: bool = False,
 ) -> CommitResult:
     """Return the result of a commit.
 

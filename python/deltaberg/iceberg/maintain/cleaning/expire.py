@@ -33,6 +33,7 @@ from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import earlier_clock
+from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write.sources import LOCAL_ROAD
 
 __all__ = ["ExpiryResult", "expire_table"]
@@ -148,7 +149,7 @@ class _Expiry:
             token=done.token,
             snapshot_id=current,
             road=LOCAL_ROAD,
-            metrics={"expiredSnapshots": len(self._expired.snapshot_ids)},
+            operations=[Operation("expire", metrics={"expiredSnapshots": len(self._expired.snapshot_ids)})],
         )
         try:
             return self._result(made)

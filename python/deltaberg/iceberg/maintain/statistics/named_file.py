@@ -106,7 +106,6 @@ class Namer:
             token=done.token,
             snapshot_id=done.loaded.metadata.current_snapshot_id,
             road=LOCAL_ROAD,
-            metrics={},
         )
         self.request.committed(done.loaded)
         return entry, made
