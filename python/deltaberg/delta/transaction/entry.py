@@ -333,11 +333,11 @@ def check_growing(changes: Changes, state: Snapshot | None) -> None:
 def _say_the_same(one: Metadata, other: Metadata) -> bool:
     """Return whether two metadata say the same, however their schemas are written down.
 
-    The highest id that a column ever had is no matter: no file has a column that came and went in one commit.
+    A highest id of columns may be higher: no file has a column that came and went in one commit.
     """
     if one is other:
         return True
     columns = [each.schema_string and read_json(each.schema_string) for each in (one, other)]
-    properties = [{**each.configuration, MAX_COLUMN_ID: ""} for each in (one, other)]
+    properties = [{**each.configuration, MAX_COLUMN_ID: str(MAX_COLUMN_ID in each.configuration)} for each in (one, other)]
     rest = replace(one, schema_string=other.schema_string, configuration=other.configuration)
     return columns[0] == columns[1] and properties[0] == properties[1] and rest == other
