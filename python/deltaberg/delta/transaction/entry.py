@@ -338,6 +338,8 @@ def _say_the_same(one: Metadata, other: Metadata) -> bool:
     if one is other:
         return True
     columns = [each.schema_string and read_json(each.schema_string) for each in (one, other)]
-    properties = [{**each.configuration, MAX_COLUMN_ID: str(MAX_COLUMN_ID in each.configuration)} for each in (one, other)]
+    properties = [
+        {**each.configuration, MAX_COLUMN_ID: str(MAX_COLUMN_ID in each.configuration)} for each in (one, other)
+    ]
     rest = replace(one, schema_string=other.schema_string, configuration=other.configuration)
     return columns[0] == columns[1] and properties[0] == properties[1] and rest == other
