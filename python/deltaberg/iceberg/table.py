@@ -39,8 +39,8 @@ from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
-from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
-from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments
+from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments, ScanArguments
 from deltaberg.table.verbs.table import operations_of
 from deltaberg.table.verbs.verification import VerifiedTable
 
@@ -259,7 +259,7 @@ class IcebergTable(
         """
         return inspect_table(self._source, name)
 
-    @takes(ScanExecution)
+    @takes(ScanArguments)
     def changes(
         self,
         start: int | None,
@@ -273,7 +273,7 @@ class IcebergTable(
         compute_updates: bool | None = None,
         identifier_columns: Sequence[str] | None = None,
         options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
+        **execution: Unpack[ScanArguments],
     ) -> Scan:
         """Return a scan of the rows that changed between two snapshots.
 
@@ -323,7 +323,7 @@ class IcebergTable(
             changes = ChangelogSource(source, found, kinds)
         return self._scan(changes, filter, columns, limit, options, execution)
 
-    @takes(ScanExecution)
+    @takes(ScanArguments)
     def appends(
         self,
         start: int | None,
@@ -333,7 +333,7 @@ class IcebergTable(
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
+        **execution: Unpack[ScanArguments],
     ) -> Scan:
         """Return a scan of the rows that were appended between two snapshots: the incremental append scan.
 

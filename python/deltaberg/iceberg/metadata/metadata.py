@@ -20,7 +20,7 @@ from deltaberg.schema.name_mapping import NameMapping
 from deltaberg.schema.types import Struct
 from deltaberg.table.arguments import checked_integer, checked_text
 
-__all__ = ["TableMetadata", "state_of"]
+__all__ = ["TableMetadata", "say_the_same", "state_of"]
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,6 @@ class TableMetadata:
     def name_mapping(self) -> NameMapping | None:
         """The field ids of columns in files that hold no ids; None if the table has no name mapping."""
         return read_name_mapping(self.properties.get(NAME_MAPPING))
-
-    def says_the_same_as(self, other: TableMetadata) -> bool:
-        """Return whether the table is the same as by other metadata, whenever either was written."""
-        return self is other or replace(self, last_updated_ms=other.last_updated_ms, raw=other.raw) == other
 
     def schema_of(self, snapshot: Snapshot | None) -> Schema:
         """Return the schema that a snapshot was written with; the current one if it does not say."""
@@ -185,3 +181,8 @@ def state_of(
     else:
         return metadata.current_snapshot, metadata.current_schema.struct
     return found, metadata.schema_of(found).struct
+
+
+def say_the_same(one: TableMetadata, other: TableMetadata) -> bool:
+    """Return whether a table is the same by two metadata, whenever they were written."""
+    return one is other or replace(one, last_updated_ms=other.last_updated_ms, raw=other.raw) == other

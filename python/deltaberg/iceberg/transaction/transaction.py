@@ -21,7 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata import TableMetadata, say_the_same
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
@@ -177,7 +177,7 @@ class Transaction(shared.Transaction):
     @property
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
-        return self.pending.is_empty and not self._creates and self._view.says_the_same_as(self._loaded.metadata)
+        return self.pending.is_empty and not self._creates and say_the_same(self._view, self._loaded.metadata)
 
     def _check_ready(self) -> None:
         check_commit_properties(self._view)
