@@ -200,7 +200,8 @@ def _missing(shown: str, name: str) -> ArgumentNameError:
 def instead(name: str, names: Sequence[str]) -> str:
     """Return what to write instead of an argument that there is not."""
     known = [ours for ours in NEAR.get(name, ()) if ours in names]
-    close = known or get_close_matches(name, names, n=1)
+    # Only a slip of the pen is taken for another name: two names that share a word may mean different things.
+    close = known or get_close_matches(name, names, n=1, cutoff=0.8)
     if close:
         return f"pass {close[0]}="
     return f"its arguments are {', '.join(names)}" if names else "it takes no arguments"

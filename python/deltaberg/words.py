@@ -14,15 +14,25 @@ class Refused(str):
 _STRICT = Refused("leave it out: a value that does not fit its column always raises")
 _CASES = Refused("leave it out: names are matched exactly, or else without regard to case")
 _PROPERTIES = {"snapshot_properties": "properties"}
+_SCAN = {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES}
 _CLAUSE = {"predicate": "condition"}
-_COMPACTION = {"max_concurrent_tasks": "max_concurrent", "partition_filters": Refused("pass where=")}
+_ON_DISK = Refused("leave it out: rows that are put into an order wait on disk, as many as there are")
+_COMPACTION = {
+    "max_concurrent_tasks": "max_concurrent",
+    "max_spill_size": _ON_DISK,
+    "max_temp_directory_size": _ON_DISK,
+    "partition_filters": Refused("pass where="),
+    "writer_properties": Refused("pass compression=; what else is said of files are properties of the table"),
+}
 _GROUPS: dict[str, str] = {"txn": Refused("leave it out: there is a commit for each group of files")}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
 DELTALAKE: dict[str, dict[str, str]] = {
+    "DeltaTable": {"table_uri": "location"},
     "convert_to_delta": {"configuration": "properties", "uri": "target"},
     "create_table": {"configuration": "properties", "table_uri": "target"},
     "write_table": {"configuration": "properties", "predicate": "where", "table_or_uri": "target"},
+    "overwrite": {"predicate": "where"},
     "delete": {"predicate": "where"},
     "update": {
         "predicate": "where",
@@ -49,7 +59,13 @@ DELTALAKE: dict[str, dict[str, str]] = {
     "reorg": _COMPACTION,
 }
 PYICEBERG: dict[str, dict[str, str]] = {
-    "scan": {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES},
+    "create_table": {
+        "identifier": "target",
+        "location": Refused("pass target=; a table of a catalog is where the catalog puts it"),
+        "partition_spec": Refused('pass partition_by=, as in partition_by=["day(at)", "bucket(16, id)"]'),
+        "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"]'),
+    },
+    **dict.fromkeys(("appends", "changes", "scan"), _SCAN),
     "append": _ROWS,
     "overwrite": {
         **_ROWS,
@@ -122,14 +138,19 @@ _OURS: dict[str, dict[str, str]] = {
 #: What callers may mean by a name that their function does not know; it may stand for one of several.
 NEAR: dict[str, tuple[str, ...]] = {
     "condition": ("where", "filter", "predicate"),
+    "custom_metadata": ("properties", "user_metadata"),
+    "delete_filter": ("where", "filter"),
     "df": ("data",),
     "filter": ("where",),
     "join_cols": ("keys",),
     "on": ("keys",),
+    "max_spill_size": ("memory",),
+    "max_temp_directory_size": ("memory",),
     "other": ("source",),
+    "overwrite_filter": ("where",),
     "path": ("location", "target"),
     "predicate": ("where", "filter", "condition"),
-    "row_filter": ("filter",),
+    "row_filter": ("filter", "where"),
     "rows": ("data",),
     "selected_fields": ("columns",),
     "source": ("data",),

@@ -51,7 +51,7 @@ _UNFIT: list[tuple[Callable[[Any], Any], str, str]] = [
     (lambda to: to.merge(_ROWS, "target.id = source.id").when_matched_update(values={}), "no argument values", "set="),
     (lambda to: to.transaction().upsert(_ROWS, on="id"), "upsert() has no argument on", "pass keys="),
     (lambda to: _PUBLIC.open_table(to.location, versionn=1), "open_table() has no argument versionn", "pass version="),
-    (lambda to: _PUBLIC.DeltaTable(table_uri=to.location), "DeltaTable() has no argument table_uri", "pass location="),
+    (lambda to: _PUBLIC.DeltaTable(uri=to.location), "DeltaTable() has no argument uri", "its arguments are location"),
     (
         lambda _: _PUBLIC.ParquetOptions(codec="zstd"),
         "ParquetOptions() has no argument codec",

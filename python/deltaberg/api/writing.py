@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.place import PlaceArguments, place_to_write
-from deltaberg.signatures import public, takes
+from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.shared_arguments import (
@@ -36,53 +36,61 @@ class WriteArguments(CreateArguments, RowArguments, PlaceArguments, total=False)
     """The arguments of `write_table`."""
 
     predicate: Filter | None
+    table_or_uri: str | os.PathLike[str] | DeltaTable
+
+
+class CreateTableArguments(CreateArguments, total=False):
+    """The arguments of `create_table`."""
+
+    table_uri: str | os.PathLike[str]
+    identifier: Identifier
 
 
 @overload
 def create_table(
-    target: str | os.PathLike[str],
-    schema: Struct | Any,
+    target: str | os.PathLike[str] = ...,
+    schema: Struct | Any = ...,
     *,
     format: Literal["iceberg"],
     catalog: Catalog | None = ...,
     if_exists: IfExists = ...,
-    **arguments: Unpack[CreateArguments],
+    **arguments: Unpack[CreateTableArguments],
 ) -> IcebergTable: ...
 
 
 @overload
 def create_table(
-    target: Identifier,
-    schema: Struct | Any,
+    target: Identifier = ...,
+    schema: Struct | Any = ...,
     *,
     catalog: Catalog,
     format: Literal["iceberg"] | None = ...,
     if_exists: IfExists = ...,
-    **arguments: Unpack[CreateArguments],
+    **arguments: Unpack[CreateTableArguments],
 ) -> IcebergTable: ...
 
 
 @overload
 def create_table(
-    target: str | os.PathLike[str],
-    schema: Struct | Any,
+    target: str | os.PathLike[str] = ...,
+    schema: Struct | Any = ...,
     *,
     format: Literal["delta"] | None = ...,
     if_exists: IfExists = ...,
-    **arguments: Unpack[CreateArguments],
+    **arguments: Unpack[CreateTableArguments],
 ) -> DeltaTable: ...
 
 
 @public
-@takes(CreateArguments)
+@takes(CreateTableArguments)
 def create_table(
-    target: str | os.PathLike[str] | Identifier,
-    schema: Struct | Any,
+    target: str | os.PathLike[str] | Identifier = NEEDED,
+    schema: Struct | Any = NEEDED,
     *,
     format: Format | None = None,
     catalog: Catalog | None = None,
     if_exists: IfExists = "error",
-    **arguments: Unpack[CreateArguments],
+    **arguments: Unpack[CreateTableArguments],
 ) -> DeltaTable | IcebergTable:
     """Create a table without rows.
 
@@ -154,8 +162,8 @@ def create_table(
 @public
 @takes(WriteArguments)
 def write_table(
-    target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
-    data: Any,
+    target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable = NEEDED,
+    data: Any = NEEDED,
     *,
     format: Format | None = None,
     mode: Mode = "error",

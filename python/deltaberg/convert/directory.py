@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from deltaberg.choices import ConvertMode, PartitionStrategy
 from deltaberg.schema.types import Struct
-from deltaberg.signatures import public, takes
+from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import checked_choice, checked_flag
 from deltaberg.table.commit.commit import CommitResult
@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 __all__ = ["convert_to_delta"]
 
 
+class ConvertArguments(NewTableArguments, total=False):
+    """The arguments of `convert_to_delta`."""
+
+    uri: str | os.PathLike[str]
+
+
 @public
-@takes(NewTableArguments)
+@takes(ConvertArguments)
 def convert_to_delta(
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] = NEEDED,
     *,
     partition_by: Struct | Any = None,
     partition_strategy: PartitionStrategy = "hive",
     mode: ConvertMode = "error",
     collect_stats: bool = True,
     timezone: str = "UTC",
-    **arguments: Unpack[NewTableArguments],
+    **arguments: Unpack[ConvertArguments],
 ) -> CommitResult:
     """Make a Delta table of the Parquet files in a directory, in place and in one commit.
 

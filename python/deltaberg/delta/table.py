@@ -37,16 +37,16 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
-from deltaberg.signatures import public, takes
+from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.storage.location import PathResolver, parse_location
 from deltaberg.table.arguments import Instant, checked_flag, checked_limit, parse_instant
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
-from deltaberg.table.read.scan_options import ScanExecution, ScanOptions
+from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.verbs.shared_arguments import DeltaStateArguments
+from deltaberg.table.verbs.shared_arguments import DeltaTableArguments, ScanArguments
 from deltaberg.table.verbs.table import operations_of
 from deltaberg.table.verbs.verification import VerifiedTable
 
@@ -119,8 +119,8 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
 
     _source: SnapshotSource
 
-    @takes(DeltaStateArguments)
-    def __init__(self, location: str | os.PathLike[str], **state: Unpack[DeltaStateArguments]) -> None:
+    @takes(DeltaTableArguments)
+    def __init__(self, location: str | os.PathLike[str] = NEEDED, **state: Unpack[DeltaTableArguments]) -> None:
         self._open(location, OpenOptions.of(state))
 
     def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
@@ -325,7 +325,7 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
             self._set(newer)
         return self
 
-    @takes(ScanExecution)
+    @takes(ScanArguments)
     def changes(
         self,
         start: int | Instant,
@@ -336,7 +336,7 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
         *,
         derived: bool = False,
         options: ScanOptions | None = None,
-        **execution: Unpack[ScanExecution],
+        **execution: Unpack[ScanArguments],
     ) -> Scan:
         """Return a scan of the rows that changed from one version to another, both included.
 

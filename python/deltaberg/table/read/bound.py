@@ -100,7 +100,10 @@ class BoundScan:
         known = Struct((*source.schema, *source.hidden))
         with in_context(table=source.table):
             condition = bind(as_filter(filter), known, chosen.timezone)
-            output = source.schema if columns is None else select_columns(known, columns)
+            wanted = None if columns is None else tuple(columns)
+            # pyiceberg asks for all columns so; a column of this name goes before.
+            is_all = wanted is None or (known.get("*") is None and [str(one) for one in wanted] == ["*"])
+            output = source.schema if wanted is None or is_all else select_columns(known, wanted)
         return cls(source, condition, output, kept, chosen)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from deltaberg.signatures import public, takes
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import Instant, checked_options
 from deltaberg.table.commit.commit_options import CommitOptions
-from deltaberg.table.verbs.shared_arguments import SingleCommitArguments
+from deltaberg.table.verbs.shared_arguments import CloneArguments
 from deltaberg.table.verbs.table import Table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
     def _clone(self, asked: CloneRequest) -> CloneResult:
         """Make another table of a state."""
 
-    @takes(SingleCommitArguments)
+    @takes(CloneArguments)
     def clone(
         self,
         target: str | os.PathLike[str] | Sequence[str],
@@ -48,7 +48,7 @@ class ClonedTable(Table[_Transaction_co, _Alteration]):
         catalog: Any = None,
         storage_options: StoreOptions | None = None,
         dry_run: bool = False,
-        **commit: Unpack[SingleCommitArguments],
+        **commit: Unpack[CloneArguments],
     ) -> CloneResult:
         """Make another table of a state of this one: by default with copies of the files.
 

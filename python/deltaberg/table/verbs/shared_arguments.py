@@ -5,6 +5,7 @@ Words of other libraries stand behind the verbs that take them; `deltaberg.words
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AppendArguments",
+    "CloneArguments",
     "CommitArguments",
     "CompactArguments",
     "CreateArguments",
     "DeleteArguments",
     "DeltaStateArguments",
+    "DeltaTableArguments",
     "DescribedArguments",
     "FileArguments",
     "IcebergStateArguments",
     "MergeArguments",
     "NewTableArguments",
+    "OverwriteArguments",
     "RecordedArguments",
     "RowArguments",
     "ScanArguments",
@@ -64,6 +68,12 @@ class DeltaStateArguments(_StateArguments, StoreArguments, total=False):
     version: int | None
 
 
+class DeltaTableArguments(DeltaStateArguments, total=False):
+    """The arguments of `DeltaTable`."""
+
+    table_uri: str | os.PathLike[str]
+
+
 class SnapshotArguments(_StateArguments, total=False):
     """Which snapshot of an Iceberg table of a catalog is opened, and how."""
 
@@ -80,7 +90,7 @@ class StateArguments(DeltaStateArguments, IcebergStateArguments, total=False):
 
 
 class ScanArguments(ScanExecution, total=False):
-    """The arguments of `scan`."""
+    """The arguments of scans, and of scans of changes."""
 
     row_filter: Filter | None
     selected_fields: Sequence[ColumnName] | None
@@ -142,7 +152,7 @@ class NewTableArguments(StoreArguments, SingleCommitArguments, total=False):
 
 
 class CreateArguments(NewTableArguments, total=False):
-    """The arguments of `create_table`."""
+    """How tables are made, with their layout."""
 
     partition_by: ColumnName | Sequence[ColumnName] | None
     sort_by: ColumnName | Sequence[ColumnName] | None
@@ -150,9 +160,15 @@ class CreateArguments(NewTableArguments, total=False):
 
 
 class AppendArguments(RowArguments, RecordedArguments, total=False):
-    """The arguments of `append` and `overwrite`."""
+    """The arguments of `append`."""
 
     df: Any
+
+
+class OverwriteArguments(AppendArguments, total=False):
+    """The arguments of `overwrite`."""
+
+    predicate: Filter | None
 
 
 class _RewriteArguments(FileArguments, RecordedArguments, total=False):
@@ -193,6 +209,12 @@ class UpsertArguments(_JoinArguments, total=False):
 
     df: Any
     join_cols: ColumnName | Sequence[ColumnName] | None
+
+
+class CloneArguments(SingleCommitArguments, total=False):
+    """The arguments of `clone`."""
+
+    isShallow: bool
 
 
 class CompactArguments(DescribedArguments, total=False):

@@ -108,10 +108,10 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
         filter
             The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
         columns
-            The names of columns; dots lead into structs. Columns that tell where rows come from are read only if they
-            are named: ``_metadata`` of a Delta table, and of an Iceberg table ``_file``, ``_pos``, ``_spec_id``,
-            ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and ``_last_updated_sequence_number``. With
-            ``_deleted``, the scan also returns deleted rows.
+            The names of columns; dots lead into structs, and ``["*"]`` are all. Columns that tell where rows come from
+            are read only if they are named: ``_metadata`` of a Delta table, and of an Iceberg table ``_file``,
+            ``_pos``, ``_spec_id``, ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and
+            ``_last_updated_sequence_number``. With ``_deleted``, the scan also returns deleted rows.
         limit
             The most rows to return.
         options

@@ -12,6 +12,7 @@ from deltaberg.table.verbs.shared_arguments import (
     AppendArguments,
     DeleteArguments,
     MergeArguments,
+    OverwriteArguments,
     UpdateArguments,
     UpsertArguments,
 )
@@ -136,7 +137,7 @@ class Verbs(ABC, Generic[_Done]):
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
         return self._run(lambda run: run.append(data, rows, names), arguments)
 
-    @takes(AppendArguments)
+    @takes(OverwriteArguments)
     def overwrite(
         self,
         data: Any = NEEDED,
@@ -145,7 +146,7 @@ class Verbs(ABC, Generic[_Done]):
         dynamic: bool = False,
         check: bool = True,
         partition_by: ColumnName | Sequence[ColumnName] | None = None,
-        **arguments: Unpack[AppendArguments],
+        **arguments: Unpack[OverwriteArguments],
     ) -> _Done:
         """Replace all rows, those that match a condition, or those of the partitions of the new rows.
 
