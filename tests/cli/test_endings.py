@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deltaberg import DeltaTable, __version__, errors, open_table, write_table
-from deltaberg.cli import app
+from deltaberg.cli.command_table import COMMANDS
 from deltaberg.cli.endings import ENDINGS, exit_code
 from tests.support.command_line import call, json_lines, printed, spawn
 from tests.support.delta_builder import DeltaBuilder
@@ -154,15 +154,15 @@ def test_a_defect_is_a_line_too(numbers: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_a_command_there_is_help() -> None:
     assert printed() == printed("--help") == printed("-h")
-    assert all(f"\n  {name} " in printed() for name in app.COMMANDS)
+    assert all(f"\n  {name} " in printed() for name in COMMANDS)
 
 
 def test_each_command_has_help() -> None:
-    for name in app.COMMANDS:
+    for name in COMMANDS:
         text = printed(name, "--help")
         for option in ("--storage-option", "--json", "--traceback"):
             assert option in text
-        reads = app.COMMANDS[name] in ("inspect", "scan")
+        reads = COMMANDS[name] in ("inspect", "scan")
         for option in ("--version", "--timestamp", "--location-map"):
             # A clone is made of a version or a time, too.
             assert (option in text) == (reads or (name == "clone" and option != "--location-map"))

@@ -78,7 +78,7 @@ _OBJECTS = {
     "delta/create/convert.py": "such as X=1",
     "delta/write/write_rows.py": "frame.toArrow()",
     "expressions/bind/bind.py": "X()",
-    "expressions/given/parse.py": "if()",
+    "expressions/build/parse.py": "if()",
     "kernels/select.py": "set X=python",
     "signatures.py": "calls of Python alone",
     "table/arguments.py": "pa.int64()",
@@ -157,7 +157,7 @@ _WITHOUT_WORD = {
     | {"enforce_retention_duration", "full", "group_size", "hilbert_by", "if_exists", "ignore_missing_files"}
     | {"inventory", "isolation", "keep_versions", "location_map", "logging", "max_concurrent", "max_deleted"}
     | {"max_file_size", "memory", "min_file_size", "min_files", "partition_strategy", "schema", "schema_mode"}
-    | {"sort_by", "strategy", "target_file_size", "target_size", "txn", "unsafe_expired", "unsafe_single_writer"}
+    | {"rewrite_all", "sort_by", "target_file_size", "target_size", "txn", "unsafe_expired", "unsafe_single_writer"}
     | {"untracked_hours", "user_metadata", "validate"}
     # Some of its methods have these, and others have none.
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}
@@ -263,7 +263,7 @@ def _placeholder(part: ast.expr) -> str:
 
 def _asked(verbs: Iterable[str]) -> dict[str, str]:
     """Return the names of the arguments of verbs and of all calls in marks, by the texts of the marks."""
-    names = set().union(*(_VERBS[verb] for verb in verbs))
+    names = set().union(*(_VERBS.get(verb, set()) for verb in verbs))
     marked = {text: one.name for text, one in _marks().items() if one.given is not None or one.name in names}
     return {name: name for name in names} | marked
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
-import pytest
 
 import deltaberg
-from deltaberg.delta.maintain import auto_compact
-from deltaberg.errors import StorageError
 from tests.crash.clean_ups import convert_deletes, expire, join_deletes, remove_orphans, rewrite_manifests
 from tests.crash.clones import clone, clone_again, clone_iceberg, cut_off_history
+from tests.crash.delta_deeds import (
+    HIDING,
+    append_and_compact,
+    append_often,
+    compact_beside_delete,
+    merge_hiding,
+    merge_rows,
+    purge_a_column,
+    purge_rows,
+    rows,
+    several,
+    vacuum,
+    values,
+    verbs,
+)
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import CATALOGS, Target
-from tests.support.below_verbs import begin
-from tests.support.meanwhile import while_files_are_written
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation"]
 
@@ -61,104 +70,11 @@ class Operation:
     in_catalog: bool = False
 
 
-def _rows(*ids: int, part: str | None = None) -> pa.Table:
-    columns = {"id": list(ids), "value": [10 * one for one in ids]}
-    if part is None:
-        return pa.table(columns, COLUMNS)
-    return pa.table({**columns, "part": [part] * len(ids)}, PART_COLUMNS)
-
-
-def _values(*ids: int) -> dict[int, int]:
-    return {one: 10 * one for one in ids}
-
-
-def _several(at: Target) -> None:
-    """Change the description, remove a file and record progress in one transaction."""
-    with begin(at.table) as transaction:
-        transaction.read()
-        live = transaction.snapshot.live.table
-        first = live.column("path").to_pylist().index("old-1.parquet")
-        transaction.remove_files(live.take([first]))
-        transaction.set_metadata(at.table.metadata.with_members({"description": "changed"}))
-        transaction.set_transaction("app", 1)
-
-
-def _verbs(at: Target) -> None:
-    """Append, alter, overwrite and append again in one transaction."""
-    with at.table.transaction() as transaction:
-        transaction.append(_rows(7))
-        transaction.alter().set({"owner": "ada"})
-        transaction.overwrite(_rows(8))
-        transaction.append(_rows(9))
-
-
-def _append_often(at: Target) -> None:
-    """Append until a checkpoint follows by itself, and the clean-up of entries that are years old."""
-    for number in range(7, 10):
-        at.table.append(_rows(number))
-
-
-def _append_and_compact(at: Target) -> None:
-    """Append to a table that puts its small files together, of which three are many."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto_compact, "MIN_FILES", 3)
-        done = at.table.append(_rows(7, 8))
-    # The append stands, but whoever waits for the compaction as well has to hear that there is none.
-    if done.warnings:
-        raise StorageError("; ".join(done.warnings))
-
-
-def _vacuum(at: Target) -> None:
-    """Delete the file that the table removed, whenever that was."""
-    done = at.table.vacuum(0, dry_run=False, enforce_retention_duration=False, untracked_hours=0, logging=True)
-    # What is said beside a result is no acknowledgement: the history lacks the end.
-    if done.warnings or done.failed:
-        raise StorageError("; ".join((*done.warnings, *done.failed.values())))
-
-
-def _merge(at: Target) -> None:
-    """Update, delete and insert rows by one merge."""
-    source = pa.table({"id": [1, 4, 7], "value": [11, 0, 70]}, COLUMNS)
-    merge = at.table.merge(source, "target.id = source.id").when_matched_delete("source.value = 0")
-    merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
-
-
-_HIDING = "merge-on-read"
-
-
-def _merge_hiding(at: Target) -> None:
-    """Update, delete and insert rows by one merge that hides the old ones."""
-    source = pa.table({"id": [1, 4, 7], "value": [11, 0, 70]}, COLUMNS)
-    merge = at.table.merge(source, "target.id = source.id", strategy=_HIDING).when_matched_delete("source.value = 0")
-    merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
-
-
-def _purge_rows(at: Target) -> Any:
-    """Delete a row, and write its file anew without it."""
-    at.table.delete("id = 3", strategy=_HIDING)
-    return at.table.reorg()
-
-
-def _purge_a_column(at: Target) -> Any:
-    """Drop a column that rows have, and write the files that hold it anew."""
-    at.table.alter().add("more", pa.int64()).commit()
-    at.table.update({"more": "id"}, "id < 3")
-    at.table.alter().drop("more").commit()
-    return at.table.reorg()
-
-
-def _compact_beside_delete(at: Target) -> Any:
-    """Put files together while a row of them is deleted, which is to be deleted from the new file, too."""
-    with pytest.MonkeyPatch.context() as patch:
-        while_files_are_written(patch, lambda: at.open().delete("id = 3", strategy=_HIDING))
-        return at.table.compact()
-
-
 #: What a maintenance does beside a vacuum, which has its own clock.
 _UPKEEP = deltaberg.MaintenancePolicy(min_files=2, max_commits=1, steps=["compact", "checkpoint"])
 _MERGED = {1: 11, 2: 20, 3: 30, 5: 50, 6: 60, 7: 70}
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
-_APPENDED = _values(*range(1, 9))
+_APPENDED = values(*range(1, 9))
 
 _ALL = [
     Operation(
@@ -169,48 +85,48 @@ _ALL = [
     ),
     Operation(
         "create with rows",
-        lambda at: at.write(_rows(7, 8)),
-        _values(7, 8),
+        lambda at: at.write(rows(7, 8)),
+        values(7, 8),
         "nothing",
     ),
-    Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED),
-    Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "parts"),
-    Operation("append by name mapping", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "mapped"),
-    Operation("append and compact", _append_and_compact, _APPENDED, "compacting itself", versions=2),
-    Operation("append and compact the log", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "compacting"),
-    Operation("append with progress", lambda at: at.table.append(_rows(7, 8), txn=("app", 1)), _APPENDED),
+    Operation("append", lambda at: at.table.append(rows(7, 8)), _APPENDED),
+    Operation("append to partitions", lambda at: at.table.append(rows(7, 8, part="c")), _APPENDED, "parts"),
+    Operation("append by name mapping", lambda at: at.table.append(rows(7, 8)), _APPENDED, "mapped"),
+    Operation("append and compact", append_and_compact, _APPENDED, "compacting itself", versions=2),
+    Operation("append and compact the log", lambda at: at.table.append(rows(7, 8)), _APPENDED, "compacting"),
+    Operation("append with progress", lambda at: at.table.append(rows(7, 8), txn=("app", 1)), _APPENDED),
     Operation(
         "append a column",
-        lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
+        lambda at: at.table.append(rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
         _APPENDED,
     ),
     Operation(
-        "append up to a checkpoint and a clean-up", _append_often, _values(*range(1, 10)), keeps_from=1, versions=3
+        "append up to a checkpoint and a clean-up", append_often, values(*range(1, 10)), keeps_from=1, versions=3
     ),
-    Operation("overwrite", lambda at: at.table.overwrite(_rows(7, 8)), _values(7, 8)),
+    Operation("overwrite", lambda at: at.table.overwrite(rows(7, 8)), values(7, 8)),
     Operation(
         "overwrite with other columns",
-        lambda at: at.table.overwrite(_rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
-        _values(7),
+        lambda at: at.table.overwrite(rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
+        values(7),
     ),
     Operation(
         "overwrite where",
-        lambda at: at.table.overwrite(_rows(7, part="a"), where="part = 'a'"),
-        _values(2, 4, 6, 7),
+        lambda at: at.table.overwrite(rows(7, part="a"), where="part = 'a'"),
+        values(2, 4, 6, 7),
         "parts",
     ),
     Operation(
         "overwrite partitions",
-        lambda at: at.table.overwrite(_rows(8, part="b"), dynamic=True),
-        _values(1, 3, 5, 8),
+        lambda at: at.table.overwrite(rows(8, part="b"), dynamic=True),
+        values(1, 3, 5, 8),
         "parts",
     ),
-    Operation("delete by vectors", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4), "vectors"),
-    Operation("delete by writing anew", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4)),
+    Operation("delete by vectors", lambda at: at.table.delete("id IN (1, 5, 6)"), values(2, 3, 4), "vectors"),
+    Operation("delete by writing anew", lambda at: at.table.delete("id IN (1, 5, 6)"), values(2, 3, 4)),
     Operation(
         "delete from a table with everything",
         lambda at: at.table.delete("id IN (1, 5)"),
-        _values(2, 3, 4, 6),
+        values(2, 3, 4, 6),
         "tracked",
     ),
     Operation(
@@ -233,14 +149,14 @@ _ALL = [
     ),
     Operation(
         "overwrite where any condition",
-        lambda at: at.table.overwrite(_rows(7, 9), where="id % 2 = 1 AND id > 1"),
-        _values(1, 2, 4, 6, 7, 9),
+        lambda at: at.table.overwrite(rows(7, 9), where="id % 2 = 1 AND id > 1"),
+        values(1, 2, 4, 6, 7, 9),
         "tracked",
     ),
-    Operation("merge by vectors", _merge, _MERGED, "vectors"),
-    Operation("merge by writing anew", _merge, _MERGED),
-    Operation("merge into a table with everything", _merge, _MERGED, "tracked"),
-    Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "parts"),
+    Operation("merge by vectors", merge_rows, _MERGED, "vectors"),
+    Operation("merge by writing anew", merge_rows, _MERGED),
+    Operation("merge into a table with everything", merge_rows, _MERGED, "tracked"),
+    Operation("upsert", lambda at: at.table.upsert(rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "parts"),
     Operation("enable row tracking", lambda at: at.table.alter().set({"delta.enableRowTracking": "true"}).commit()),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(
@@ -257,13 +173,13 @@ _ALL = [
         ),
         start="folder",
     ),
-    Operation("delete in partitions", lambda at: at.table.delete("id > 3"), _values(1, 2, 3), "parts"),
+    Operation("delete in partitions", lambda at: at.table.delete("id > 3"), values(1, 2, 3), "parts"),
     Operation("compact", lambda at: at.table.compact()),
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="three parts", versions=3),
     Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_size=1)),
-    Operation("compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "vectors", versions=2),
-    Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "vectors", versions=2),
-    Operation("purge a dropped column", _purge_a_column, start="mapped", versions=4),
+    Operation("compact beside a delete", compact_beside_delete, values(1, 2, 4, 5, 6), "vectors", versions=2),
+    Operation("purge deleted rows", purge_rows, values(1, 2, 4, 5, 6), "vectors", versions=2),
+    Operation("purge a dropped column", purge_a_column, start="mapped", versions=4),
     Operation("partition anew", lambda at: at.table.alter().partition_by("value").commit(), start="mapped"),
     Operation(
         "end column mapping",
@@ -272,15 +188,15 @@ _ALL = [
     ),
     Operation("drop a feature", lambda at: at.table.drop_feature("deletionVectors"), start="vectors", versions=5),
     Operation("cut off the history", cut_off_history, start="without vectors", keeps_from=4),
-    Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
-    Operation("transaction of several operations", _verbs, _values(8, 9)),
+    Operation("transaction of several changes", several, values(3, 4, 5, 6)),
+    Operation("transaction of several operations", verbs, values(8, 9)),
     Operation("repair", lambda at: at.table.repair(), start="lost"),
-    Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), _values(0, 1, 2, 3, 4)),
+    Operation("restore", lambda at: at.table.restore(0, unsafe_expired=True), values(0, 1, 2, 3, 4)),
     Operation("clone", clone, start="nothing"),
-    Operation("clone again", clone_again, _values(4, 5, 6, 7, 8), start="cloned"),
+    Operation("clone again", clone_again, values(4, 5, 6, 7, 8), start="cloned"),
     Operation("cluster", lambda at: at.table.compact(), start="clustered"),
     Operation("maintain", lambda at: at.table.maintain(_UPKEEP, dry_run=False)),
-    Operation("vacuum", _vacuum, keeps_from=2, versions=2),
+    Operation("vacuum", vacuum, keeps_from=2, versions=2),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
     Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),
@@ -290,33 +206,33 @@ _ALL = [
 def _all_at_once(at: Target) -> None:
     """Append, alter, replace and append again in one transaction of an Iceberg table."""
     with at.table.transaction() as transaction:
-        transaction.append(_rows(7))
+        transaction.append(rows(7))
         transaction.alter().set({"owner": "ada"}).add("more", pa.string())
-        transaction.overwrite(_rows(8).append_column("more", [["x"]]))
-        transaction.append(_rows(9))
+        transaction.overwrite(rows(8).append_column("more", [["x"]]))
+        transaction.append(rows(9))
 
 
-_CREATED = Operation("create with rows", lambda at: at.write(_rows(7, 8)), _values(7, 8), "iceberg nothing")
-_ADDED = Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "iceberg")
+_CREATED = Operation("create with rows", lambda at: at.write(rows(7, 8)), values(7, 8), "iceberg nothing")
+_ADDED = Operation("append", lambda at: at.table.append(rows(7, 8)), _APPENDED, "iceberg")
 _REPLACED = Operation(
     "overwrite where",
-    lambda at: at.table.overwrite(_rows(7, part="a"), where="part = 'a'"),
-    _values(2, 4, 6, 7),
+    lambda at: at.table.overwrite(rows(7, part="a"), where="part = 'a'"),
+    values(2, 4, 6, 7),
     "iceberg parts",
 )
 _ALTERED = Operation(
     "alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit(), start="iceberg"
 )
-_SEVERAL = Operation("transaction", _all_at_once, _values(8, 9), "iceberg")
-_MERGED_HIDING = Operation("merge by delete files", _merge_hiding, _MERGED, "iceberg")
+_SEVERAL = Operation("transaction", _all_at_once, values(8, 9), "iceberg")
+_MERGED_HIDING = Operation("merge by delete files", merge_hiding, _MERGED, "iceberg")
 
 
 def _hide_twice(at: Target) -> None:
     """Hide rows of one file by two operations of a transaction, and rows that an earlier commit has hidden in part."""
-    at.table.delete("id = 1", strategy=_HIDING)
+    at.table.delete("id = 1", strategy=HIDING)
     with at.table.transaction() as transaction:
-        transaction.update({"value": "value + 1"}, "id IN (2, 3)", strategy=_HIDING)
-        transaction.delete("id IN (4, 6)", strategy=_HIDING)
+        transaction.update({"value": "value + 1"}, "id IN (2, 3)", strategy=HIDING)
+        transaction.delete("id IN (4, 6)", strategy=HIDING)
 
 
 def _add_file(at: Target) -> None:
@@ -328,8 +244,8 @@ def _add_file(at: Target) -> None:
 def _pick(at: Target) -> None:
     """Replace a partition on a branch, append to another one on main, and pick what the branch has."""
     at.table.alter().create_branch("side").commit()
-    replaced = at.table.overwrite(_rows(8, part="b"), dynamic=True, branch="side")
-    at.table.append(_rows(9, part="a"))
+    replaced = at.table.overwrite(rows(8, part="b"), dynamic=True, branch="side")
+    at.table.append(rows(9, part="a"))
     at.table.cherrypick_snapshot(replaced.snapshot_id)
 
 
@@ -342,20 +258,20 @@ def _two_tables(at: Target) -> None:
     """Append to a table and move a row of it to another one, in one transaction of both."""
     several, one, other = at.transaction()
     with several:
-        one.append(_rows(7, 8))
+        one.append(rows(7, 8))
         one.delete("id = 6")
-        other.append(_rows(6))
+        other.append(rows(6))
         other.alter().set({"owner": "ada"})
 
 
 _TWO_TABLES = Operation(
     "rest: transaction of two tables",
     _two_tables,
-    _values(*range(1, 6), 7, 8),
+    values(*range(1, 6), 7, 8),
     "iceberg beside another",
     kind="rest",
 )
-_ROLLED_BACK = Operation("roll back", _roll_back, _values(0, 1, 2, 3, 4), "iceberg")
+_ROLLED_BACK = Operation("roll back", _roll_back, values(0, 1, 2, 3, 4), "iceberg")
 _ICEBERG = [
     Operation("create", lambda at: at.create(COLUMNS), {}, "iceberg nothing"),
     _CREATED,
@@ -366,7 +282,7 @@ _ICEBERG = [
     Operation("append to version 1", _ADDED.run, _APPENDED, "iceberg of version 1"),
     Operation("append to version 3", _ADDED.run, _APPENDED, "iceberg of version 3"),
     Operation("append and merge manifests", _ADDED.run, _APPENDED, "tidy iceberg"),
-    Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "iceberg parts"),
+    Operation("append to partitions", lambda at: at.table.append(rows(7, 8, part="c")), _APPENDED, "iceberg parts"),
     Operation("append sorted rows in ORC", _ADDED.run, _APPENDED, "iceberg sorted in orc"),
     Operation("append sorted rows in Avro", _ADDED.run, _APPENDED, "iceberg sorted in avro"),
     Operation(
@@ -380,49 +296,49 @@ _ICEBERG = [
     _ROLLED_BACK,
     Operation(
         "append a column",
-        lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
+        lambda at: at.table.append(rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
         _APPENDED,
         "iceberg of version 3",
     ),
-    Operation("overwrite", lambda at: at.table.overwrite(_rows(7, 8)), _values(7, 8), "tidy iceberg"),
+    Operation("overwrite", lambda at: at.table.overwrite(rows(7, 8)), values(7, 8), "tidy iceberg"),
     Operation(
         "overwrite with other columns",
-        lambda at: at.table.overwrite(_rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
-        _values(7),
+        lambda at: at.table.overwrite(rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
+        values(7),
         "iceberg",
     ),
     _REPLACED,
     Operation(
         "overwrite partitions",
-        lambda at: at.table.overwrite(_rows(8, part="b"), dynamic=True),
-        _values(1, 3, 5, 8),
+        lambda at: at.table.overwrite(rows(8, part="b"), dynamic=True),
+        values(1, 3, 5, 8),
         "iceberg parts",
     ),
     Operation(
         "delete by keys",
         lambda at: at.table.delete_by_keys(pa.table({"id": [2, 5]})),
-        _values(1, 3, 4, 6),
+        values(1, 3, 4, 6),
         "iceberg parts",
     ),
-    Operation("delete a file", lambda at: at.table.delete("id < 3"), _values(3, 4, 5, 6), "iceberg of version 3"),
-    Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), _values(1, 3, 5), "iceberg parts"),
+    Operation("delete a file", lambda at: at.table.delete("id < 3"), values(3, 4, 5, 6), "iceberg of version 3"),
+    Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), values(1, 3, 5), "iceberg parts"),
     Operation("delete everything", lambda at: at.table.delete(None), {}, "iceberg of version 1"),
     Operation(
         "delete rows by writing anew",
         lambda at: at.table.delete("id IN (1, 5)"),
-        _values(2, 3, 4, 6),
+        values(2, 3, 4, 6),
         "iceberg of version 1",
     ),
     Operation(
         "delete rows by vectors",
-        lambda at: at.table.delete("id IN (1, 5)", strategy=_HIDING),
-        _values(2, 3, 4, 6),
+        lambda at: at.table.delete("id IN (1, 5)", strategy=HIDING),
+        values(2, 3, 4, 6),
         "iceberg of version 3",
     ),
     Operation(
         "delete rows by delete files",
-        lambda at: at.table.delete("id IN (1, 5)", strategy=_HIDING),
-        _values(2, 3, 4, 6),
+        lambda at: at.table.delete("id IN (1, 5)", strategy=HIDING),
+        values(2, 3, 4, 6),
         "iceberg parts",
     ),
     Operation(
@@ -439,10 +355,10 @@ _ICEBERG = [
         "iceberg parts",
     ),
     _MERGED_HIDING,
-    Operation("merge with row ids", _merge, _MERGED, "iceberg of version 3"),
-    Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "iceberg parts"),
+    Operation("merge with row ids", merge_rows, _MERGED, "iceberg of version 3"),
+    Operation("upsert", lambda at: at.table.upsert(rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "iceberg parts"),
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
-    Operation("purge deleted rows", _purge_rows, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2),
+    Operation("purge deleted rows", purge_rows, values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
     Operation("count distinct values", lambda at: at.table.compute_table_stats(), start="iceberg"),
     Operation("count partitions", lambda at: at.table.compute_partition_stats(), start="iceberg parts"),
@@ -455,11 +371,9 @@ _ICEBERG = [
         start="iceberg of version 3",
     ),
     Operation(
-        "compact beside a delete", _compact_beside_delete, _values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2
+        "compact beside a delete", compact_beside_delete, values(1, 2, 4, 5, 6), "iceberg of version 3", versions=2
     ),
-    Operation(
-        "compact beside deleted positions", _compact_beside_delete, _values(1, 2, 4, 5, 6), "iceberg", versions=2
-    ),
+    Operation("compact beside deleted positions", compact_beside_delete, values(1, 2, 4, 5, 6), "iceberg", versions=2),
     _ALTERED,
     Operation("alter a tidy table", _ALTERED.run, start="tidy iceberg"),
     Operation(
@@ -473,7 +387,7 @@ _ICEBERG = [
         start="iceberg",
     ),
     _SEVERAL,
-    Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
+    Operation("transaction of version 1", _all_at_once, values(8, 9), "iceberg of version 1"),
     Operation("expire snapshots", expire, start="iceberg", keeps_from=3),
     Operation("expire snapshots of version 1", expire, start="iceberg of version 1", keeps_from=3),
     Operation("repair", lambda at: at.table.repair(), start="iceberg lost"),

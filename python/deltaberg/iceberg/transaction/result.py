@@ -53,7 +53,7 @@ def commit_result(
     metrics: Counter[str] = Counter()
     for one in operations:
         metrics.update(one.metrics)
-    made = CommitResult(
+    result = CommitResult(
         version_of(loaded.file.path.rpartition("/")[2]) or 0,
         token if outcome is None else outcome.token,
         operation,
@@ -71,7 +71,7 @@ def commit_result(
         snapshot_id=snapshot_id,
         metrics=dict(metrics),
     )
-    if found is None:
-        return made
-    made = with_rows(made, operations)
-    return replace(made, inserted_rows=None, updated_rows=None, deleted_rows=None) if moves else made
+    if outcome is None:
+        return result
+    result = with_rows(result, operations)
+    return replace(result, inserted_rows=None, updated_rows=None, deleted_rows=None) if moves else result
