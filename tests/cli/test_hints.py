@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import pickle
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from inspect import signature
@@ -46,12 +47,10 @@ _MARK = re.compile("⟪([^⟪⟫]*)⟫")
 
 def _arguments_of_verbs() -> dict[str, set[str]]:
     """Return the arguments of functions, tables and their methods in our words, as the public surface lists them."""
-    theirs = {
-        word
-        for words in (DELTALAKE, PYICEBERG, DELTA_SPARK, ICEBERG_SPARK)
-        for of_verb in words.values()
-        for word in of_verb
-    }
+    theirs: dict[str, set[str]] = defaultdict(set)
+    for words in (DELTALAKE, PYICEBERG, DELTA_SPARK, ICEBERG_SPARK):
+        for verb, of_verb in words.items():
+            theirs[verb] |= of_verb.keys()
     verbs: dict[str, set[str]] = {}
     owner = ""
     for line in _SURFACE.splitlines():
@@ -64,7 +63,7 @@ def _arguments_of_verbs() -> dict[str, set[str]]:
             and owner.split(".")[-1] in (*_TABLES, found[2])
         ):
             arguments = set(re.findall(r"(?:^|, )([a-z_]+)(?==|,|$)", found[3]))
-            verbs[found[2]] = verbs.get(found[2], set()) | (arguments - theirs)
+            verbs[found[2]] = verbs.get(found[2], set()) | (arguments - theirs[found[2]])
     return verbs
 
 
@@ -157,7 +156,16 @@ _WITHOUT_WORD = {
     | {"enforce_retention_duration", "full", "group_size", "hilbert_by", "if_exists", "ignore_missing_files"}
     | {"inventory", "isolation", "keep_versions", "location_map", "logging", "max_concurrent", "max_deleted"}
     | {"max_file_size", "memory", "min_file_size", "min_files", "partition_strategy", "schema", "schema_mode"}
-    | {"rewrite_all", "sort_by", "target_file_size", "target_size", "txn", "unsafe_expired", "unsafe_single_writer"}
+    | {
+        "rewrite_all",
+        "sort_by",
+        "strategy",
+        "target_file_size",
+        "target_size",
+        "txn",
+        "unsafe_expired",
+        "unsafe_single_writer",
+    }
     | {"untracked_hours", "user_metadata", "validate"}
     # Some of its methods have these, and others have none.
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}

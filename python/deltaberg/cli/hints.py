@@ -76,17 +76,17 @@ def as_typed(mark: str, parameters: Mapping[str, click.Parameter]) -> str | None
     read = Mark.read(mark)
     if read.given is not None:
         return _command(read)
-    given = _value(read.value) if read.value else None
+    value = _value(read.value) if read.value else None
     parameter = parameters.get(read.name)
     if isinstance(parameter, click.Option) and parameter.is_flag:
-        if given is None or isinstance(given, bool) or given == parameter.flag_value:
-            return ((given is False and parameter.secondary_opts) or parameter.opts)[0]
+        if value is None or isinstance(value, bool) or value == parameter.flag_value:
+            return ((value is False and parameter.secondary_opts) or parameter.opts)[0]
     elif parameter is not None:
         name = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
-        shown = "" if read.value is None else _typed(given) if read.value else parameter.metavar
+        shown = "" if read.value is None else _typed(value) if read.value else parameter.metavar
         return " ".join([*name, *([shown] if shown else [])]) or parameter.human_readable_name
-    word = _WORDS.get(f"{read.name}={given!r}", _WORDS.get(read.name))
-    return word if given is None or word is None or "=" not in word else f"{word.partition('=')[0]}={_typed(given)}"
+    word = _WORDS.get(f"{read.name}={value!r}", _WORDS.get(read.name))
+    return word if value is None or word is None or "=" not in word else f"{word.partition('=')[0]}={_typed(value)}"
 
 
 def _command(call: Mark) -> str | None:

@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 
-def _check(of: object, wanted: type | tuple[type, ...], *names: str) -> None:
+def _check(of: object, types: type | tuple[type, ...], *names: str) -> None:
     """Refuse a type or a field of which a part is none, and numbers that nobody could write."""
     for name in names:
         value = getattr(of, name)
-        if not isinstance(value, wanted) or (isinstance(value, int) and value.bit_length() > 64):
-            kinds = " or ".join(one.__name__ for one in (wanted if isinstance(wanted, tuple) else (wanted,)))
+        if not isinstance(value, types) or (isinstance(value, int) and value.bit_length() > 64):
+            kinds = " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
             raise SchemaError(
                 f"the {name} of a {type(of).__name__} must be of the type {kinds}, and no number of over 64 bits",
                 found=type(value).__name__,

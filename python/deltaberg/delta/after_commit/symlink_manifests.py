@@ -88,17 +88,17 @@ def write_manifests(snapshot: Snapshot, changed: set[str] | None = None) -> Syml
     if not snapshot.partition_fields:
         # A reader takes a manifest that is missing for an error, and an empty one for a table without rows.
         texts.setdefault("", "")
-    known = _listed(snapshot, folder) if changed is None else {_path(one, _NAME) for one in changed}
+    listed = _listed(snapshot, folder) if changed is None else {_path(one, _NAME) for one in changed}
     written = {_path(directory, _NAME): text for directory, text in texts.items()}
     if root.scheme == "file":
-        checksums = [f"{folder}/{path.removesuffix(_NAME)}{_CHECKSUM}" for path in {*known, *written}]
+        checksums = [f"{folder}/{path.removesuffix(_NAME)}{_CHECKSUM}" for path in {*listed, *written}]
         delete_files(storage, folder, checksums, _FILE, "the manifest beside it is written anew").or_raise()
 
     def write(path: str) -> None:
         storage.put(f"{folder}/{path}", written[path].encode())
 
     map_in_order(_WRITERS, write, sorted(written))
-    stale = [f"{folder}/{path}" for path in sorted(known - written.keys())]
+    stale = [f"{folder}/{path}" for path in sorted(listed - written.keys())]
     gone = delete_files(storage, folder, stale, _FILE, "its partition has no data files").or_raise()
     return SymlinkManifests(
         snapshot.version,

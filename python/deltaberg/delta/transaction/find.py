@@ -126,17 +126,17 @@ def _rows(operation: str, counted: Mapping[str, int], *, adds: bool, removes: bo
         Whether it changes no row.
     """
     written = counted.get("numOutputRows")
-    known: dict[str, int | None] = dict.fromkeys(_METRICS)
+    counts: dict[str, int | None] = dict.fromkeys(_METRICS)
     if operation != SEVERAL:
-        known = {name: next(iter([counted[m] for m in of if m in counted]), None) for name, of in _METRICS.items()}
+        counts = {name: next(iter([counted[m] for m in of if m in counted]), None) for name, of in _METRICS.items()}
     if operation == "WRITE" and written is not None:
-        known["inserted"] = written - (known["copied"] or 0)
+        counts["inserted"] = written - (counts["copied"] or 0)
     if moves:
-        known["copied"] = written
+        counts["copied"] = written
     elif not removes:
-        known["inserted"] = written
+        counts["inserted"] = written
     zero = set(_NEVER.get(operation, ()))
     zero.update(("inserted", "updated", "copied") if not adds else ())
     zero.update(("updated", "deleted", "copied") if not removes else ())
     zero.update(("inserted", "updated", "deleted") if moves else ())
-    return {f"{name}_rows": 0 if name in zero else count for name, count in known.items()}
+    return {f"{name}_rows": 0 if name in zero else count for name, count in counts.items()}

@@ -79,7 +79,7 @@ class _Pattern(NamedTuple):
 
     @classmethod
     def of(cls, pattern: str, escape: str) -> _Pattern:
-        found = cls([], set())
+        parsed = cls([], set())
         marks = iter(pattern)
         for mark in marks:
             if mark == escape:
@@ -88,12 +88,12 @@ class _Pattern(NamedTuple):
                     raise ExpressionError(
                         f"the pattern {pattern!r} escapes what is neither % nor _", hint="double the escape character"
                     )
-                found.characters.append(following)
+                parsed.characters.append(following)
             elif mark == "%":
-                found.gaps.add(len(found.characters))
+                parsed.gaps.add(len(parsed.characters))
             else:
-                found.characters.append(None if mark == "_" else mark)
-        return found
+                parsed.characters.append(None if mark == "_" else mark)
+        return parsed
 
     def regex(self) -> str:
         """Return the regular expression that matches alike."""

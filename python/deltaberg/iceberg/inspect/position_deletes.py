@@ -40,13 +40,13 @@ def position_deletes_table(source: IcebergSource) -> pa.Table:
     return pa.concat_tables(deletes)
 
 
-def _of_entries(source: IcebergSource, found: Entries) -> Iterator[pa.Table]:
+def _of_entries(source: IcebergSource, entries: Entries) -> Iterator[pa.Table]:
     """Yield a table for each delete file, after one without rows."""
-    shared = partition_columns(found, source)
+    shared = partition_columns(entries, source)
     kept = arrow_type(source.schema)
     empty = {"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64()), "row": pa.array([], kept)}
     yield _columns(source, empty, shared, [], {})
-    for number, entry in enumerate(found.table.drop_columns(["partition"]).to_pylist()):
+    for number, entry in enumerate(entries.table.drop_columns(["partition"]).to_pylist()):
         if entry["content"] != POSITION_DELETES:
             continue
         place = str(source.resolver.resolve(entry["file_path"]))

@@ -96,14 +96,14 @@ class IcebergRewrite(Rewrite[Transaction]):
         is_position = pc.equal(table.column("content"), POSITION_DELETES)
         paths = pc.if_else(is_position, named, pa.scalar(None, pa.string())).to_pylist()
         counts = table.column("record_count").to_pylist()
-        known = [
+        divided = [
             sum(counts[number] for number in found)
             if found and all(paths[number] == path for number in found)
             else None
             for found, path in zip(lists.to_pylist(), plan.files.column("path").to_pylist(), strict=True)
         ]
         rows = pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False)
-        return pc.coalesce(pc.divide(pa.array(known, pa.float64()), rows), shares)
+        return pc.coalesce(pc.divide(pa.array(divided, pa.float64()), rows), shares)
 
     @property
     def follows_deletes(self) -> bool:

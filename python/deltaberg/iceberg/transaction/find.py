@@ -55,10 +55,10 @@ def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, An
     It counts the rows of files, and not which of them are new, changed, or written anew as they were.
     """
     operation, added = summary.get("operation"), counts.get("added_rows")
-    known: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
+    rows: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
     if operation in {None, "append", "replace"}:
-        known = dict.fromkeys(known, 0)
-        known |= {"append": {"inserted_rows": added}, "replace": {"copied_rows": added}}.get(operation or "", {})
+        rows = dict.fromkeys(rows, 0)
+        rows |= {"append": {"inserted_rows": added}, "replace": {"copied_rows": added}}.get(operation or "", {})
     elif not added:
-        known |= {"inserted_rows": 0, "updated_rows": 0, "copied_rows": 0}
-    return known
+        rows |= {"inserted_rows": 0, "updated_rows": 0, "copied_rows": 0}
+    return rows

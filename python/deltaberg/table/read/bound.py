@@ -97,13 +97,13 @@ class BoundScan:
                 at_fault("columns", f"must be a list of names, not {columns!r:.200}"), hint="pass [name] for one column"
             )
         kept, chosen = checked_limit(limit), options or ScanOptions()
-        known = Struct((*source.schema, *source.hidden))
+        available = Struct((*source.schema, *source.hidden))
         with in_context(table=source.table):
-            condition = bind(as_filter(filter), known, chosen.timezone)
+            condition = bind(as_filter(filter), available, chosen.timezone)
             wanted = None if columns is None else tuple(columns)
             # pyiceberg asks for all columns so; a column of this name goes before.
-            is_all = wanted is None or (known.get("*") is None and [str(one) for one in wanted] == ["*"])
-            output = source.schema if wanted is None or is_all else select_columns(known, wanted)
+            is_all = wanted is None or (available.get("*") is None and [str(one) for one in wanted] == ["*"])
+            output = source.schema if wanted is None or is_all else select_columns(available, wanted)
         return cls(source, condition, output, kept, chosen)
 
     def __getstate__(self) -> dict[str, Any]:

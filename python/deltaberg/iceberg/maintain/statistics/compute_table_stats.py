@@ -86,12 +86,12 @@ def compute_table_stats(
     def compute(source: IcebergSource, namer: Namer) -> TableStatsResult:
         paths = chosen_columns(source, columns)
         number = namer.snapshot.snapshot_id
-        known = known_file(source.metadata, "statistics", number)
-        kept = [] if known is None else _read(source, *known)
+        file = known_file(source.metadata, "statistics", number)
+        kept = [] if file is None else _read(source, *file)
         counts = {blob.fields[0]: int(blob.properties[_NDV]) for blob, _ in kept if _is_sketch(blob)}
         missing = {field_id: path for field_id, path in paths.items() if field_id not in counts}
-        if known is not None and not missing:
-            return TableStatsResult(number, *known, _by_name(paths, counts))
+        if file is not None and not missing:
+            return TableStatsResult(number, *file, _by_name(paths, counts))
         sketches = sketch_columns(source, missing, tasks)
         counts |= {field_id: estimate(sketch) for field_id, sketch in sketches.items()}
         sequence = (namer.snapshot.snapshot_id, namer.snapshot.sequence_number)

@@ -98,7 +98,7 @@ class Namer:
                 folder, file = map(loaded.resolver.resolve, (path.rpartition("/")[0], path))
                 discard_locations(loaded.store, [(folder, file)], kind.file)
             raise
-        made = commit_result(
+        result = commit_result(
             done.loaded,
             done,
             Tally(),
@@ -108,7 +108,7 @@ class Namer:
             road=LOCAL_ROAD,
         )
         self.request.committed(done.loaded)
-        return entry, made
+        return entry, result
 
 
 def of_snapshot(request: StatsRequest, compute: Callable[[IcebergSource, Namer], _Result]) -> _Result | None:

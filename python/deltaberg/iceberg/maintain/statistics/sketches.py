@@ -127,12 +127,12 @@ class _SketchTask:
 
 
 def _sketches(batches: Iterable[pa.RecordBatch], paths: Sequence[Path]) -> list[bytes]:
-    found = [kernels.unite_sketches([])] * len(paths)
+    sketches = [kernels.unite_sketches([])] * len(paths)
     for batch in batches:
         for place, (top, *inner) in enumerate(paths):
             values = batch.column(top.name)
             for child in inner:
                 values = pc.struct_field(values, [values.type.get_field_index(child.name)])
             kind = inner[-1].type if inner else top.type
-            found[place] = kernels.update_sketch(found[place], encode_values(values, kind))
-    return found
+            sketches[place] = kernels.update_sketch(sketches[place], encode_values(values, kind))
+    return sketches
