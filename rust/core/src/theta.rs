@@ -95,8 +95,8 @@ impl Sketch {
         }
         let (count, theta, words) = match (longs, words) {
             (1, words) => (usize::from(!is_empty), EXACT, words),
-            (2, [count, words @ ..]) => (count_of(count), EXACT, words),
-            (3, [count, theta, words @ ..]) => (count_of(count), u64::from_le_bytes(*theta), words),
+            (2, [count, words @ ..]) => (count_of(*count), EXACT, words),
+            (3, [count, theta, words @ ..]) => (count_of(*count), u64::from_le_bytes(*theta), words),
             _ => return Err(refused()),
         };
         let hashes: HashSet<u64> =
@@ -159,8 +159,8 @@ impl Sketch {
     }
 }
 
-fn count_of(word: &[u8; 8]) -> usize {
-    let [first, second, third, fourth, ..] = *word;
+fn count_of(word: [u8; 8]) -> usize {
+    let [first, second, third, fourth, ..] = word;
     usize::try_from(u32::from_le_bytes([first, second, third, fourth])).unwrap_or(usize::MAX)
 }
 
