@@ -217,9 +217,10 @@ def masked(text: str) -> str:
     """
     if "@" in text and ":/" in text:
         text = _USER.sub(_without_user, text)
-    if "://" in text and ("?" in text or "#" in text):
-        text = _QUERY.sub(r"\1***", text)
-    return _SIGNED.sub(r"\1***", text) if "=" in text or "%3" in text else text
+    # Signatures hold slashes, so that they go before what stands behind a ? up to the next slash.
+    if "=" in text or "%3" in text:
+        text = _SIGNED.sub(r"\1***", text)
+    return _QUERY.sub(r"\1***", text) if "://" in text and ("?" in text or "#" in text) else text
 
 
 def has_signature(text: str) -> bool:

@@ -75,9 +75,10 @@ def public(made: _Made) -> _Made:
 
 def _checked(function: Callable[..., Any], shown: str) -> Any:
     keys: frozenset[str] | None = getattr(function, "__takes__", None)
-    words = words_of(shown)
     code = inspect.unwrap(function).__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # Functions of one name, such as those of catalogs and of this library, take different arguments.
+    words = {word: ours for word, ours in words_of(shown).items() if word not in own}
     accepted = frozenset(own).union(keys or ()).difference(words)
     defaults = function.__defaults__ or ()
     needed = [
@@ -116,9 +117,11 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
 
 def _is_ours(error: Exception, args: Sequence[Any]) -> bool:
     """Return whether an error is one of ours, which then names the table if it was raised by a method of one."""
-    if isinstance(error, DeltabergError) and args:
+    if not isinstance(error, DeltabergError):
+        return False
+    if args and type(args[0]).__module__.startswith("deltaberg."):
         error.with_context(table=getattr(args[0], "location", None))
-    return isinstance(error, DeltabergError)
+    return True
 
 
 def _check_numbers(shown: str, given: Iterable[Any]) -> None:

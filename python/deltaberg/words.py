@@ -60,7 +60,7 @@ DELTALAKE: dict[str, dict[str, str]] = {
 }
 PYICEBERG: dict[str, dict[str, str]] = {
     "create_table": {
-        "identifier": "target",
+        "identifier": Refused("pass target=, with catalog= if it is the name of a table in a catalog"),
         "location": Refused("pass target=; a table of a catalog is where the catalog puts it"),
         "partition_spec": Refused('pass partition_by=, as in partition_by=["day(at)", "bucket(16, id)"]'),
         "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"]'),

@@ -77,7 +77,6 @@ _NUMBERS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
         "deltaberg.logCompactionInterval": ("warning", {}),
         "delta.dataSkippingNumIndexedCols": ("append", {}),
         "delta.randomPrefixLength": ("append", {"delta.randomizeFilePrefixes": "true"}),
-        "delta.targetFileSize": ("compact", {}),
         "deltaberg.parquet.rowGroupSize": ("append", {}),
         "deltaberg.keepVersions": ("vacuum", {}),
         "delta.deletedFileRetentionDuration": ("vacuum", {}),

@@ -167,6 +167,8 @@ def test_descriptions() -> None:
         ("postgresql+psycopg://me:hush@host/db", "postgresql+psycopg://***@host/db"),
         ("abfss://c:hush@account/t", "abfss://***@account/t"),
         (f"{_ACCOUNT}?sv=1&sig=hush&se=2", f"{_ACCOUNT}?***"),
+        (f"{_ACCOUNT}?sv=1&sig=ab/hush==&se=2", f"{_ACCOUNT}?***"),
+        ("s3://b/t?AWSAccessKeyId=k&Signature=ab/hush=", "s3://b/t?***"),
         ("at s3://bucket/t?hush/_delta_log (s3a://b?hush)", "at s3://bucket/t?***/_delta_log (s3a://b?***)"),
         (f"'{_ACCOUNT}?sv=2020&hush', gs://b/t#hush", f"'{_ACCOUNT}?***', gs://b/t#***"),
         ("https://account.blob.core.windows.net/c/t?hush", "https://account.blob.core.windows.net/c/t?***"),

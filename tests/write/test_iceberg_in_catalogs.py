@@ -173,7 +173,7 @@ def test_summaries_count_the_files_of_each_partition(tmp_path: Path) -> None:
     table = catalog.load_table("s.ours")
     assert [one.summary.get("partition-summaries-included") for one in _in_order(table)] == ["true", "true", None]
     with pytest.raises(
-        InvalidArgumentError, match=r"write\.summary\.partition-limit must be a whole number, not 'few'"
+        InvalidArgumentError, match=r"write\.summary\.partition-limit must be a whole number of at least 0, not 'few'"
     ):
         table.alter().set({"write.summary.partition-limit": "few"})
     assert table.scan().count() == 5

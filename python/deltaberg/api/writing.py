@@ -43,7 +43,6 @@ class CreateTableArguments(CreateArguments, total=False):
     """The arguments of `create_table`."""
 
     table_uri: str | os.PathLike[str]
-    identifier: Identifier
 
 
 @overload

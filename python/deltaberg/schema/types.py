@@ -37,9 +37,9 @@ def _check(of: object, types: type | tuple[type, ...], *names: str) -> None:
         value = getattr(of, name)
         if not isinstance(value, types) or (isinstance(value, int) and value.bit_length() > 64):
             kinds = " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
+            bound = ", of at most 64 bits" if isinstance(value, int) and "int" in kinds else ""
             raise SchemaError(
-                f"the {name} of a {type(of).__name__} must be of the type {kinds}, and no number of over 64 bits",
-                found=type(value).__name__,
+                f"the {name} of a {type(of).__name__} must be of the type {kinds}{bound}", found=type(value).__name__
             )
 
 

@@ -38,9 +38,15 @@ def number_of(properties: Mapping[str, str], name: str, default: int, least: int
         return default
     number = whole_number(text.strip(), least)
     if number is None or number > most:
-        bound = {1: "a positive whole number"}.get(least, "a whole number")
-        raise wrong_value(name, text, bound if least <= 1 else f"{bound} of at least {least}")
+        raise wrong_value(name, text, _bounds(least, most))
     return number
+
+
+def _bounds(least: int, most: int) -> str:
+    if most < _MOST:
+        return f"a whole number from {least} to {most}"
+    words = {1: "a positive whole number", -1 - _MOST: "a whole number"}
+    return words.get(least, f"a whole number of at least {least}")
 
 
 def wrong_value(name: str, text: str, wanted: str) -> InvalidArgumentError:

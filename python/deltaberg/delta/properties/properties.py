@@ -17,7 +17,6 @@ from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.table.arguments import checked_properties as named_properties
-from deltaberg.table.property_values import wrong_value
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["INTERNAL_PROPERTIES", "checked_properties", "target_size"]
@@ -49,23 +48,16 @@ def _is_interval(text: str) -> bool:
 
 
 def target_size(properties: Mapping[str, str]) -> int | None:
-    """Return how many bytes data files have, from ``delta.targetFileSize``; None where it is not set.
+    """Return how many bytes data files have, from ``delta.targetFileSize``; None where it is not set, or is no size.
 
-    Raises
-    ------
-    InvalidArgumentError
-        It is no size.
+    Others write sizes in other ways, and no row depends on them.
 
     Examples
     --------
     >>> target_size({"delta.targetFileSize": "134217728"}), target_size({"delta.targetFileSize": "128mb"})
     (134217728, 134217728)
     """
-    text = properties.get(_TARGET)
-    size = None if text is None else _parsed_size(text)
-    if text is not None and size is None:
-        raise wrong_value(_TARGET, text, _SIZES)
-    return size
+    return _parsed_size(properties.get(_TARGET, ""))
 
 
 def _parsed_size(text: str) -> int | None:

@@ -54,7 +54,7 @@ def indexed_columns(
     if names is not None:
         wanted = _parse_names(names)
         return [path for path in leaves if any(_starts_with(path, name) for name in wanted)]
-    count = number_of(properties, _COUNT, _DEFAULT_COUNT, _ALL)
+    count = number_of(properties, _COUNT, _DEFAULT_COUNT, least=-(1 << 63))
     return leaves if count == _ALL else leaves[: max(count, 0)]
 
 

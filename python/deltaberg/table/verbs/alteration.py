@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, in_context
 from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName, find_sibling, join_name, split_name
 from deltaberg.schema.types import Field, Struct
@@ -164,7 +164,8 @@ class TableAlteration(ABC, Generic[_Engine_co]):
             raise InvalidArgumentError(
                 "the changes are committed by the transaction that they are part of", hint="leave out ⟪commit()⟫"
             )
-        return self._commit()
+        with in_context(table=str(self._transaction.root)):
+            return self._commit()
 
     def move(
         self,
