@@ -161,6 +161,26 @@ def _ranges(kind: pa.DataType) -> Callable[[float], Work]:
     return prepare
 
 
+# Sketches
+
+
+def _sketch(scale: float) -> Work:
+    from deltaberg import kernels
+
+    values = _numbers(scale).cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
+    empty = kernels.unite_sketches([])
+    return Work(lambda: kernels.update_sketch(empty, values), len(values), values.nbytes, len)
+
+
+def _union(scale: float) -> Work:
+    from deltaberg import kernels
+
+    values = _numbers(scale).cast(pa.int64()).view(pa.binary(8)).cast(pa.binary())
+    empty, part = kernels.unite_sketches([]), -(-len(values) // 16)
+    sketches = [kernels.update_sketch(empty, values.slice(start, part)) for start in range(0, len(values), part)]
+    return Work(lambda: kernels.unite_sketches(sketches), len(sketches), sum(map(len, sketches)), len)
+
+
 def _case(title: str, prepare: Callable[[float], Work]) -> Case:
     return single_kernel_case(title, no_data, prepare)
 
@@ -184,4 +204,6 @@ SINGLE_KERNEL_CASES: dict[str, Case] = {
     "kernel-ranges-string": _case("`range_ids` of texts among 1,000 boundaries, per value", _ranges(pa.binary())),
     "kernel-curve-z-order": _case("`curve_keys` of two columns along the Z-order curve, per row", _curve("z-order")),
     "kernel-curve-hilbert": _case("`curve_keys` of two columns along Hilbert's curve, per row", _curve("hilbert")),
+    "kernel-sketch-update": _case("`update_sketch` of integers, per value", _sketch),
+    "kernel-sketch-unite": _case("`unite_sketches` of sixteen, per sketch", _union),
 }

@@ -203,7 +203,7 @@ def test_an_address_in_a_wrong_place_is_told_where_it_belongs(uri: str, place: s
     with pytest.raises(InvalidArgumentError, match="address") as caught:
         calls[place]()
     assert caught.value.hint is not None
-    assert ("uri=" if place == "name" else f"type='{right}'") in caught.value.hint
+    assert ("as uri" if place == "name" else f"type='{right}'") in caught.value.hint
 
 
 def test_mappings_are_flattened_as_those_of_the_file() -> None:
