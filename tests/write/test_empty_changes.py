@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table
+from deltaberg import create_table, open_table
 from deltaberg.choices import Format
+from deltaberg.errors import CommitConflictError
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])
 _ROWS = pa.table({"id": [1, 2], "p": ["a", "b"], "s": [{"x": 1, "y": 2}] * 2}, schema=_COLUMNS)
@@ -76,3 +77,76 @@ def test_the_same_clustering_makes_no_commit(tmp_path: Path) -> None:
     assert table.alter().cluster_by("id", "s.x").commit().committed
     assert not table.alter().cluster_by("id", "s.x").commit().committed
     assert table.alter().cluster_by("s.x", "id").commit().committed
+
+
+_Change = Callable[[Any], Any]
+#: What others commit, and a change that alone would leave the table as it was before that.
+_BEHIND: dict[str, tuple[_Change, _Change]] = {
+    "set": (lambda table: table.alter().set({"owner": "bob"}), lambda table: table.alter().set({"owner": "ada"})),
+    "unset": (lambda table: table.alter().set({"more": "1"}), lambda table: table.alter().unset("more")),
+    "comment": (lambda table: table.alter().comment("p", "x"), lambda table: table.alter().comment("p", None)),
+}
+_BEHIND_ICEBERG: dict[str, tuple[_Change, _Change]] = {
+    "partition by": (lambda table: table.alter().partition_by(), lambda table: table.alter().partition_by("p")),
+    "identify by": (
+        lambda table: table.alter().add("n", pa.int64(), default=1, required=True).identify_by("n"),
+        lambda table: table.alter().identify_by(),
+    ),
+}
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_change_by_a_handle_that_is_behind_is_not_lost(tmp_path: Path, format: Format) -> None:
+    """Either the table is as the caller asked, or the commit is refused: never is it said that nothing was to be done.
+
+    That goes for an open transaction, too, during which others commit.
+    """
+    changes = {**_BEHIND, **(_BEHIND_ICEBERG if format == "iceberg" else {})}
+    for what, (other, change) in changes.items():
+        root = tmp_path / what
+        table = _table(root, format)
+        if format == "iceberg":
+            table.alter().set({"format-version": "3"}).commit()
+        behind: Any = open_table(root)
+        transaction: Any = open_table(root).transaction()
+        with transaction:
+            change(transaction)
+            assert other(open_table(root)).commit().committed
+            for commit in (change(behind).commit, transaction.commit):
+                try:
+                    commit()
+                except CommitConflictError:
+                    continue
+                # Only changes that need nothing of what is there go on top of the others.
+                assert (format, what) in {("iceberg", "set"), ("iceberg", "unset")}
+                assert not change(open_table(root)).commit().committed
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_rows_that_others_add_meanwhile_are_not_passed_over(tmp_path: Path, format: Format) -> None:
+    """A handle that saw an empty table deletes or replaces what is there now, or is refused."""
+    changes: tuple[_Change, ...] = (lambda table: table.delete(None), lambda table: table.overwrite(_ROWS.slice(0, 0)))
+    for number, run in enumerate(changes):
+        table: Any = create_table(tmp_path / str(number), _COLUMNS, format=format)
+        open_table(tmp_path / str(number)).append(_ROWS)
+        try:
+            run(table)
+        except CommitConflictError:
+            continue
+        assert open_table(tmp_path / str(number)).scan().to_arrow().num_rows == 0
+
+
+def test_a_handle_that_is_behind_does_not_say_that_a_branch_is_there_already(tmp_path: Path) -> None:
+    """Another commit has moved it meanwhile."""
+    table: Any = _table(tmp_path / "t", "iceberg")
+    good = table.snapshot_id
+    changes: tuple[_Change, ...] = (
+        lambda alter: alter.set_current_snapshot(good),
+        lambda alter: alter.rollback_to_snapshot(good),
+    )
+    for change in changes:
+        behind: Any = open_table(tmp_path / "t")
+        open_table(tmp_path / "t").append(_ROWS)
+        with pytest.raises(CommitConflictError):
+            change(behind.alter()).commit()
+        assert change(open_table(tmp_path / "t").alter()).commit().committed

@@ -243,6 +243,9 @@ class PropertyAlteration(RuleAlteration):
         before = clustering_names(table.schema, table.domains)
         after = [join_name([field.name for field in path]) for path in paths]
         if before == after:
+            if CLUSTERING_DOMAIN in table.domains:
+                # Where another commit changes it meanwhile, this is a change after all.
+                self._transaction.set_domain(CLUSTERING_DOMAIN, table.domains[CLUSTERING_DOMAIN], system=True)
             return
         known = table.live.statistics(None, paths).columns if paths else {}
         for path in paths:

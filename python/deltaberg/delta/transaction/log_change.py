@@ -44,6 +44,8 @@ class LogChange:
         The application and version whose progress makes the change superfluous where it is recorded already.
     now
         What gives the time in milliseconds since 1970.
+    even_if_empty
+        Make a version, even where the newest one is the same with the changes as without.
     """
 
     log: LogDirectory
@@ -55,6 +57,7 @@ class LogChange:
     token: str
     once: tuple[str, int] | None
     now: Callable[[], int]
+    even_if_empty: bool = False
     entry: Entry | None = field(default=None, init=False)
     #: The version that the log entry makes.
     after: Snapshot | None = field(default=None, init=False)
@@ -79,6 +82,8 @@ class LogChange:
         elif self._is_done(self.state) or not self._catch_up(self.state):
             return False
         if self.state is not None:
+            if not self.even_if_empty and self.changes.leave_as_it_is(self.state):
+                return False
             check_writable(self.state)
             for check in self.claims.checks:
                 check(self.state)

@@ -265,7 +265,7 @@ class Transaction(PendingChanges):
         if operation is not None:
             made = Provenance(operation, {**made.parameters, **(parameters or {})}, {**made.metrics, **(metrics or {})})
         self._is_ended = True
-        if self.is_empty and self._base is not None and not even_if_empty:
+        if self._base is not None and not self._operations and self._changes.is_empty and not even_if_empty:
             self._delete_all()
             self.result = self._unchanged(self._base, made)
             return self.result
@@ -273,7 +273,8 @@ class Transaction(PendingChanges):
         change: LogChange | None = None
         try:
             with in_context(table=str(self.root)):
-                change = self._change(replace(made, user_metadata=self._user_metadata, custom=self._custom))
+                made = replace(made, user_metadata=self._user_metadata, custom=self._custom)
+                change = self._change(made, even_if_empty=even_if_empty)
                 retries = commit_change(change, self._policy)
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
@@ -282,7 +283,7 @@ class Transaction(PendingChanges):
         self.result = self._finish(change, retries, begun)
         return self.result
 
-    def _change(self, made: Provenance) -> LogChange:
+    def _change(self, made: Provenance, *, even_if_empty: bool) -> LogChange:
         changes, claims = self._changes, self._claims
         claims.removed_paths = changes.removes.keys()
         claims.applications = changes.transactions.keys()
@@ -298,18 +299,31 @@ class Transaction(PendingChanges):
         )
         if not self.is_empty and (len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics)):
             made = replace(made, metrics={**changes.counted, **made.metrics})
-        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
+        return LogChange(
+            self._log,
+            self._base,
+            changes,
+            claims,
+            level,
+            made,
+            self.token,
+            self._once,
+            self._policy.now,
+            even_if_empty=even_if_empty,
+        )
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
         changes, entry, state, after = change.changes, change.entry, change.state, change.after
         road = self._files.road
         if entry is None or after is None:
-            # The loop had nothing to send: the progress is recorded in a version that exists.
+            # The loop had nothing to send: the newest version is as the changes leave it, or records the progress.
             if state is None:
                 raise AssertionError("a new table is always committed")
             self._delete_all()
             self._tell(state)
-            made = replace(change.provenance, metrics=dict.fromkeys(change.provenance.metrics, 0))
+            made = change.provenance
+            if not self.is_empty:
+                made = replace(made, metrics=dict.fromkeys(made.metrics, 0))
             return replace(self._unchanged(state, made), retries=retries, road=road.name)
         gone, rebase = self._dropped.difference(changes.adds), self._claims.rebase
         unused = frozenset[str]() if rebase is None else rebase.unused

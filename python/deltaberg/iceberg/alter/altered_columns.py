@@ -56,7 +56,7 @@ class AlteredColumns:
         """
         if self._is_shared or not self._has_what_is_referred_to(columns):
             self.settle()
-            set_columns(self._transaction, columns)
+            self._hand_on(columns)
             return
         metadata = self._transaction.metadata
         known, version = metadata.current_schema, metadata.format_version
@@ -74,7 +74,11 @@ class AlteredColumns:
         """Let the transaction have the columns."""
         columns, self._waiting = self._waiting, None
         if columns is not None:
-            set_columns(self._transaction, columns)
+            self._hand_on(columns)
+
+    def _hand_on(self, columns: Struct) -> None:
+        # Even equal columns are a change where another commit changes them meanwhile.
+        set_columns(self._transaction, columns, self._transaction.metadata.current_schema.identifier_field_ids)
 
     @contextmanager
     def restored_by_failure(self) -> Iterator[None]:

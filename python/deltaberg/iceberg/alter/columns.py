@@ -37,6 +37,12 @@ _SAME_OF_DATES = ("year", "month", "day", "void")
 def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence[int] | None = None) -> None:
     """Replace the columns of the table of a transaction by columns that have ids.
 
+    Parameters
+    ----------
+    identifiers
+        The ids of the columns that identify rows. With them, the schema must stay until the commit even where it is
+        the same one already; by default, these columns stay, too, and equal columns are no change.
+
     Raises
     ------
     SchemaError
@@ -54,10 +60,11 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
         raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
 
     def changes(metadata: TableMetadata) -> list[Update]:
-        found: list[Update] = []
-        if (columns, known) != (metadata.current_schema.struct, metadata.current_schema.identifier_field_ids):
-            found += [AddSchema(Schema(columns, metadata.current_schema.schema_id + 1, known)), SetCurrentSchema()]
-            found += changed_column_properties(metadata.properties, metadata.current_schema.struct, columns)
+        current = metadata.current_schema
+        if (columns, known) == (current.struct, current.identifier_field_ids):
+            return [SetCurrentSchema(current.schema_id)]
+        found: list[Update] = [AddSchema(Schema(columns, current.schema_id + 1, known)), SetCurrentSchema()]
+        found += changed_column_properties(metadata.properties, current.struct, columns)
         if metadata.name_mapping is not None:
             found += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
         return found

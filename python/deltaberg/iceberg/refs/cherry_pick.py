@@ -103,8 +103,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
         _check_new(transaction.metadata, transaction.branch, picked)
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
         if _follows(picked, transaction.metadata, transaction.branch):
-            moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)
-            transaction.change_metadata(*([moved] if moved else []))
+            transaction.change_metadata(set_branch(transaction.metadata, transaction.branch, picked.snapshot_id))
             return
         transaction.claims.picked.add(picked.snapshot_id)
         replaces = picked.operation == "overwrite" and picked.summary.get(REPLACES_PARTITIONS) == "true"

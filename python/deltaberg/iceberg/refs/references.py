@@ -58,7 +58,7 @@ class Retention:
 def new_reference(
     metadata: TableMetadata, name: str, kind: str, snapshot_id: int | None, retention: Retention, if_exists: IfExists
 ) -> SetSnapshotRef | None:
-    """Return the change that creates a branch or a tag, or puts one elsewhere; None if there is nothing to change.
+    """Return the change that creates a branch or a tag, or puts one elsewhere; None if one that is there is left alone.
 
     Parameters
     ----------
@@ -93,26 +93,24 @@ def new_reference(
     snapshot_id = metadata.snapshot_by_id(snapshot_id).snapshot_id
     ref = SnapshotRef(snapshot_id, kind) if old is None else replace(old, snapshot_id=snapshot_id)
     new = retention.of(ref, name)
-    return None if new == old else SetSnapshotRef(name, new)
+    return SetSnapshotRef(name, new)
 
 
-def retained_reference(metadata: TableMetadata, name: str, retention: Retention) -> SetSnapshotRef | None:
-    """Return the change of what a branch or a tag keeps; None if it keeps that already.
+def retained_reference(metadata: TableMetadata, name: str, retention: Retention) -> SetSnapshotRef:
+    """Return the change of what a branch or a tag keeps, even if it keeps that already.
 
     Raises
     ------
     InvalidArgumentError
         There is no such reference, or a number is not positive, or a tag is to keep snapshots.
     """
-    ref = _found(metadata, name)
-    new = retention.of(ref, name)
-    return None if new == ref else SetSnapshotRef(name, new)
+    return SetSnapshotRef(name, retention.of(_found(metadata, name), name))
 
 
 def moved_branch(metadata: TableMetadata, name: str, to: str) -> SetSnapshotRef | None:
     """Return the change that moves a branch to the snapshot of another reference, which is a descendant of its own.
 
-    A branch that does not exist is created. None stands for no change.
+    A branch that does not exist is created.
 
     Raises
     ------
@@ -135,8 +133,8 @@ def moved_branch(metadata: TableMetadata, name: str, to: str) -> SetSnapshotRef 
     return set_branch(metadata, name, target.snapshot_id)
 
 
-def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRef | None:
-    """Return the change that moves a branch to a snapshot; None if it is there.
+def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRef:
+    """Return the change that moves a branch to a snapshot, even if it is there: another commit may move it meanwhile.
 
     Raises
     ------
@@ -145,8 +143,7 @@ def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnaps
     """
     metadata.snapshot_by_id(snapshot_id)
     old = metadata.all_refs.get(name)
-    new = replace(old or SnapshotRef(snapshot_id, "branch"), snapshot_id=snapshot_id)
-    return None if new == old else SetSnapshotRef(name, new)
+    return SetSnapshotRef(name, replace(old or SnapshotRef(snapshot_id, "branch"), snapshot_id=snapshot_id))
 
 
 def rollback_target(

@@ -252,7 +252,8 @@ class TableChange:
 
     def settle(self, fate: Fate) -> Fate:
         """Record the outcome of the commit request."""
-        self.is_committed = fate is Fate.OURS
+        # Where several tables are committed together, nothing may have been to be done for this one.
+        self.is_committed = fate is Fate.OURS and bool(self._traces)
         if fate is Fate.LOST:
             self.attempt.discard()
         return fate

@@ -179,6 +179,11 @@ class Transaction(shared.Transaction):
         """Whether the transaction changes nothing so far."""
         return self.pending.is_empty and not self._creates and say_the_same(self._view, self._loaded.metadata)
 
+    @property
+    def _asks_nothing(self) -> bool:
+        """Whether the newest state of the table does not matter, since nothing was asked for."""
+        return self.is_empty and not self._operations
+
     def _check_ready(self) -> None:
         check_commit_properties(self._view)
         self._committer.check(self._view)
@@ -347,8 +352,8 @@ class Transaction(shared.Transaction):
             )
         self._check_open()
         self._is_ended = True
-        left = 0 if self.is_empty else self._commit_policy.retries
-        while not self.is_empty:
+        left = 0 if self._asks_nothing else self._commit_policy.retries
+        while not self._asks_nothing:
             staged = self._loaded if self._creates else None
             try:
                 self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
@@ -361,7 +366,8 @@ class Transaction(shared.Transaction):
                 left -= 1
             else:
                 result = self.end_committed(done)
-                self.check_returned(done)
+                if done.committed:
+                    self.check_returned(done)
                 return result
         return self.end_committed(None)
 
@@ -409,7 +415,7 @@ class Transaction(shared.Transaction):
         """
         self._check_open()
         self._is_ended = True
-        if not self.is_empty:
+        if not self._asks_nothing:
             self._change = TableChange(self._committer, self._make, self._snapshot_id, None, self._loaded)
         return self._change
 
@@ -434,8 +440,8 @@ class Transaction(shared.Transaction):
         if change is None or not change.is_sent or (isinstance(error, _NOT_COMMITTED) and not change.is_committed):
             self._delete_all()
 
-    def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
-        """Return the changes on top of the newest metadata."""
+    def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]] | None:
+        """Return the changes on top of the newest metadata; None if they leave it as it is."""
         check_writable(base, self.resolver)
         for check in self._checks:
             check(base)
@@ -443,9 +449,11 @@ class Transaction(shared.Transaction):
         held = requirements_of(self._loaded.metadata, self._updates)
         updates = list(self._updates)
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
+        source = self._source(after, self._target.parent(after))
+        check_conflicts(self.claims, self.planned, source)
+        if self.pending.is_empty and not self._creates and say_the_same(after, base):
+            return None
         if not self.pending.is_empty:
-            source = self._source(after, self._target.parent(after))
-            check_conflicts(self.claims, self.planned, source)
             hiding = () if self.claims.rebase is None else self.claims.rebase(source)
             snapshot = self._production.produce(source, self._now(), hiding)
             moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
