@@ -56,6 +56,23 @@ def test_a_found_commit_says_only_what_was_counted(tmp_path: Path, format: Forma
     assert wrong == []
 
 
+def test_a_commit_of_several_operations_says_nothing_of_rows(tmp_path: Path) -> None:
+    """Its metrics and files are those of all together, and one operation may take back what another one did."""
+    table: Any = create_table(tmp_path / "t", _rows().schema)
+    table.append(_rows(*range(30)))
+    with table.transaction() as twice:
+        twice.overwrite(_rows(1), where="id < 12")
+        twice.overwrite(_rows(2), where="id < 20")
+    with table.transaction() as back:
+        back.append(_rows(*range(10)))
+        back.delete(None)
+    for transaction in (twice, back):
+        found = find_commit(tmp_path / "t", transaction.result.token)
+        assert _counts(found) == (None, None, None, None)
+    steps = table.alter().set({"owner": "ada"}).comment("id", "key").commit()
+    assert _counts(find_commit(tmp_path / "t", steps.token)) == (0, 0, 0, 0)
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_nobody_counts_rows_where_the_table_goes_back(tmp_path: Path, format: Format) -> None:
     table: Any = create_table(tmp_path / "t", _rows().schema, format=format)

@@ -11,10 +11,12 @@ from typing import Any
 from deltaberg._version import __version__
 from deltaberg.delta.actions.log_action import LogAction
 
-__all__ = ["SEVERAL", "Attempt", "Provenance", "together"]
+__all__ = ["OPERATIONS", "SEVERAL", "Attempt", "Provenance", "together"]
 
 #: Operations as the history names them that no single name fits.
 _NONE, SEVERAL = "Manual Update", "TRANSACTION"
+#: The parameter that lists the operations of a commit of several ones.
+OPERATIONS = "operations"
 
 
 @dataclass(frozen=True)
@@ -117,4 +119,4 @@ def together(operations: Sequence[Provenance]) -> Provenance:
         return Provenance(_NONE)
     listed = [{"operation": one.operation, **one.parameters} for one in operations]
     text = json.dumps(listed, ensure_ascii=False)
-    return Provenance(names.pop() if len(names) == 1 else SEVERAL, {"operations": text}, dict(metrics))
+    return Provenance(names.pop() if len(names) == 1 else SEVERAL, {OPERATIONS: text}, dict(metrics))

@@ -11,7 +11,7 @@ from deltaberg.delta.actions.log_action import find_actions
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.commit_info import SEVERAL
+from deltaberg.delta.transaction.commit_info import OPERATIONS, SEVERAL
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
@@ -27,6 +27,8 @@ _METRICS = {
 }
 #: What operations never do with rows.
 _NEVER = {"DELETE": ("inserted", "updated"), "UPDATE": ("inserted", "deleted"), "WRITE": ("updated",)}
+#: What goes to files of another version or table, whose rows nobody compares.
+_UNCOUNTED = frozenset({"CLONE", "RESTORE"})
 
 
 def new_token(first: int) -> str:
@@ -101,6 +103,14 @@ def _result(version: int, token: str, data: bytes) -> CommitResult:
     counted = {name: count for name, text in metrics.items() if (count := whole_number(str(text), 0)) is not None}
     operation = str(info.get("operation"))
     moves = not any(members.get("dataChange", True) for members in (*adds.values(), *removes.values()))
+    parameters = info.get("operationParameters")
+    several = operation == SEVERAL or (isinstance(parameters, dict) and OPERATIONS in parameters)
+    rows: dict[str, Any] = (
+        {} if several else _rows(operation, counted, adds=bool(added), removes=bool(removes), moves=moves)
+    )
+    if several and (adds or removes):
+        # One operation may have taken back what another one did, which the files do not show.
+        rows = {f"{name}_rows": None for name in _METRICS}
     return CommitResult(
         version,
         token,
@@ -110,13 +120,13 @@ def _result(version: int, token: str, data: bytes) -> CommitResult:
         added_bytes=sum(members["size"] for members in added),
         removed_bytes=sum(members.get("size") or 0 for members in removed),
         added_rows=counted.get("numOutputRows") if added else 0,
-        **_rows(operation, counted, adds=bool(added), removes=bool(removes), moves=moves),
+        **rows,
         metrics=counted,
     )
 
 
 def _rows(operation: str, counted: Mapping[str, int], *, adds: bool, removes: bool, moves: bool) -> dict[str, Any]:
-    """Return the numbers of rows of a commit, as far as its files and its metrics tell.
+    """Return the numbers of rows of a commit of one operation, as far as its files and its metrics tell.
 
     Parameters
     ----------
@@ -126,9 +136,9 @@ def _rows(operation: str, counted: Mapping[str, int], *, adds: bool, removes: bo
         Whether it changes no row.
     """
     written = counted.get("numOutputRows")
-    counts: dict[str, int | None] = dict.fromkeys(_METRICS)
-    if operation != SEVERAL:
-        counts = {name: next(iter([counted[m] for m in of if m in counted]), None) for name, of in _METRICS.items()}
+    if operation in _UNCOUNTED:
+        return {f"{name}_rows": None for name in _METRICS} | {"copied_rows": 0}
+    counts = {name: next(iter([counted[m] for m in of if m in counted]), None) for name, of in _METRICS.items()}
     if operation == "WRITE" and written is not None:
         counts["inserted"] = written - (counts["copied"] or 0)
     if moves:
