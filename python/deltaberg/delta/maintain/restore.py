@@ -94,7 +94,7 @@ def restore_table(
                 made.parameters["version"] = json.dumps(target.version if at is None else None)
                 made.parameters["timestamp"] = json.dumps(None if at is None else format_instant(at))
                 made.metrics.update(plan.metrics)
-                made.rows = RowNumbers(None, None, None)
+                made.rows = RowNumbers.uncounted()
             try:
                 return plan.result(transaction.commit())
             except CommitConflictError:

@@ -198,7 +198,7 @@ class _Clone:
                 return self._result(None)
             self._copy()
             with transaction.operation("clone") as made:
-                made.rows = RowNumbers(None, None, None)
+                made.rows = RowNumbers.uncounted()
                 for content, parts in ((DATA, self._data), (DELETES, self._keys)):
                     for part in parts:
                         self._add(transaction, part, content)

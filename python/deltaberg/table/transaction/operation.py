@@ -20,6 +20,11 @@ class RowNumbers:
     deleted: int | None = 0
     copied: int | None = 0
 
+    @classmethod
+    def uncounted(cls) -> RowNumbers:
+        """Return the numbers of an operation that takes over files of another state, whose rows nobody compares."""
+        return cls(None, None, None)
+
 
 @dataclass
 class Operation:

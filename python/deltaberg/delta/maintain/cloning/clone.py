@@ -203,7 +203,7 @@ class _Plan:
                     isShallow=json.dumps(asked.shallow),
                 )
                 made.metrics.update(self.metrics)
-                made.rows = RowNumbers(None, None, None)
+                made.rows = RowNumbers.uncounted()
             if self.base is None:
                 self._check_there()
             else:
