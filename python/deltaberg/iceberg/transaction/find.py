@@ -52,13 +52,10 @@ def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
 def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of rows of a commit, as far as the summary of its snapshot tells.
 
-    It counts the rows of files, and not which of them are new, changed, or written anew as they were.
+    It counts the rows of files, and not which of them are new, changed, or written anew as they were. Of a commit
+    without a snapshot of its own nobody knows whether it moved a branch.
     """
     operation, added = summary.get("operation"), counts.get("added_rows")
     rows: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
-    if operation in {None, "append", "replace"}:
-        rows = dict.fromkeys(rows, 0)
-        rows |= {"append": {"inserted_rows": added}, "replace": {"copied_rows": added}}.get(operation or "", {})
-    elif not added:
-        rows |= {"inserted_rows": 0, "updated_rows": 0, "copied_rows": 0}
-    return rows
+    known = {"append": "inserted_rows", "replace": "copied_rows"}.get(operation or "")
+    return rows if known is None else {**dict.fromkeys(rows, 0), known: added}

@@ -48,7 +48,7 @@ def commit_result(
     operations
         What the operations did, in numbers.
     moves
-        Whether the branch moved to a snapshot that was there already: nobody counted which rows differ.
+        Whether a branch or a tag moved to a snapshot that was there already: nobody counted which rows differ.
     """
     metrics: Counter[str] = Counter()
     for one in operations:

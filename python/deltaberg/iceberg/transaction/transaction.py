@@ -34,7 +34,7 @@ from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
-from deltaberg.iceberg.transaction.target import SnapshotTarget
+from deltaberg.iceberg.transaction.target import SnapshotTarget, moves_reference
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
 from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
@@ -475,7 +475,7 @@ class Transaction(shared.Transaction):
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
             operations=self._operations,
-            moves=not has_snapshot and self.planned != self._target.parent(self._loaded.metadata),
+            moves=not has_snapshot and moves_reference(self._loaded.metadata, self._view),
         )
         if self._committed is not None and found is not None:
             self._committed(loaded)
