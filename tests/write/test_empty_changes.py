@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import create_table, open_table
 from deltaberg.choices import Format
-from deltaberg.errors import CommitConflictError
+from deltaberg.errors import ColumnNotFoundError, CommitConflictError
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])
 _ROWS = pa.table({"id": [1, 2], "p": ["a", "b"], "s": [{"x": 1, "y": 2}] * 2}, schema=_COLUMNS)
@@ -150,3 +150,13 @@ def test_a_handle_that_is_behind_does_not_say_that_a_branch_is_there_already(tmp
         with pytest.raises(CommitConflictError):
             change(behind.alter()).commit()
         assert change(open_table(tmp_path / "t").alter()).commit().committed
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_only_columns_and_fields_of_structs_have_comments(tmp_path: Path, format: Format) -> None:
+    """The element of a list is neither, and neither are keys and values of maps."""
+    columns = pa.schema([("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))])
+    table: Any = create_table(tmp_path / "t", columns, format=format)
+    for name in ("l.element", "m.key", "m.value"):
+        with pytest.raises(ColumnNotFoundError, match="only columns and fields of structs have names"):
+            table.alter().comment(name, "c")

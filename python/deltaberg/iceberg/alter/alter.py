@@ -187,7 +187,12 @@ class Alteration(ReferenceChanges):
 
     @one_step("comment", waits=True)
     def _comment(self, name: ColumnName, text: str | None) -> None:
-        self._describe(name, lambda _: {} if text is None else {"doc": text}, "doc")
+        said = {} if text is None else {"doc": text}
+        # Elements of lists, and keys and values of maps, are no fields that a comment could be about.
+        self._change(
+            name,
+            lambda fields, old: tuple(_described(field, said, "doc") if field is old else field for field in fields),
+        )
 
     @one_step("drop not null", waits=True)
     def _allow_nulls(self, name: ColumnName) -> None:
@@ -302,12 +307,7 @@ class Alteration(ReferenceChanges):
 
     def _describe(self, name: ColumnName, said: Callable[[Field], dict[str, Any]], member: str) -> None:
         """Set a member of what the schema says of a column, or remove it."""
-
-        def changed(old: Field) -> Field:
-            kept = {key: value for key, value in old.metadata.items() if key != member}
-            return replace(old, metadata=kept | said(old))
-
-        self._replace(name, changed)
+        self._replace(name, lambda old: _described(old, said(old), member))
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
         """Change a column, a field of a struct, the element of a list or the value of a map."""
@@ -331,6 +331,12 @@ class Alteration(ReferenceChanges):
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
         self._altered.set(with_fields(self._altered.struct, tuple(above), change))
+
+
+def _described(column: Field, said: Mapping[str, Any], member: str) -> Field:
+    """Return a column of which the schema says something else in a member, or nothing."""
+    kept = {key: value for key, value in column.metadata.items() if key != member}
+    return replace(column, metadata={**kept, **said})
 
 
 def altered_metadata(alteration: Alteration) -> TableMetadata:

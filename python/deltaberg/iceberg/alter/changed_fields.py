@@ -52,15 +52,15 @@ def with_fields(columns: Struct, path: Sequence[str], change: Callable[[_Fields]
     Raises
     ------
     ColumnNotFoundError
-        The path leads nowhere.
+        The path leads nowhere, or not to a struct.
     SchemaError
-        It does not lead to a struct, or the last field is gone.
+        The last field is gone.
     """
 
     def changed(kind: DataType) -> DataType:
         name = join_name(tuple(path)) if path else None
         if not isinstance(kind, Struct):
-            raise SchemaError("only a struct has fields", column=name)
+            raise ColumnNotFoundError("only columns and fields of structs have names", column=name)
         fields = change(kind.fields)
         if not fields:
             what, hint = ("a struct", "its last field") if path else ("a table", "its last column")
