@@ -160,3 +160,12 @@ def test_only_columns_and_fields_of_structs_have_comments(tmp_path: Path, format
     for name in ("l.element", "m.key", "m.value"):
         with pytest.raises(ColumnNotFoundError, match="only columns and fields of structs have names"):
             table.alter().comment(name, "c")
+
+
+def test_a_default_of_another_sign_is_another_default(tmp_path: Path) -> None:
+    """As numbers, zero and minus zero are equal."""
+    made = {"format-version": "3"}
+    table: Any = create_table(tmp_path / "t", {"v": pa.float64()}, format="iceberg", properties=made)
+    for value, is_new in ((0.0, True), (-0.0, True), (-0.0, False)):
+        assert table.alter().set_default("v", value).commit().committed is is_new
+    assert str(table.metadata.current_schema.struct.fields[0].metadata["write-default"]) == "-0.0"

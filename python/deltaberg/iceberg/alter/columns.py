@@ -13,7 +13,7 @@ from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.rows.columns_meanwhile import check_replaced_columns, require_names
 from deltaberg.iceberg.schema.evolution import is_promotion, is_same_type
 from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, encode_name_mapping
-from deltaberg.iceberg.schema.schema import Schema
+from deltaberg.iceberg.schema.schema import Schema, columns_text
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.column_properties import changed_column_properties
 from deltaberg.iceberg.updates.new_columns import given_columns
@@ -61,7 +61,8 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
 
     def changes(metadata: TableMetadata) -> list[Update]:
         current = metadata.current_schema
-        if (columns, known) == (current.struct, current.identifier_field_ids):
+        is_same = (columns, known) == (current.struct, current.identifier_field_ids)
+        if is_same and columns_text(columns) == columns_text(current.struct):
             return [SetCurrentSchema(current.schema_id)]
         found: list[Update] = [AddSchema(Schema(columns, current.schema_id + 1, known)), SetCurrentSchema()]
         found += changed_column_properties(metadata.properties, current.struct, columns)

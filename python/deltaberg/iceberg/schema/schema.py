@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from deltaberg.iceberg.schema.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.schema.type_names import TYPE, iceberg_type_name, is_shape_name, type_of_name
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
-__all__ = ["Schema", "encode_schema", "read_schema"]
+__all__ = ["Schema", "columns_text", "encode_schema", "read_schema"]
 
 _DEEPEST = 100
 _DEFAULT = "initial-default"
@@ -148,6 +149,11 @@ def _beside(given: str | Mapping[str, Any], kind: DataType) -> dict[str, Any]:
         return {} if given == iceberg_type_name(kind) else {TYPE: given}
     more = _without(given, _NESTED_MEMBERS[given["type"]])
     return {TYPE: more} if more else {}
+
+
+def columns_text(columns: Struct) -> str:
+    """Return the JSON text of columns: by it the defaults 0.0 and -0.0 differ, which are equal as numbers."""
+    return json.dumps(encode_schema(Schema(columns))["fields"], sort_keys=True)
 
 
 def encode_schema(schema: Schema) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from deltaberg.iceberg.metadata.versions import (
     check_spec,
     highest_field_id,
 )
-from deltaberg.iceberg.schema.schema import Schema, encode_schema, read_schema
+from deltaberg.iceberg.schema.schema import Schema, columns_text, encode_schema, read_schema
 from deltaberg.iceberg.updates.draft import LAST_ADDED, Draft
 from deltaberg.iceberg.updates.update import Update
 
@@ -47,12 +47,13 @@ class AddSchema(Update):
         check_columns(self.schema, draft.version)
         specs = map(read_spec, draft.listed("partition-specs"))
         check_new_names(self.schema.struct, specs, lambda: _current_schema(draft).struct)
-        part = encode_schema(self.schema)
+        part, text = encode_schema(self.schema), columns_text(self.schema.struct)
 
         def same(other: Mapping[str, Any]) -> bool:
             known = read_schema(other)
-            mine = (part["fields"], set(self.schema.identifier_field_ids))
-            return (encode_schema(known)["fields"], set(known.identifier_field_ids)) == mine
+            if set(known.identifier_field_ids) != set(self.schema.identifier_field_ids):
+                return False
+            return columns_text(known.struct) == text
 
         draft.add_numbered("schemas", "schema-id", part, same)
         highest = max(draft.raw.get("last-column-id") or 0, highest_field_id(self.schema.struct))
