@@ -99,13 +99,29 @@ def test_commits_write_those_of_changed_partitions(tmp_path: Path, monkeypatch: 
     assert any("the manifests of symlinks were not written: the disk is full" in one for one in done.warnings)
 
 
-@pytest.mark.parametrize(
+_UNKNOWN = pytest.mark.parametrize(
     ("properties", "feature"),
     [
         ({"delta.enableDeletionVectors": "true"}, "deletionVectors"),
         ({"delta.columnMapping.mode": "name"}, "columnMapping"),
     ],
 )
+
+
+@_UNKNOWN
+def test_properties_that_exclude_manifests(tmp_path: Path, properties: dict[str, str], feature: str) -> None:
+    asks = {_ENABLED: "true"}
+    with pytest.raises(InvalidArgumentError, match=f"cannot be true for a table with {feature}"):
+        create_table(tmp_path / "both", _COLUMNS, properties={**asks, **properties})
+    assert not (tmp_path / "both").exists()
+    for first, second in ((asks, properties), (properties, asks)):
+        table = create_table(tmp_path / next(iter(first)), _COLUMNS, properties=first)
+        with pytest.raises(InvalidArgumentError, match=f"cannot be true for a table with {feature}"):
+            table.alter().set(second).commit()
+        assert DeltaTable(table.location).version == 0
+
+
+@_UNKNOWN
 def test_tables_that_these_readers_get_wrong(tmp_path: Path, properties: dict[str, str], feature: str) -> None:
     table = create_table(tmp_path, _COLUMNS, properties=properties)
     table.append(_rows((1, "a"), (2, "b")))

@@ -27,9 +27,10 @@ from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
 
-__all__ = ["SymlinkManifests", "update_manifests", "write_manifests"]
+__all__ = ["SYMLINK_MANIFESTS", "SymlinkManifests", "update_manifests", "write_manifests"]
 
-_ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
+#: The property that asks for them.
+SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 _FOLDER, _NAME = "_symlink_format_manifest", "manifest"
 #: Hadoop's checksum of a local file beside it, which would fail every read of a manifest that was replaced.
 _CHECKSUM = f".{_NAME}.crc"
@@ -118,7 +119,7 @@ def update_manifests(after: Snapshot, changed: Iterable[str] | None) -> None:
     changed
         The members of its file actions as JSON, without the braces; None where the table itself has changed.
     """
-    if not after.metadata.is_enabled(_ENABLED):
+    if not after.metadata.is_enabled(SYMLINK_MANIFESTS):
         return
     if changed is None:
         write_manifests(after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.after_commit.symlink_manifests import SYMLINK_MANIFESTS
 from deltaberg.delta.features import active_features
 from deltaberg.delta.schema.column_mapping import mapping_mode
 from deltaberg.delta.schema.iceberg_compat import V1, check_compatible, is_compatible
@@ -18,6 +19,8 @@ from deltaberg.schema.types import Struct
 __all__ = ["ROW_TRACKING_SUSPENDED", "check_combinations"]
 
 _FEED_NAMES = ("_change_type", "_commit_version", "_commit_timestamp")
+#: The features that readers of manifests of symlinks do not know.
+_UNKNOWN_TO_MANIFESTS = ("deletionVectors", "columnMapping")
 #: The property that keeps new rows from getting ids.
 ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
 
@@ -33,8 +36,8 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
     Raises
     ------
     InvalidArgumentError
-        Row tracking is enabled and suspended, a column has a name of the change data feed or of
-        a hidden column, the start or the step of an
+        Row tracking is enabled and suspended, commits are to write manifests of symlinks beside deletion vectors or
+        column mapping, a column has a name of the change data feed or of a hidden column, the start or the step of an
         identity column changes, or the table cannot be compatible with Iceberg although it says so.
 
     Examples
@@ -54,6 +57,7 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
         raise InvalidArgumentError(
             "row tracking cannot be enabled while it is suspended", hint=f"unset {ROW_TRACKING_SUSPENDED}"
         )
+    _check_manifests(protocol, metadata, before)
     if metadata.schema_string is None:
         return
     schema = parse_schema(metadata.schema_string, mapping_mode(protocol, properties))
@@ -65,6 +69,23 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
         _check_identities(identity_columns(before.schema), identity_columns(schema))
         if is_compatible(active):
             _check_partitions(before, metadata, schema, enables_v1=V1 in active - before.active_features)
+
+
+def _check_manifests(protocol: Protocol, metadata: Metadata, before: Snapshot | None) -> None:
+    """Refuse manifests of symlinks together with what their readers do not know, unless the table has both already."""
+    if not metadata.is_enabled(SYMLINK_MANIFESTS):
+        return
+    active = active_features(protocol, metadata.configuration)
+    has_already = before is not None and before.is_enabled(SYMLINK_MANIFESTS)
+    known = before.active_features if before is not None and has_already else frozenset[str]()
+    for feature in _UNKNOWN_TO_MANIFESTS:
+        if feature in active and feature not in known:
+            raise InvalidArgumentError(
+                f"{SYMLINK_MANIFESTS} cannot be true for a table with {feature}, "
+                "which readers of manifests do not know",
+                hint=f"leave one of the two out; ⟪drop_feature('{feature}')⟫ takes the feature from a table",
+                feature=feature,
+            )
 
 
 def _check_feed_names(schema: Struct) -> None:
