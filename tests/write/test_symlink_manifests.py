@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,6 +14,7 @@ from deltaberg import DeltaTable, create_table
 from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
 from deltaberg.storage.local import LocalStorage
 from tests.support.command_line import json_lines
+from tests.support.log_entries import named_actions
 
 _ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -93,10 +96,73 @@ def test_commits_write_those_of_changed_partitions(tmp_path: Path, monkeypatch: 
             raise StorageError("the disk is full")
         return put(self, path, data, if_absent=if_absent)
 
-    monkeypatch.setattr(LocalStorage, "put", fail)
-    done = table.append(_rows((6, "b")))
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "put", fail)
+        done = table.append(_rows((6, "b")))
     assert done.committed
     assert any("the manifests of symlinks were not written: the disk is full" in one for one in done.warnings)
+    assert set[str]().union(*_manifests(tmp_path).values()) != _files(table)
+    # The next commit makes up for it, and so does one that finds none at all.
+    table.append(_rows((7, "c")))
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(table)
+    shutil.rmtree(tmp_path / "_symlink_format_manifest")
+    table.append(_rows((8, "c")))
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(table)
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_a_writer_that_is_overtaken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: str | None) -> None:
+    table = create_table(tmp_path, _COLUMNS, partition_by=partition_by, properties={_ENABLED: "true"})
+    put, others = LocalStorage.put, [_rows((2, "a")), _rows((3, "b"))]
+
+    def overtaken(self: LocalStorage, path: str, data: bytes, *, if_absent: bool = False) -> object:
+        if path.endswith("/manifest") and others:
+            DeltaTable(tmp_path).append(others.pop())
+        return put(self, path, data, if_absent=if_absent)
+
+    monkeypatch.setattr(LocalStorage, "put", overtaken)
+    assert table.append(_rows((1, "a"))).warnings == ()
+    assert DeltaTable(tmp_path).version == 3
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(DeltaTable(tmp_path))
+    assert len(_files(DeltaTable(tmp_path))) == 3
+
+
+def _allow(root: Path, *properties: str) -> None:
+    """Set properties to true as another writer does that allows them together."""
+    (last,) = sorted((root / "_delta_log").glob("*.json"))[-1:]
+    metadata = named_actions(root, int(last.stem), "metaData")[0]
+    metadata["configuration"] |= dict.fromkeys(properties, "true")
+    (last.with_name(f"{int(last.stem) + 1:020}.json")).write_text(json.dumps({"metaData": metadata}) + "\n")
+
+
+def test_partitions_with_deletion_vectors_lose_their_manifests(tmp_path: Path) -> None:
+    vectors = {"delta.enableDeletionVectors": "true"}
+    create_table(tmp_path, _COLUMNS, partition_by="p", properties=vectors)
+    _allow(tmp_path, _ENABLED)
+    table = DeltaTable(tmp_path)
+    assert table.append(_rows((1, "a"), (2, "a"), (3, "b"))).warnings == ()
+    assert _manifests(tmp_path).keys() == {"p=a", "p=b"}
+    (said,) = table.delete("id = 1", strategy="merge-on-read").warnings
+    assert "readers of manifests know no deletion vectors" in said
+    assert "reorg()" in said
+    assert _manifests(tmp_path).keys() == {"p=b"}
+    # It is said once, of the partition that a commit concerns.
+    assert table.append(_rows((4, "b"))).warnings == ()
+    assert len(_manifests(tmp_path)["p=b"]) == 2
+    table.reorg()
+    assert _manifests(tmp_path).keys() == {"p=a", "p=b"}
+    assert set[str]().union(*_manifests(tmp_path).values()) == _files(table)
+
+
+def test_column_mapping_takes_all_manifests(tmp_path: Path) -> None:
+    mapped = create_table(tmp_path, _COLUMNS, partition_by="p", properties={"delta.columnMapping.mode": "name"})
+    _allow(tmp_path, _ENABLED)
+    stale = tmp_path / "_symlink_format_manifest" / "p=a" / "manifest"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("file:/gone.parquet\n")
+    (said,) = DeltaTable(mapped.location).append(_rows((1, "b"))).warnings
+    assert "readers of manifests know no column mapping" in said
+    assert _manifests(tmp_path) == {}
 
 
 _UNKNOWN = pytest.mark.parametrize(

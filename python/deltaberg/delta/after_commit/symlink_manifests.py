@@ -35,6 +35,10 @@ _FOLDER, _NAME = "_symlink_format_manifest", "manifest"
 #: Hadoop's checksum of a local file beside it, which would fail every read of a manifest that was replaced.
 _CHECKSUM = f".{_NAME}.crc"
 _FILE = FileKind("a manifest of symlinks", re.compile(rf"(?:.+/)?(?:{_NAME}|{re.escape(_CHECKSUM)})", re.DOTALL))
+#: Says which version of which table the manifests are of. Hive and its like pass over names that begin so.
+_MARK = "_version"
+#: How often manifests are written for versions that other writers commit meanwhile.
+_MOST_ROUNDS = 3
 #: How many manifests are written at a time.
 _WRITERS = 16
 
@@ -61,15 +65,13 @@ class SymlinkManifests:
     removed: tuple[str, ...] = ()
 
 
-def write_manifests(snapshot: Snapshot, changed: set[str] | None = None) -> SymlinkManifests:
-    """Write the manifests of a version, and delete those of partitions that have no data files.
+def write_manifests(snapshot: Snapshot) -> SymlinkManifests:
+    """Write the manifests of the newest version, and delete those of partitions that have no data files.
 
     Parameters
     ----------
     snapshot
-        The newest version.
-    changed
-        The directories of the partitions that may have changed, as `_directory` returns them; None for all.
+        The newest version as far as it is known.
 
     Raises
     ------
@@ -79,14 +81,75 @@ def write_manifests(snapshot: Snapshot, changed: set[str] | None = None) -> Syml
     StorageError
         The store fails, or does not permit the writing.
     """
-    _check(snapshot)
+    refused = _refusal(snapshot, snapshot.live.table)
+    if refused is not None:
+        raise refused
+    return _write_newest(snapshot, None)
+
+
+def update_manifests(after: Snapshot, changed: Iterable[str] | None) -> None:
+    """Write the manifests of the partitions that a commit has changed, where the property of the table asks for it.
+
+    All are written where those that are there are not of the version before: the first time, and after a failure.
+
+    Parameters
+    ----------
+    after
+        The version that the commit made.
+    changed
+        The members of its file actions as JSON, without the braces; None where the table itself has changed.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Readers of manifests would find other rows of some partitions, whose manifests were deleted.
+    StorageError
+        The store fails, or does not permit the writing.
+    """
+    if not after.metadata.is_enabled(SYMLINK_MANIFESTS):
+        return
+    directories = None
+    # Column mapping gives partition columns other names in the log, and concerns all partitions.
+    is_plain = after.mapping_mode == "none"
+    if changed is not None and is_plain and _mark_there(after) == _mark(after, after.version - 1):
+        names = [field.name for field in after.partition_fields]
+        directories = {_directory(names, read_json(f"{{{text}}}")["partitionValues"]) for text in changed}
+    _write_newest(after, directories)
+
+
+def _write_newest(snapshot: Snapshot, changed: set[str] | None) -> SymlinkManifests:
+    """Write manifests until they are of the newest version: other writers may have written theirs meanwhile.
+
+    Parameters
+    ----------
+    changed
+        The directories of the partitions that the version has changed, as `_directory` returns them; None for all.
+    """
+    newest = snapshot.newer()
+    for _ in range(_MOST_ROUNDS):
+        state = newest
+        done, refused = _write(state, changed if state.version == snapshot.version else None)
+        newest = state.newer()
+        if newest.version == state.version:
+            break
+    # Where that is not reached, the mark has another version than the next commit looks for.
+    if refused is not None:
+        raise refused
+    return done
+
+
+def _write(snapshot: Snapshot, changed: set[str] | None) -> tuple[SymlinkManifests, UnsupportedFeatureError | None]:
+    """Write the manifests of a version, and return why some partitions have none although they have data files."""
     root, storage = snapshot.log.root, snapshot.log.storage
     folder = root.join(_FOLDER).path
-    rows = _rows(snapshot)
+    files = _in_directories(snapshot)
     if changed is not None:
-        rows = rows.filter(pc.is_in(rows.column("directory"), value_set=pa.array(sorted(changed), pa.string())))
-    texts = _texts(rows)
-    if not snapshot.partition_fields:
+        files = files.filter(pc.is_in(files.column("directory"), value_set=pa.array(sorted(changed), pa.string())))
+    refused = _refusal(snapshot, files)
+    if refused is not None:
+        files = _shown(snapshot, files)
+    texts = _texts(snapshot, files)
+    if not snapshot.partition_fields and refused is None and changed != set():
         # A reader takes a manifest that is missing for an error, and an empty one for a table without rows.
         texts.setdefault("", "")
     listed = _listed(snapshot, folder) if changed is None else {_path(one, _NAME) for one in changed}
@@ -100,61 +163,60 @@ def write_manifests(snapshot: Snapshot, changed: set[str] | None = None) -> Syml
 
     map_in_order(_WRITERS, write, sorted(written))
     stale = [f"{folder}/{path}" for path in sorted(listed - written.keys())]
-    gone = delete_files(storage, folder, stale, _FILE, "its partition has no data files").or_raise()
-    return SymlinkManifests(
+    gone = delete_files(storage, folder, stale, _FILE, "no data files of its partition can be shown").or_raise()
+    storage.put(f"{folder}/{_MARK}", _mark(snapshot, snapshot.version))
+    done = SymlinkManifests(
         snapshot.version,
-        len(rows),
+        len(files),
         tuple(f"{_FOLDER}/{path}" for path in sorted(written)),
         tuple(f"{_FOLDER}/{path.removeprefix(f'{folder}/')}" for path in gone),
     )
+    return done, refused
 
 
-def update_manifests(after: Snapshot, changed: Iterable[str] | None) -> None:
-    """Write the manifests of the partitions that a commit has changed, where the property of the table asks for it.
-
-    Parameters
-    ----------
-    after
-        The version that the commit made.
-    changed
-        The members of its file actions as JSON, without the braces; None where the table itself has changed.
-    """
-    if not after.metadata.is_enabled(SYMLINK_MANIFESTS):
-        return
-    if changed is None:
-        write_manifests(after)
-        return
-    names = [field.name for field in after.partition_fields]
-    found: set[str] = {_directory(names, read_json(f"{{{text}}}")["partitionValues"]) for text in changed}
-    if found:
-        write_manifests(after, found)
+def _mark(snapshot: Snapshot, version: int) -> bytes:
+    return f"{snapshot.metadata.id} {version}\n".encode()
 
 
-def _check(snapshot: Snapshot) -> None:
+def _mark_there(snapshot: Snapshot) -> bytes | None:
+    try:
+        return snapshot.log.storage.get(snapshot.log.root.join(f"{_FOLDER}/{_MARK}").path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _refusal(snapshot: Snapshot, files: pa.Table) -> UnsupportedFeatureError | None:
+    """Return why readers of manifests would find other rows of some files; None if they would not."""
     check_known_writers(snapshot.protocol)
     refused = partial(UnsupportedFeatureError, table=str(snapshot.log.root))
     if snapshot.mapping_mode != "none":
-        raise refused(
+        return refused(
             "readers of manifests know no column mapping: they would look for other names in the data files",
             hint=Hint("disable it by ⟪drop_feature('columnMapping')⟫"),
             feature="columnMapping",
         )
-    vectors = snapshot.live.table.column("deletionVector")
+    vectors = files.column("deletionVector")
     if vectors.null_count < len(vectors):
-        raise refused(
+        return refused(
             "readers of manifests know no deletion vectors: deleted rows would come back",
             hint=Hint("write the files anew by ⟪drop_feature('deletionVectors')⟫, or by ⟪reorg()⟫ for now"),
             feature="deletionVectors",
         )
+    return None
 
 
-def _rows(snapshot: Snapshot) -> pa.Table:
-    """Return the location of each data file, and the directory of its partition."""
-    files = snapshot.live.table
-    locations = as_array(PathResolver(snapshot.log.root).locate(files.column("path")))
-    if snapshot.log.root.scheme == "file":
-        is_path = pc.starts_with(locations, "/")
-        locations = pc.if_else(is_path, pc.binary_join_element_wise("file:", locations, ""), locations)
+def _shown(snapshot: Snapshot, files: pa.Table) -> pa.Table:
+    """Return the files of partitions of which readers of manifests find the rows that there are."""
+    if snapshot.mapping_mode != "none":
+        return files.slice(0, 0)
+    directories = files.column("directory")
+    hidden = directories.filter(files.column("deletionVector").is_valid())
+    return files.filter(pc.invert(pc.is_in(directories, value_set=as_array(hidden))))
+
+
+def _in_directories(snapshot: Snapshot) -> pa.Table:
+    """Return the live files, each with the directory of its partition."""
+    files = snapshot.live.table.select(["path", "partitionValues", "deletionVector"])
     parts = []
     for field in snapshot.partition_fields:
         values = pc.map_lookup(as_array(files.column("partitionValues")), field.name, "first").dictionary_encode()
@@ -162,11 +224,16 @@ def _rows(snapshot: Snapshot) -> pa.Table:
         shown = pa.array([*names, _part(field.name, None)], pa.string())
         parts.append(shown.take(values.indices.cast(pa.int64()).fill_null(len(names))))
     directories = pc.binary_join_element_wise(*parts, "/") if parts else pa.repeat("", len(files))
-    return pa.table({"directory": directories, "location": locations})
+    return files.append_column("directory", directories)
 
 
-def _texts(rows: pa.Table) -> dict[str, str]:
-    """Return the text of each manifest by the directory of its partition."""
+def _texts(snapshot: Snapshot, files: pa.Table) -> dict[str, str]:
+    """Return the text of each manifest by the directory of its partition: the locations of the data files."""
+    locations = as_array(PathResolver(snapshot.log.root).locate(files.column("path")))
+    if snapshot.log.root.scheme == "file":
+        is_path = pc.starts_with(locations, "/")
+        locations = pc.if_else(is_path, pc.binary_join_element_wise("file:", locations, ""), locations)
+    rows = pa.table({"directory": files.column("directory"), "location": locations})
     grouped = rows.sort_by("location").group_by("directory").aggregate([("location", "list")])
     return {
         one.as_py(): "".join(f"{location}\n" for location in locations.as_py())
