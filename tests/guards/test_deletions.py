@@ -20,7 +20,7 @@ _ALLOWED = {
     "storage/local.py": {"os.unlink", "self.delete"},  # what the store is asked for
     "storage/probe.py": {"store.delete"},  # the object that the probe has put
     "storage/remote.py": {"obstore.delete", "self.delete"},  # what the store is asked for
-    "table/removal.py": {"store.delete_many"},
+    "table/removal.py": {"store.delete_many", "os.rmdir"},  # directories only where they are empty
     # A directory with a name of its own, into which Spark has written.
     "spark/write/spark_parquet.py": {"path.getFileSystem(self._configuration()).delete"},
     "spark/write/native_rows.py": {"self._parquet.delete"},

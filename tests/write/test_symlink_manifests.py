@@ -74,6 +74,25 @@ def test_partitions(tmp_path: Path) -> None:
     assert _manifests(tmp_path) == found
     assert table.generate().removed == ("_symlink_format_manifest/p=a/manifest",)
     assert _manifests(tmp_path) == {name: files for name, files in found.items() if name != "p=a"}
+    assert not (tmp_path / "_symlink_format_manifest" / "p=a").exists()
+    (tmp_path / "_symlink_format_manifest" / "p=b%2Fc" / "notes.txt").write_text("of somebody else")
+    table.delete("id = 2 OR id = 3")
+    table.generate()
+    left = sorted(path.name for path in (tmp_path / "_symlink_format_manifest").iterdir())
+    assert left == ["_version", "p=b%2Fc", "p=ü"]
+
+
+def test_directories_of_gone_partitions_of_several_columns(tmp_path: Path) -> None:
+    rows = _rows((1, "a"), (2, "a"), (3, "b"))
+    rows = rows.append_column("n", rows["id"])
+    table = create_table(tmp_path, rows.schema, partition_by=["p", "id"], properties={_ENABLED: "true"})
+    table.append(rows)
+    table.delete("id = 1 OR id = 3")
+    folder = tmp_path / "_symlink_format_manifest"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    assert found == {"_version", "p=a", "p=a/id=2", "p=a/id=2/manifest"}
+    table.delete("id = 2")
+    assert [path.name for path in folder.iterdir()] == ["_version"]
 
 
 def test_commits_write_those_of_changed_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

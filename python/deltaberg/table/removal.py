@@ -8,6 +8,7 @@ must be, and what is to stay is asked last.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +19,16 @@ from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "announce", "delete_files", "discard_files", "discard_locations"]
+__all__ = [
+    "WRITTEN_FILE",
+    "FileKind",
+    "Removal",
+    "announce",
+    "delete_files",
+    "discard_files",
+    "discard_locations",
+    "drop_empty_directories",
+]
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _logger = logging.getLogger("deltaberg.removal")
@@ -148,6 +158,28 @@ def delete_files(
 
     failed = {failure.path: failure.error for failure in store.delete_many(doomed, note)} if doomed else {}
     return Removal(gone, kept, failed)
+
+
+def drop_empty_directories(folder: Location, paths: Iterable[str]) -> None:
+    """Delete the directories of files that are gone, up to a folder that stays, where they hold nothing any more.
+
+    Only file systems have such directories. One that cannot be deleted stays.
+
+    Parameters
+    ----------
+    folder
+        The folder that the files were in.
+    paths
+        The paths of files that `delete_files` has deleted below it.
+    """
+    if folder.scheme != "file":
+        return
+    for path in paths:
+        above = os.path.dirname(path)
+        with suppress(OSError):
+            while above.startswith(f"{folder.path}/"):
+                os.rmdir(above)
+                above = os.path.dirname(above)
 
 
 def announce(paths: Iterable[str], reason: str | Mapping[str, str]) -> None:

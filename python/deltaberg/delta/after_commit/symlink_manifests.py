@@ -22,7 +22,7 @@ from deltaberg.hints import Hint
 from deltaberg.lossless_json import read_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
-from deltaberg.table.removal import FileKind, delete_files
+from deltaberg.table.removal import FileKind, delete_files, drop_empty_directories
 from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
@@ -164,6 +164,7 @@ def _write(snapshot: Snapshot, changed: set[str] | None) -> tuple[SymlinkManifes
     map_in_order(_WRITERS, write, sorted(written))
     stale = [f"{folder}/{path}" for path in sorted(listed - written.keys())]
     gone = delete_files(storage, folder, stale, _FILE, "no data files of its partition can be shown").or_raise()
+    drop_empty_directories(root.join(_FOLDER), gone)
     storage.put(f"{folder}/{_MARK}", _mark(snapshot, snapshot.version))
     done = SymlinkManifests(
         snapshot.version,
