@@ -101,6 +101,26 @@ def test_deleted_rows_count_and_row_ids_stay(tmp_path: Path) -> None:
     assert not table.compute_statistics().committed
 
 
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_statistics_that_a_checkpoint_has_only_as_columns(tmp_path: Path, vectors: str) -> None:
+    typed = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
+    rows = pa.table({"id": [1, 2, 3], "x": [0.5, 1.5, float("nan")], "tags": [["a"], None, []]})
+    properties = {**_NONE, **typed, "delta.enableDeletionVectors": vectors}
+    table: DeltaTable = create_table(tmp_path, rows.schema, properties=properties)
+    table.append(rows)
+    table.append(rows)
+    table.delete("id = 1 AND x < 1", strategy="merge-on-read" if vectors == "true" else "copy-on-write")
+    table.alter().set(_ALL).commit()
+    table.checkpoint()
+    # The columns of the checkpoint lack the bounds.
+    files = len(DeltaTable(tmp_path).live_files)
+    done = DeltaTable(tmp_path).compute_statistics()
+    assert done.metrics["numFilesUpdated"] == files
+    DeltaTable(tmp_path).checkpoint()
+    again = DeltaTable(tmp_path).compute_statistics()
+    assert (again.committed, again.metrics["numFilesRead"]) == (False, files)
+
+
 def test_a_delete_meanwhile_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _bare(tmp_path)
     others: list[Callable[[], object]] = [

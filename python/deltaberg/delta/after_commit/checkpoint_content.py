@@ -13,8 +13,6 @@ from deltaberg.delta.checkpoint.write_checkpoint import ROW_GROUP_ROWS, file_col
 from deltaberg.delta.data.parsed_statistics import ParsedStatistics
 from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.data.recorded_statistics import recorded_statistics
-from deltaberg.delta.features import supports
-from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.retention import deleted_file_retention, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -39,12 +37,9 @@ class CheckpointContent:
         self._snapshot = snapshot
         self._at = at
         # A table whose schema cannot be read gets no checkpoint, which would hide where the damage came from.
-        schema = snapshot.schema
-        properties = snapshot.metadata.configuration
-        self._has_texts = properties.get(_AS_TEXT, "true").strip().lower() == "true"
+        self._statistics = ParsedStatistics.of(snapshot)
+        self._has_texts = snapshot.metadata.configuration.get(_AS_TEXT, "true").strip().lower() == "true"
         self._is_typed = snapshot.is_enabled(_AS_STRUCT)
-        columns = indexed_columns(schema, {field.name for field in snapshot.partition_fields}, properties)
-        self._statistics = ParsedStatistics(columns, tight=supports(snapshot.protocol, "deletionVectors"))
         self._partition_type: pa.DataType | None = None
         if self._is_typed and snapshot.partition_fields:
             self._partition_type = pa.struct(

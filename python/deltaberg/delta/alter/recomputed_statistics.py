@@ -9,7 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat
 
+import pyarrow as pa
+
+from deltaberg import kernels
+from deltaberg.delta.data.parsed_statistics import ParsedStatistics
+from deltaberg.delta.data.recorded_statistics import recorded_statistics
 from deltaberg.delta.data.statistics_text import loosened_statistics, statistics_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
@@ -62,11 +68,18 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
         bound = BoundScan.of(source, filter=where, options=scan_options(None, {}, transaction.timezone))
         numbers = file_numbers(bound.plan.files)
         actions = []
+        statistics = ParsedStatistics.of(snapshot)
         read = _statistics(snapshot, bound.without_filter())
-        for action, (rows, whole) in zip(recorded_adds(snapshot.live, numbers), read, strict=True):
+        recorded = zip(recorded_adds(snapshot.live, numbers), _typed(snapshot, numbers, statistics), strict=True)
+        for (action, typed), (rows, whole) in zip(recorded, read, strict=True):
             # Bounds of all rows hold for those that are left.
             text = whole if action.members.get("deletionVector") is None else loosened_statistics(whole, rows)
-            if _parsed(action.members.get("stats")) != _parsed(text):
+            if typed is None:
+                is_right = _parsed(action.members.get("stats")) == _parsed(text)
+            else:
+                found = statistics.assemble(kernels.parse_stats(pa.array([text], pa.string()), statistics.leaves))
+                is_right = found[0].equals(typed)
+            if not is_right:
                 actions.append(action.with_members({"stats": text, "dataChange": False}))
         if actions:
             transaction.add_actions(actions)
@@ -98,6 +111,21 @@ def _statistics(snapshot: Snapshot, bound: BoundScan) -> Iterator[tuple[int, str
         files = map_in_order(processors(), described, some)
         texts = statistics_texts(written_rows(files, snapshot.schema), snapshot.schema, tight=tight).to_pylist()
         yield from zip((file.record_count for file in files), texts, strict=True)
+
+
+def _typed(
+    snapshot: Snapshot, numbers: pa.Int64Array, statistics: ParsedStatistics
+) -> Iterator[pa.StructScalar | None]:
+    """Yield the statistics of each file of which a checkpoint has only typed columns, and None for other files."""
+    live = snapshot.live
+    batches = recorded_statistics(
+        live.table.take(numbers), live.parts, live.log_bytes, statistics, typed=True, rows=_AT_ONCE
+    )
+    for found in batches:
+        if found.parsed is None or found.made is None:
+            yield from repeat(None, len(found.texts))
+        else:
+            yield from (one if made.as_py() else None for one, made in zip(found.parsed, found.made, strict=True))
 
 
 def _parsed(text: object) -> object:

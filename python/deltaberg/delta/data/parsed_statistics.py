@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.data.statistics_text import statistics_texts
-from deltaberg.delta.schema.indexed_columns import has_bounds
+from deltaberg.delta.features import supports
+from deltaberg.delta.schema.indexed_columns import has_bounds, indexed_columns
 from deltaberg.delta.schema.schema import primitive_name
 from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.arrow import arrow_type, as_array
 from deltaberg.schema.types import Field, List, Map, Struct
+
+if TYPE_CHECKING:
+    from deltaberg.delta.snapshot.snapshot import Snapshot
 
 __all__ = ["ParsedStatistics"]
 
@@ -47,6 +51,13 @@ class ParsedStatistics:
         self._bounded = _tree(self.leaves, [index for index, path in enumerate(columns) if has_bounds(path[-1].type)])
         #: The Arrow type of the structs.
         self.type = self.assemble(pa.table({"numRecords": pa.array([], pa.int64())})).type
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> ParsedStatistics:
+        """Return those of the columns of a version that may have statistics."""
+        partition = {field.name for field in snapshot.partition_fields}
+        columns = indexed_columns(snapshot.schema, partition, snapshot.metadata.configuration)
+        return cls(columns, tight=supports(snapshot.protocol, "deletionVectors"))
 
     def unknown(self, files: int) -> pa.StructArray:
         """Return empty statistics."""

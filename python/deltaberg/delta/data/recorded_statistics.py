@@ -33,10 +33,17 @@ _BYTES = 4 << 20
 
 
 class RecordedStatistics(NamedTuple):
-    """The statistics of some files: their texts, and typed columns if these are wanted."""
+    """The statistics of some files: their texts, and typed columns if these are wanted.
+
+    Parameters
+    ----------
+    made
+        Which texts were made from typed columns, since none were recorded; None if none were made.
+    """
 
     texts: pa.StringArray
     parsed: pa.StructArray | None
+    made: pa.BooleanArray | None = None
 
 
 def recorded_statistics(
@@ -142,11 +149,13 @@ def _joined(found: Sequence[_Found], wanted: ParsedStatistics | None) -> Recorde
     if wanted is None:
         return RecordedStatistics(texts, None)
     parsed = wanted.assemble(kernels.parse_stats(texts, wanted.leaves))
+    made = None
     if any(one.parsed is not None for one in found):
         typed = [wanted.unknown(len(one.texts)) if one.parsed is None else one.parsed for one in found]
-        made = [pa.repeat(pa.scalar(False), len(one.texts)) if one.made is None else one.made for one in found]
-        parsed = pc.if_else(pa.concat_arrays(made), pa.concat_arrays(typed), parsed)
-    return RecordedStatistics(texts, parsed)
+        masks = [pa.repeat(pa.scalar(False), len(one.texts)) if one.made is None else one.made for one in found]
+        made = pa.concat_arrays(masks)
+        parsed = pc.if_else(made, pa.concat_arrays(typed), parsed)
+    return RecordedStatistics(texts, parsed, made)
 
 
 def _of_part(part: CheckpointPart, rows: pa.Int64Array, statistics: ParsedStatistics) -> Iterator[_Found]:
