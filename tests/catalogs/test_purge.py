@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.errors import InvalidArgumentError, StorageError
+from deltaberg.errors import InvalidArgumentError, StorageError, TableNotFoundError
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.storage.local import LocalStorage
 from tests.catalogs.rest_server import RestServer
@@ -260,6 +260,10 @@ def test_a_rest_catalog_is_asked_to_purge(server: RestServer, orders: Any) -> No
         return real(asked)
 
     server.answer = answer  # type: ignore[method-assign]
+    for purge in (False, True):
+        assert catalog.drop_table("sales.orders", purge=purge, dry_run=True) is None
+        with pytest.raises(TableNotFoundError):
+            catalog.drop_table("sales.nothing", purge=purge, dry_run=True)
     assert catalog.drop_table("sales.orders", purge=True) is None
     (deleted,) = [one for one in server.asked if one.method == "DELETE"]
     assert deleted.query == {"purgeRequested": ["true"]}

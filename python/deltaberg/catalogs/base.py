@@ -31,7 +31,7 @@ from deltaberg.iceberg.updates.new_table import given_properties
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import Location, LocationMap
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import checked_properties, checked_text, checked_texts
+from deltaberg.table.arguments import checked_flag, checked_properties, checked_text, checked_texts
 from deltaberg.table.commit.commit import CommitPolicy
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.shared_arguments import SnapshotArguments
@@ -249,7 +249,22 @@ class Catalog(ABC):
             If its files are to be purged, and may be those of others: the property ``gc.enabled`` is false, or another
             table has the same directory. The table was not dropped.
         """
-        raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be dropped")
+        levels = identifier_levels(identifier)
+        checked_flag("purge", purge)
+        checked_flag("dry_run", dry_run)
+        return self._drop(levels, purge, dry_run)
+
+    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
+        """Do what `drop_table` does, given flags that are such."""
+        raise self._refused(f"the table {'.'.join(levels)} cannot be dropped")
+
+    def _check_exists(self, levels: Levels) -> None:
+        """Refuse a table that the catalog does not have, without asking for its metadata, which may be lost."""
+        if not self.table_exists(levels):
+            raise self._no_table(levels)
+
+    def _no_table(self, levels: Levels) -> TableNotFoundError:
+        return TableNotFoundError("the catalog has no such table", table=".".join(levels), catalog=self.name)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened.

@@ -38,7 +38,7 @@ from deltaberg.iceberg.schema.json_members import objects, optional, required, s
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.storage.location import LocationMap
-from deltaberg.table.arguments import checked_flag, checked_text
+from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitPolicy
 
 __all__ = ["RestCatalog"]
@@ -126,16 +126,13 @@ class RestCatalog(Catalog):
         identifier_levels(identifier)
         return ""
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> None:
-        """Remove a table from the catalog, which is asked to delete its files if these are to be purged."""
-        levels = identifier_levels(identifier)
-        if any([checked_flag("purge", purge), checked_flag("dry_run", dry_run)]):
-            loaded = self._pointer(levels, None).load()
-            if purge:
-                # Servers differ in whether they look at the property.
-                with in_context(table=".".join(levels)):
-                    check_collected(loaded.metadata)
+    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> None:
+        if purge:
+            # Servers differ in whether they look at the property.
+            with in_context(table=".".join(levels)):
+                check_collected(self._pointer(levels, None).load().metadata)
         if dry_run:
+            self._check_exists(levels)
             return
         self._change(
             "DELETE",

@@ -32,7 +32,7 @@ from deltaberg.signatures import public
 from deltaberg.storage.location import Location, LocationMap
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import checked_flag, checked_text
+from deltaberg.table.arguments import checked_text
 
 if TYPE_CHECKING:
     from deltaberg.table.maintain.cleanup import CleanupResult
@@ -120,18 +120,16 @@ class SqlCatalog(Catalog):
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
         return full_location(f"{above.rstrip('/')}/{levels[-1]}")
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> CleanupResult | None:
-        """Remove a table from the catalog, and its files if that is asked for."""
-        levels = identifier_levels(identifier)
+    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
         made = loaded = None
-        if any([checked_flag("purge", purge), checked_flag("dry_run", dry_run)]):
-            loaded = self._pointer(levels, None).load()
-        if purge and loaded is not None:
+        if purge:
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
+            loaded = self._pointer(levels, None).load()
             made = TablePurge(loaded)
             self._check_unshared(loaded.file, levels)
         if dry_run:
+            self._check_exists(levels)
             return None if made is None else made.planned()
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
@@ -271,9 +269,6 @@ class SqlCatalog(Catalog):
     def _properties_rows(self, levels: Levels, properties: Mapping[str, str]) -> list[dict[str, str]]:
         own = {"catalog_name": self.name, "namespace": ".".join(levels)}
         return [{**own, "property_key": key, "property_value": value} for key, value in properties.items()]
-
-    def _no_table(self, levels: Levels) -> TableNotFoundError:
-        return TableNotFoundError("the catalog has no such table", table=".".join(levels), catalog=self.name)
 
     def _is_taken(self, levels: Levels) -> TableExistsError:
         return TableExistsError(

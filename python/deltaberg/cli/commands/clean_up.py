@@ -128,17 +128,18 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
     if place.catalog is None:
         raise click.UsageError("a table in a directory is in no catalog: pass --catalog, or delete the directory")
     catalog, name = place.loaded_catalog(), place.location
-    kept = "are up to the catalog" if purge else "stay where they are"
+    files = "the catalog deletes its files" if purge else "its files stay where they are"
     asking = Asking(name, as_json, dry_run, is_agreed)
 
     def show(found: CleanupResult | None) -> None:
         if found is not None:
             _print(found, asking)
         else:
-            asking.print(f"its files {kept}", {"dry_run": dry_run, "purge": purge})
+            dropped = "would be dropped" if dry_run else "was dropped"
+            asking.print(f"it {dropped}, and {files}", {"dry_run": dry_run, "purge": purge})
 
     def question(planned: CleanupResult | None) -> Question:
-        shown = [f"its files {kept}"] if planned is None else [*_file_lines(planned), *planned.warnings, str(planned)]
+        shown = [files] if planned is None else [*_file_lines(planned), *planned.warnings, str(planned)]
         return Question(f"Drop the table {name}?", shown, "it was not dropped")
 
     result = asking.carry_out(
