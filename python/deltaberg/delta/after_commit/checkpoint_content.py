@@ -37,7 +37,9 @@ class CheckpointContent:
         self._snapshot = snapshot
         self._at = at
         # A table whose schema cannot be read gets no checkpoint, which would hide where the damage came from.
-        self._statistics = ParsedStatistics.of(snapshot)
+        self._statistics = ParsedStatistics.of(
+            snapshot.schema, snapshot.partition_fields, snapshot.metadata.configuration, snapshot.protocol
+        )
         self._has_texts = snapshot.metadata.configuration.get(_AS_TEXT, "true").strip().lower() == "true"
         self._is_typed = snapshot.is_enabled(_AS_STRUCT)
         self._partition_type: pa.DataType | None = None

@@ -68,7 +68,9 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
         bound = BoundScan.of(source, filter=where, options=scan_options(None, {}, transaction.timezone))
         numbers = file_numbers(bound.plan.files)
         actions = []
-        statistics = ParsedStatistics.of(snapshot)
+        statistics = ParsedStatistics.of(
+            snapshot.schema, snapshot.partition_fields, snapshot.metadata.configuration, snapshot.protocol
+        )
         read = _statistics(snapshot, bound.without_filter())
         recorded = zip(recorded_adds(snapshot.live, numbers), _typed(snapshot, numbers, statistics), strict=True)
         for (action, typed), (rows, whole) in zip(recorded, read, strict=True):

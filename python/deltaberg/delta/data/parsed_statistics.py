@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.data.statistics_text import statistics_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.schema.indexed_columns import has_bounds, indexed_columns
@@ -15,9 +16,6 @@ from deltaberg.delta.schema.schema import primitive_name
 from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.arrow import arrow_type, as_array
 from deltaberg.schema.types import Field, List, Map, Struct
-
-if TYPE_CHECKING:
-    from deltaberg.delta.snapshot.snapshot import Snapshot
 
 __all__ = ["ParsedStatistics"]
 
@@ -53,11 +51,12 @@ class ParsedStatistics:
         self.type = self.assemble(pa.table({"numRecords": pa.array([], pa.int64())})).type
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> ParsedStatistics:
-        """Return those of the columns of a version that may have statistics."""
-        partition = {field.name for field in snapshot.partition_fields}
-        columns = indexed_columns(snapshot.schema, partition, snapshot.metadata.configuration)
-        return cls(columns, tight=supports(snapshot.protocol, "deletionVectors"))
+    def of(
+        cls, schema: Struct, partition_fields: Iterable[Field], properties: Mapping[str, str], protocol: Protocol
+    ) -> ParsedStatistics:
+        """Return those of the columns of a table that may have statistics."""
+        columns = indexed_columns(schema, {field.name for field in partition_fields}, properties)
+        return cls(columns, tight=supports(protocol, "deletionVectors"))
 
     def unknown(self, files: int) -> pa.StructArray:
         """Return empty statistics."""
