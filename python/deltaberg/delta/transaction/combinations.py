@@ -14,6 +14,7 @@ from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.writer_rules import IdentityColumn, identity_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import verbatim
 from deltaberg.schema.types import Struct
 
 __all__ = ["ROW_TRACKING_SUSPENDED", "check_combinations"]
@@ -83,7 +84,7 @@ def _check_manifests(protocol: Protocol, metadata: Metadata, before: Snapshot | 
             raise InvalidArgumentError(
                 f"{SYMLINK_MANIFESTS} cannot be true for a table with {feature}, "
                 "which readers of manifests do not know",
-                hint=f"leave one of the two out; ⟪drop_feature('{feature}')⟫ takes the feature from a table",
+                hint=f"leave one of the two out; ⟪drop_feature('{verbatim(feature)}')⟫ takes the feature from a table",
                 feature=feature,
             )
 
