@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import CorruptDeletionVectorError, CorruptMetadataError, DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.iceberg_builder import IcebergBuilder
 
@@ -107,6 +107,36 @@ def test_vectors_are_position_deletes(tmp_path: Path) -> None:
     assert _rows(table, "position_deletes") == [
         {"file_path": file["file_path"], "pos": pos, "row": None, **entry} for pos in (3, 7)
     ]
+
+
+def test_a_vector_of_many_rows_with_a_long_path(tmp_path: Path) -> None:
+    """The path of its data file is not held anew for each row, of which all together would overflow an array."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    path, rows = "x" * 100_000, 30_000
+    builder.commit(*builder.deletion_vectors({path: range(rows)}))
+    before = pa.total_allocated_bytes()
+    table = open_table(builder.root).inspect("position_deletes")
+    assert pa.total_allocated_bytes() - before < 64 << 20
+    assert table.column("pos").to_pylist() == list(range(rows))
+    column = table.column("file_path")
+    assert (len(column), {chunk[0].as_py() for chunk in column.chunks if len(chunk)}, column[rows - 1].as_py()) == (
+        rows,
+        {path},
+        path,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [("content_size_in_bytes", CorruptDeletionVectorError), ("referenced_data_file", CorruptMetadataError)],
+)
+def test_vectors_whose_entries_lack_a_member(tmp_path: Path, wrong: str, error: type[DeltabergError]) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    (vector,) = builder.deletion_vectors({"x": [1]})
+    vector.more[wrong] = None
+    builder.commit(vector)
+    with pytest.raises(error):
+        open_table(builder.root).inspect("position_deletes")
 
 
 def test_manifests(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Field
 
-__all__ = ["DeleteFiles"]
+__all__ = ["DeleteFiles", "bitmap_sizes"]
 
 #: The column of position deletes that names data files ("Reserved Field IDs").
 _PATH_ID = 2147483546
@@ -84,7 +84,7 @@ class DeleteFiles:
         parts = {
             "location": vectors.column("file_path"),
             "offset": vectors.column("content_offset"),
-            "size": _bitmap_sizes(as_array(vectors.column("content_size_in_bytes"))),
+            "size": bitmap_sizes(as_array(vectors.column("content_size_in_bytes"))),
             "framing": pa.repeat(pa.scalar("puffin"), len(files)),
             "inline": pa.nulls(len(files), pa.binary()),
             "cardinality": vectors.column("record_count"),
@@ -174,7 +174,7 @@ class DeleteFiles:
         return pa.ListArray.from_arrays(offsets, flat, type=DELETE_FILES)
 
 
-def _bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:
+def bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:
     """Return the sizes of bitmaps from the sizes of their blobs; -1 if no blob can have that size."""
     possible = pc.and_(pc.greater_equal(blobs, _BLOB_FRAME), pc.less_equal(blobs, _LARGEST_BLOB)).fill_null(False)
     return pc.if_else(possible, pc.subtract(blobs, _BLOB_FRAME), -1).cast(pa.int32())

@@ -90,11 +90,23 @@ def _named(data: pa.Table, deletes: pa.Table) -> pa.StringArray:
     return pc.coalesce(as_array(deletes.column("referenced_data_file")), proven)
 
 
-def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.Int32Array:
-    """Return the number of the deletion vector of each data file."""
+def vector_files(vectors: pa.Table) -> pa.StringArray:
+    """Return the path of the data file that each entry of a deletion vector is about.
+
+    Raises
+    ------
+    CorruptMetadataError
+        An entry names none.
+    """
     named = as_array(vectors.column("referenced_data_file"))
     if named.null_count:
         raise CorruptMetadataError("a deletion vector does not name its data file (referenced_data_file)")
+    return named
+
+
+def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.Int32Array:
+    """Return the number of the deletion vector of each data file."""
+    named = vector_files(vectors)
     if not len(vectors):
         return pa.nulls(len(data), pa.int32())
     if len(named.unique()) < len(named):
