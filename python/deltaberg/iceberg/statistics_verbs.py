@@ -127,7 +127,7 @@ class IcebergStatistics:
         InvalidArgumentError
             Values of a column have no single-value form, or an argument is not valid.
         VersionNotFoundError
-            The table has no such snapshot, or has it no more.
+            The table has no such snapshot, branch or tag, or has it no more.
         DataFileNotFoundError, CorruptTableError
             A file cannot be read. Nothing was committed.
         CommitConflictError

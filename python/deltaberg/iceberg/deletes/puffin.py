@@ -135,16 +135,27 @@ class PuffinFile:
         UnsupportedFeatureError
             If the codec is not known.
         """
-        if blob.length > _LARGEST_BLOB:
-            raise _has_more(_LARGEST_BLOB).with_context(file=str(self.location), blob=blob.type)
-        (data,) = self._store.get_ranges(self.location.path, [(blob.offset, blob.length)])
-        if len(data) != blob.length:
-            raise CorruptMetadataError("the Puffin file ends inside a blob", file=str(self.location), blob=blob.type)
+        data = self.stored(blob)
         if blob.compression_codec is None:
             return data
         with in_context(file=str(self.location), blob=blob.type):
             most = min(max(_EXPANDED_BLOB, _MOST_TIMES * blob.length), _LARGEST_BLOB)
             return _decompress(data, blob.compression_codec, most)
+
+    def stored(self, blob: Blob) -> bytes:
+        """Return the bytes of a blob as they are in the file, by whatever codec.
+
+        Raises
+        ------
+        CorruptMetadataError
+            If they are more than 256 MiB, or the file ends before they do.
+        """
+        if blob.length > _LARGEST_BLOB:
+            raise _has_more(_LARGEST_BLOB).with_context(file=str(self.location), blob=blob.type)
+        (data,) = self._store.get_ranges(self.location.path, [(blob.offset, blob.length)])
+        if len(data) != blob.length:
+            raise CorruptMetadataError("the Puffin file ends inside a blob", file=str(self.location), blob=blob.type)
+        return data
 
     def body(self) -> Iterator[bytes]:
         """Yield the bytes in front of the footer, where each blob is at its offset."""

@@ -19,9 +19,8 @@ from deltaberg.table.removal import FileKind
 
 __all__ = ["PartitionStatsResult", "compute_partition_stats"]
 
-#: The kind of file, as `statistics_files` calls it.
-_PARTITIONS = "partition statistics"
 _KIND = StatsKind(
+    "partition statistics",
     "compute partition statistics",
     SetPartitionStatistics,
     FileKind("a file of partition statistics", re.compile(r".*partition-stats-[0-9]+-[0-9a-f-]+\.parquet")),
@@ -73,7 +72,7 @@ def _compute(source: IcebergSource, namer: Namer) -> PartitionStatsResult:
     if not len(source.partition):
         raise InvalidArgumentError("the table has no partitions, of which there could be statistics")
     number = namer.snapshot.snapshot_id
-    known = known_file(source.metadata, _PARTITIONS, number)
+    known = known_file(source.metadata, _KIND.name, number)
     if known is not None:
         return PartitionStatsResult(number, *known)
     table, base = _computed(source, namer.snapshot)
@@ -85,7 +84,7 @@ def _computed(source: IcebergSource, snapshot: Snapshot) -> tuple[Any, int | Non
     """Return statistics, and the ancestor from whose statistics they were made, if that is possible."""
     since: list[Snapshot] = []
     for one in source.metadata.ancestors(snapshot):
-        known = known_file(source.metadata, _PARTITIONS, one.snapshot_id)
+        known = known_file(source.metadata, _KIND.name, one.snapshot_id)
         if known is not None:
             try:
                 base = read_partition_stats(source, known[0])

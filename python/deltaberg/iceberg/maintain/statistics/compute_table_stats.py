@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError
 from deltaberg.iceberg.deletes.puffin import Blob, PuffinFile
 from deltaberg.iceberg.deletes.write_puffin import write_puffin
 from deltaberg.iceberg.location.new_files import metadata_location
@@ -27,6 +27,7 @@ from deltaberg.table.removal import FileKind
 __all__ = ["TableStatsResult", "compute_table_stats"]
 
 _KIND = StatsKind(
+    "statistics",
     "compute table statistics",
     SetStatistics,
     FileKind("a file of statistics", re.compile(r".*[0-9]+-[0-9a-f-]{36}\.stats")),
@@ -34,6 +35,8 @@ _KIND = StatsKind(
 #: The type of a blob with a sketch, and the property with the number that the sketch estimates.
 _SKETCH, _NDV = "apache-datasketches-theta-v1", "ndv"
 _CODEC = "zstd"
+#: More distinct values than any table has rows: no number of more digits is taken from a file.
+_COUNT = re.compile("[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -82,25 +85,35 @@ def compute_table_stats(
     CommitConflictError, CommitUnknownError
         See `Namer.name`.
     """
+    made_here: dict[tuple[int, int], bytes] = {}
 
     def compute(source: IcebergSource, namer: Namer) -> TableStatsResult:
         paths = chosen_columns(source, columns)
         number = namer.snapshot.snapshot_id
-        file = known_file(source.metadata, "statistics", number)
-        kept = [] if file is None else _read(source, *file)
-        counts = {blob.fields[0]: int(blob.properties[_NDV]) for blob, _ in kept if _is_sketch(blob)}
+        file = known_file(source.metadata, _KIND.name, number)
+        puffin = None if file is None else _opened(source, *file)
+        before = () if puffin is None else puffin.blobs
+        counts = {blob.fields[0]: int(blob.properties[_NDV]) for blob in before if _is_sketch_of(blob, number)}
         missing = {field_id: path for field_id, path in paths.items() if field_id not in counts}
         if file is not None and not missing:
             return TableStatsResult(number, *file, _by_name(paths, counts))
-        sketches = sketch_columns(source, missing, tasks)
+        unread = {field_id: path for field_id, path in missing.items() if (number, field_id) not in made_here}
+        if unread:
+            found = sketch_columns(source, unread, tasks)
+            made_here.update({(number, field_id): sketch for field_id, sketch in found.items()})
+        sketches = {field_id: made_here[number, field_id] for field_id in missing}
         counts |= {field_id: estimate(sketch) for field_id, sketch in sketches.items()}
-        sequence = (namer.snapshot.snapshot_id, namer.snapshot.sequence_number)
+        sequence = (number, namer.snapshot.sequence_number)
 
         def blobs() -> Iterator[tuple[Blob, bytes]]:
-            yield from kept
+            for blob in before:
+                is_replaced = blob.type == _SKETCH and len(blob.fields) == 1 and blob.fields[0] in missing
+                if puffin is not None and not is_replaced:
+                    yield blob, puffin.stored(blob)
             for field_id, sketch in sketches.items():
                 facts = {_NDV: str(counts[field_id])}
-                yield Blob(_SKETCH, (field_id,), *sequence, 0, 0, properties=facts), sketch
+                blob = Blob(_SKETCH, (field_id,), *sequence, 0, 0, _CODEC, properties=facts)
+                yield blob, pa.compress(sketch, _CODEC, asbytes=True)
 
         entry, made = namer.name(_KIND, lambda: _write(source, number, blobs()))
         named = (entry["statistics-path"], entry["file-size-in-bytes"])
@@ -113,19 +126,19 @@ def _by_name(paths: Mapping[int, Path], counts: Mapping[int, int]) -> dict[str, 
     return {join_name([child.name for child in path]): counts[field_id] for field_id, path in paths.items()}
 
 
-def _is_sketch(blob: Blob) -> bool:
-    ndv = blob.properties.get(_NDV, "")
-    return blob.type == _SKETCH and len(blob.fields) == 1 and ndv.isascii() and ndv.isdigit()
+def _is_sketch_of(blob: Blob, snapshot_id: int) -> bool:
+    is_one = blob.type == _SKETCH and len(blob.fields) == 1 and blob.snapshot_id == snapshot_id
+    return is_one and _COUNT.fullmatch(blob.properties.get(_NDV, "")) is not None
 
 
-def _read(source: IcebergSource, path: str, size: int) -> list[tuple[Blob, bytes]]:
-    """Return what the file has that the table names; of a file that cannot be read, nothing."""
+def _opened(source: IcebergSource, path: str, size: int) -> PuffinFile | None:
+    """Return the file that the table names; None if it is lost or damaged, so that all is computed anew."""
     try:
         puffin = PuffinFile(source.resolver.resolve(path), source.store, size)
-        return [(blob, puffin.read(blob)) for blob in puffin.blobs]
-    except DeltabergError:
-        # What was computed before is computed again.
-        return []
+    except (DataFileNotFoundError, CorruptMetadataError):
+        return None
+    # Blobs that overlap could be copied to a file of any size.
+    return puffin if sum(blob.length for blob in puffin.blobs) <= size else None
 
 
 def _write(source: IcebergSource, snapshot_id: int, blobs: Iterator[tuple[Blob, bytes]]) -> dict[str, Any]:
@@ -133,10 +146,7 @@ def _write(source: IcebergSource, snapshot_id: int, blobs: Iterator[tuple[Blob, 
     metadata = source.metadata
     path = f"{metadata_location(metadata.location, metadata.properties)}/{snapshot_id}-{uuid.uuid4()}.stats"
     place = source.resolver.resolve(path)
-    packed = (
-        (replace(blob, compression_codec=_CODEC), pa.compress(data, _CODEC, asbytes=True)) for blob, data in blobs
-    )
-    done = write_puffin(source.store.open(place), place.path, packed)
+    done = write_puffin(source.store.open(place), place.path, blobs)
     return {
         "snapshot-id": snapshot_id,
         "statistics-path": path,

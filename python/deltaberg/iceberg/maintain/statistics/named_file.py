@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from deltaberg.errors import CommitUnknownError, DeltabergError, VersionNotFoundError, in_context
+from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    DataFileNotFoundError,
+    DeltabergError,
+    VersionNotFoundError,
+    in_context,
+)
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.statistics_files import known_file
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.summary import Tally
@@ -24,18 +32,27 @@ from deltaberg.table.write.sources import LOCAL_ROAD
 
 __all__ = ["Namer", "StatsKind", "StatsRequest", "of_snapshot"]
 
-#: Of so many snapshots at most, one after the other, statistics are computed where each has expired meanwhile.
-_MOST_SNAPSHOTS = 10
+#: Statistics are computed at most so often where the snapshot has expired meanwhile, or got a file of others.
+_MOST_ATTEMPTS = 10
 
 _Result = TypeVar("_Result")
 
 
 class StatsKind(NamedTuple):
-    """A kind of statistics: what computing them is called, the update that names a file, and which files it may be."""
+    """A kind of statistics.
 
+    It has the name that `statistics_files` gives it, what computing them is called, the update that names a file, and
+    which files that may be.
+    """
+
+    name: str
     operation: str
     update: Callable[[Mapping[str, Any]], Update]
     file: FileKind
+
+
+class _OvertakenError(CommitConflictError):
+    """The snapshot has got a file of others since its statistics were read."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +96,22 @@ class Namer:
         CommitConflictError, CommitUnknownError
             See `TableChange.commit`. The file is deleted, unless the commit is unknown.
         """
+        number = self.snapshot.snapshot_id
         options, loaded = self.request.options, self.loaded
         committer = self.request.pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
+        read = known_file(loaded.metadata, kind.name, number)
         entry = write()
+        written = (entry["statistics-path"], entry["file-size-in-bytes"])
 
         def make(newest: TableMetadata) -> tuple[list[Update], None]:
             check_writable(newest, loaded.resolver)
             # A file of a snapshot that has expired meanwhile would be named for ever.
-            newest.snapshot_by_id(self.snapshot.snapshot_id)
+            newest.snapshot_by_id(number)
+            if known_file(newest, kind.name, number) not in (read, written):
+                raise _OvertakenError(
+                    f"others have named a file of {kind.name} of snapshot {number} meanwhile, every time",
+                    hint="compute them again",
+                )
             return [kind.update(entry)], None
 
         change = TableChange(committer, make, planned=loaded)
@@ -124,30 +149,37 @@ def of_snapshot(request: StatsRequest, compute: Callable[[IcebergSource, Namer],
     Raises
     ------
     VersionNotFoundError
-        The table has no such snapshot, or has it no more when the file is to be named. If nobody named it, the newest
-        one is taken then, and only if each of them has expired, this is raised.
+        The table has no such snapshot, branch or tag, or has the snapshot no more when the file is to be named. If
+        nobody named the snapshot, the newest one is taken then, and only if each of them has expired, this is raised.
+    DataFileNotFoundError
+        A file of the snapshot is gone, and the snapshot was named or has not expired.
+    CommitConflictError
+        Others have named files of the snapshot every time.
     """
-    left = _MOST_SNAPSHOTS
+    left = _MOST_ATTEMPTS
     while True:
         left -= 1
         loaded = request.pointer.load()
         with in_context(table=str(loaded.root)):
             metadata = loaded.metadata
             check_writable(metadata, loaded.resolver)
+            snapshot = _chosen(metadata, request)
+            if snapshot is None:
+                return None
+            source = IcebergSource.of(loaded, snapshot, metadata.schema_of(snapshot).struct)
             try:
-                snapshot = _chosen(metadata, request)
-                if snapshot is None:
-                    return None
-                source = IcebergSource.of(loaded, snapshot, metadata.schema_of(snapshot).struct)
                 return compute(source, Namer(request, loaded, snapshot))
-            except VersionNotFoundError:
+            except _OvertakenError:
+                if not left:
+                    raise
+            except (VersionNotFoundError, DataFileNotFoundError):
                 if request.snapshot_id is not None or not left:
+                    raise
+                if snapshot.snapshot_id in request.pointer.load().metadata.snapshots:
                     raise
 
 
 def _chosen(metadata: TableMetadata, request: StatsRequest) -> Snapshot | None:
     if request.snapshot_id is not None:
         return metadata.snapshot_by_id(request.snapshot_id)
-    if request.ref is not None and request.ref in metadata.all_refs:
-        return metadata.snapshot_by_id(metadata.all_refs[request.ref].snapshot_id)
-    return metadata.current_snapshot
+    return metadata.current_snapshot if request.ref is None else metadata.snapshot_of_ref(request.ref)
