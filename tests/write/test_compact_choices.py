@@ -10,8 +10,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, MaintenancePolicy, create_table
-from deltaberg.errors import ArgumentNameError, InvalidArgumentError
+from deltaberg import DeltaTable, MaintenancePolicy, create_table, open_table
+from deltaberg.errors import ArgumentNameError, DataFileNotFoundError, InvalidArgumentError
+from deltaberg.table.maintain import compact
 from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
@@ -245,3 +246,45 @@ def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> No
     table = create_table(tmp_path, ID)
     with pytest.raises(InvalidArgumentError):
         table.compact(**arguments)
+
+
+def test_equality_deletes_that_no_filter_matches(tmp_path: Path) -> None:
+    """They apply to a file that is chosen by other rows, which is rewritten all the same."""
+    table: Any = create_table(tmp_path, ID, format="iceberg", properties={"format-version": "2"})
+    table.append(ids(*range(10)))
+    table.delete_by_keys(ids(1))
+    done = table.compact("id > 5", min_file_size=0)
+    assert (done.removed_files, done.added_files) == (1, 1)
+    assert sorted(ids_of(table)) == sorted({*range(10)} - {1})
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_all_files_are_put_together_however_few_they_are(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    table: Any = create_table(tmp_path, ID, format=format)
+    for number in range(3):
+        table.append(ids(number))
+    assert table.compact(min_files=5).groups == ()
+    done = table.compact(min_files=5, rewrite_all=True)
+    assert (done.removed_files, done.added_files) == (3, 1)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_lost_file_of_a_busy_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Literal["delta", "iceberg"]
+) -> None:
+    """The table still has it, so that it is no conflict with others, whatever they commit meanwhile."""
+    table: Any = create_table(tmp_path, ID, format=format)
+    table.append(ids(1))
+    next(iter(tmp_path.rglob("*.parquet"))).unlink()
+    table.append(ids(2))
+    attempts, write = [], compact._write
+
+    def written(*arguments: Any) -> Any:
+        attempts.append(1)
+        open_table(tmp_path, format).append(ids(3))
+        return write(*arguments)
+
+    monkeypatch.setattr(compact, "_write", written)
+    with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
+        table.compact()
+    assert len(attempts) == 1

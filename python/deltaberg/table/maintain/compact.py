@@ -35,8 +35,8 @@ from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
-from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
-from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, kept_size, pack_files, size_of
+from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult, committed_groups, expected_group
+from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files
 from deltaberg.table.maintain.purge import Purge, deleted_shares, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
@@ -263,7 +263,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         Packing knows them by the numbers of their paths.
         """
         options = scan_options(None, {}, self.compaction.timezone)
-        plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).plan
+        plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).without_filter().plan
         files = plan.files
         order = pc.sort_indices(files, [(name, "ascending") for name in self.age])
         considered = self.considered(files)
@@ -295,6 +295,17 @@ class Rewrite(ABC, Generic[_Transaction]):
                 file=paths.filter(pc.is_null(places))[0].as_py(),
             )
         return self.files.take(places)
+
+    def needs_file_of(self, error: DeltabergError) -> bool:
+        """Return whether the table has the file that an error says is gone, so that it is really lost."""
+        located = self.source.locate(self.files)
+        places = {
+            "file": located["location"],
+            "deletion_vector": pc.struct_field(located["deletion_vector"], "location"),
+        }
+        if "delete_files" in located.column_names:
+            places["delete_file"] = pc.struct_field(pc.list_flatten(located["delete_files"]), "location")
+        return any(name in error.context and error.context[name] in found.to_pylist() for name, found in places.items())
 
     def trail(self) -> RowTrail:
         """Return what notes where the rows of new files came from."""
@@ -347,7 +358,7 @@ def compact_table(
     for number, group in enumerate(groups):
         if number and compaction.seconds is not None and time.monotonic() - begun > compaction.seconds:
             break
-        outcome = _expected(group, packing)
+        outcome = expected_group(group, packing)
         outcomes.append(outcome)
         if compaction.dry_run:
             continue
@@ -361,30 +372,14 @@ def compact_table(
             try:
                 refresh()
             except DeltabergError as failure:
-                failure.with_context(committed=_committed(outcomes, len(groups)))
+                failure.with_context(committed=committed_groups(outcomes, len(groups)))
                 raise
         except DeltabergError as error:
-            error.with_context(committed=_committed(outcomes, len(groups)))
+            error.with_context(committed=committed_groups(outcomes, len(groups)))
             raise
     if compaction.dry_run:
         work.transaction.abort()
     return CompactResult(tuple(outcomes), compaction.dry_run)
-
-
-def _committed(outcomes: Sequence[CompactedGroup], count: int) -> str | None:
-    """Return which of so many groups are committed; None if none is."""
-    commits = [group.commit for group in outcomes if group.commit is not None]
-    return f"{len(commits)} of {count} groups, the last one as version {commits[-1].version}" if commits else None
-
-
-def _expected(group: Sequence[Sequence[PackedFile]], packing: Packing) -> CompactedGroup:
-    """Return what a group of bins is, and what it is expected to become."""
-    new_files = new_bytes = 0
-    for one in group:
-        size = kept_size(one)
-        new_bytes += size
-        new_files += -(-size // packing.target_size) if packing.is_cut(one) else bool(size)
-    return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)
 
 
 def _commit_anew(
@@ -402,9 +397,10 @@ def _commit_anew(
         except work.forgotten as error:
             known, work = work.source.description, renew()
             is_known = work.source.description == known
-            if is_known or not left:
+            is_lost = is_known or work.needs_file_of(error)
+            if is_lost or not left:
                 work.transaction.abort()
-            if is_known:
+            if is_lost:
                 raise
             if not left:
                 what = "the state that the group was planned on was removed meanwhile, every time"

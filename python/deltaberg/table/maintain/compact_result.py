@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltaberg.errors import CommitConflictError
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.maintain.packing import PackedFile, Packing, kept_size, size_of
 from deltaberg.whole_numbers import known_sum
 
-__all__ = ["CompactResult", "CompactedGroup"]
+__all__ = ["CompactResult", "CompactedGroup", "committed_groups", "expected_group"]
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,19 @@ class CompactResult:
             [(group, expected) for group in self.groups] if self.dry_run else [(one, done) for one in self.commits]
         )
         return sum(getattr(one, name) for one, name in numbers)
+
+
+def committed_groups(outcomes: Sequence[CompactedGroup], count: int) -> str | None:
+    """Return which of so many groups are committed; None if none is."""
+    commits = [group.commit for group in outcomes if group.commit is not None]
+    return f"{len(commits)} of {count} groups, the last one as version {commits[-1].version}" if commits else None
+
+
+def expected_group(group: Sequence[Sequence[PackedFile]], packing: Packing) -> CompactedGroup:
+    """Return what a group of bins is, and what it is expected to become."""
+    new_files = new_bytes = 0
+    for one in group:
+        size = kept_size(one)
+        new_bytes += size
+        new_files += -(-size // packing.target_size) if packing.is_cut(one) else bool(size)
+    return CompactedGroup(sum(map(len, group)), sum(map(size_of, group)), new_files=new_files, new_bytes=new_bytes)

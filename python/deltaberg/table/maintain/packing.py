@@ -66,7 +66,7 @@ class Packing:
     is_whole
         Whether a bin has all files of its partition, however large they are, since their rows are put into an order.
     takes_all
-        Whether every file is rewritten that is left to choose from, alone if no other one goes with it.
+        Whether every file is rewritten that is left to choose from, in bins of however few files.
     large
         The share of the target size with which a file is large enough. With a half, nothing is left to do for the files
         of a compaction, and those of a partition are at most twice as many as they must be, and ``min_files``: each
@@ -187,7 +187,8 @@ def _fill(files: Sequence[PackedFile], packing: Packing) -> Iterator[list[Packed
 def _worthwhile(files: list[PackedFile], packing: Packing) -> list[list[PackedFile]]:
     """Return a bin that is large enough; else those of its files that are worth the work each alone."""
     half = packing.target_size / 2
-    if len(files) >= packing.min_files or kept_size(files) > half >= max(file.kept for file in files):
+    is_large = packing.takes_all or len(files) >= packing.min_files
+    if is_large or kept_size(files) > half >= max(file.kept for file in files):
         return [files]
     return [[file] for file in files if packing.is_chosen_alone(file)]
 
