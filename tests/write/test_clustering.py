@@ -14,7 +14,7 @@ import deltaberg
 from deltaberg import DeltaTable, MaintenancePolicy, ParquetOptions, create_table
 from deltaberg.delta.maintain import clustering
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.table.maintain.packing import PackedFile
+from deltaberg.table.maintain.packing import PackedFile, Packing
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 
@@ -84,6 +84,8 @@ def test_cubes_grow_until_they_are_large_and_then_stay(tmp_path: Path, monkeypat
     assert second in _cubes(table)
     assert len(_cubes(table)) == 2
     assert table.compact(cluster="full").groups == ()
+    assert table.compact(rewrite_all=True).removed_files == 2
+    assert len(_cubes(table)) == 1
 
 
 def test_a_cube_is_filled_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +275,7 @@ def test_cubes_that_stay_are_much_larger_than_what_is_smaller(rng: random.Random
             }
         )
         packed = [PackedFile(row, None, size) for row, size in enumerate(sizes)]
-        taken = {file.row for file in chosen.choose(files, packed, 0.05)}
+        taken = {file.row for file in chosen.choose(files, packed, Packing(1))}
         assert 0 in taken
         cubes = [size for row, size in enumerate(sizes) if row not in taken] + [sum(sizes[row] for row in taken)]
         written += sum(sizes[row] for row in taken)

@@ -20,7 +20,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint, verbatim
 from deltaberg.table.maintain.compact import Compaction
-from deltaberg.table.maintain.packing import PackedFile, size_of
+from deltaberg.table.maintain.packing import PackedFile, Packing, size_of
 from deltaberg.table.maintain.row_order import RowOrder
 
 __all__ = ["Clustering"]
@@ -83,7 +83,7 @@ class Clustering:
         """The order of the rows of a cube."""
         return RowOrder("hilbert", self.columns)
 
-    def choose(self, files: pa.Table, packed: Sequence[PackedFile], max_deleted: float) -> list[PackedFile]:
+    def choose(self, files: pa.Table, packed: Sequence[PackedFile], packing: Packing) -> list[PackedFile]:
         """Return the files that are clustered; those of one new cube have one partition.
 
         Files of other implementations stay, and so do large cubes, and files that were clustered by other columns
@@ -94,8 +94,9 @@ class Clustering:
         ----------
         files
             The live files that ``packed`` numbers.
-        max_deleted
-            Files with a larger share of deleted rows are written anew in any case.
+        packing
+            All files that may be clustered are written anew if it takes all; else in any case those with too large a
+            share of deleted rows.
         """
         tags = [dict(one or ()) for one in files.column("tags").to_pylist()]
         providers = files.column("clusteringProvider").to_pylist()
@@ -106,7 +107,7 @@ class Clustering:
                 continue
             cube = tags[file.row].get(_CUBE)
             is_marked = providers[file.row] is not None and cube is not None
-            if not is_marked or file.deleted > max_deleted:
+            if not is_marked or packing.takes_all or file.deleted > packing.max_deleted:
                 chosen.append(file)
             elif _columns_of(tags[file.row]) == self.columns:
                 cubes.setdefault(str(cube), []).append(file)

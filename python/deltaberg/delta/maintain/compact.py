@@ -82,7 +82,7 @@ class DeltaRewrite(Rewrite[Transaction]):
         if self._clustering is None:
             return packed
         live = self.transaction.snapshot.live.table.take(file_numbers(files))
-        return self._clustering.choose(live, packed, self.compaction.packing.max_deleted)
+        return self._clustering.choose(live, packed, self.compaction.packing)
 
     @property
     def target_size(self) -> int:
