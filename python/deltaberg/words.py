@@ -104,7 +104,9 @@ ICEBERG_SPARK: dict[str, dict[str, str]] = {
         "delete_file_threshold": Refused(
             "pass max_deleted=; files to which delete files of several data files apply are always rewritten"
         ),
-        "delete_ratio_threshold": "max_deleted",
+        "delete_ratio_threshold": Refused(
+            "pass max_deleted=; files with exactly that share of deleted rows are not rewritten"
+        ),
         "max_concurrent_file_group_rewrites": "max_concurrent",
         "max_file_group_size_bytes": "group_size",
         "max_file_size_bytes": "max_file_size",
@@ -116,7 +118,7 @@ ICEBERG_SPARK: dict[str, dict[str, str]] = {
         "partial_progress_max_commits": _ONE_COMMIT,
         "remove_dangling_deletes": Refused("call rewrite_position_delete_files()"),
         "rewrite_job_order": Refused("leave it out: groups come in the order in which their files were written"),
-        "sort_order": "sort_by",
+        "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"], or z_order_by='),
         "strategy": Refused("leave it out to put small files together, or pass sort_by=, z_order_by= or hilbert_by="),
         "target_file_size_bytes": "target_size",
         "use_starting_sequence_number": Refused(

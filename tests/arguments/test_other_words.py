@@ -29,6 +29,8 @@ _REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("delete", {"row_filter": "id = 1"}, "pass where="),
     ("compact", {"predicate": "id = 1"}, "pass where="),
     ("reorg", {"row_filter": "id = 1"}, "pass where="),
+    ("compact", {"delete_ratio_threshold": 0.3}, "pass max_deleted="),
+    ("compact", {"sort_order": "zorder(id, p)"}, "pass sort_by="),
     ("compact", {"max_spill_size": 1}, "leave it out"),
     ("compact", {"writer_properties": None}, "pass compression="),
     ("merge", {"source": _ROW, "on": "target.id = source.id", "max_spill_size": 1}, "pass memory="),

@@ -79,7 +79,7 @@ def test_files_of_every_size(tmp_path: Path, format: Literal["delta", "iceberg"]
     with pytest.raises(InvalidArgumentError):
         table.compact(rewrite_all="yes")
     # The words of iceberg-spark.
-    assert table.compact(min_file_size_bytes=0, delete_ratio_threshold=0.3, min_input_files=5).groups == ()
+    assert table.compact(min_file_size_bytes=0, min_input_files=5).groups == ()
     with pytest.raises(ArgumentNameError, match="output_spec_id"):
         table.compact(output_spec_id=0)
     assert sorted(ids_of(table)) == [1, 2]
