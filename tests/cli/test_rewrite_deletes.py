@@ -42,7 +42,7 @@ def test_both_kinds_are_rewritten(keyed: IcebergTable) -> None:
 
 
 def test_one_kind_is_rewritten(keyed: IcebergTable) -> None:
-    (done,) = json_lines("rewrite-deletes", keyed.location, "--only", "position", "--rewrite-all", "--where", "id < 9")
+    (done,) = json_lines("rewrite-deletes", keyed.location, "--only", "position", "--all", "--where", "id < 9")
     assert done["position_deletes"]["removed_files"] == 2
     assert "equality_deletes" not in done
     (done,) = json_lines("rewrite-deletes", keyed.location, "--only", "equality")

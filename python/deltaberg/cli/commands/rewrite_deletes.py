@@ -20,7 +20,9 @@ _NUMBERS = ("removed_files", "added_files", "removed_bytes", "added_bytes", "dat
 @click.option("--where", "-w", metavar="SQL", help="Only deletes of rows of files in which rows can match.")
 @click.option("--only", type=click.Choice(["equality", "position"]), help="One kind of delete files; by default both.")
 @click.option("--min-files", type=click.IntRange(min=2), metavar="COUNT", help="How many are joined at least.")
-@click.option("--rewrite-all", is_flag=True, default=None, help="Join position delete files whatever their number.")
+@click.option(
+    "--all", "rewrite_all", is_flag=True, default=None, help="Join position delete files whatever their number."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
 def rewrite_deletes(
     place: TablePlace,
