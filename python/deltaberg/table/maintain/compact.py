@@ -37,7 +37,7 @@ from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult, committed_groups, expected_group
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files
-from deltaberg.table.maintain.purge import Purge, deleted_shares, purged_files
+from deltaberg.table.maintain.purge import Purge, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan
@@ -232,7 +232,7 @@ class Rewrite(ABC, Generic[_Transaction]):
 
     def deleted_shares(self, plan: Plan) -> pa.Array:
         """Return the share of the rows of each file that are deleted; infinite where nobody knows it."""
-        return deleted_shares(plan)
+        return plan.deleted_shares
 
     def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
         """Return those of the files of the file table that may be rewritten; the numbers of both are the same."""

@@ -12,36 +12,19 @@ import pyarrow.compute as pc
 
 from deltaberg.files.read.reader import ReadSpec, read_task
 from deltaberg.files.read.task import FileTask
-from deltaberg.schema.arrow import as_array
 from deltaberg.schema.name_mapping import with_mapped_ids
 from deltaberg.schema.stored_columns import stores_other_types, stores_others
 from deltaberg.schema.types import Struct
 from deltaberg.table.read.plan import Plan, file_formats
 from deltaberg.workers import map_in_order
 
-__all__ = ["Purge", "deleted_shares", "purged_files"]
+__all__ = ["Purge", "purged_files"]
 
 #: What is rewritten: files with deleted rows or with columns that the table lacks; those with deleted rows alone; or
 #: those in which a column has another type than in the table.
 Purge = Literal["all", "deletes", "types"]
 #: Footers that are read at a time.
 _CONCURRENT = 32
-
-
-def _has_deletes(plan: Plan) -> pa.BooleanArray:
-    """Return which of the planned files have a deletion vector, or delete files."""
-    return pc.or_(pc.is_null(plan.deleted_counts), pc.is_valid(as_array(plan.files.column("deletion_vector"))))
-
-
-def deleted_shares(plan: Plan) -> pa.Array:
-    """Return the share of the rows of each file that are deleted.
-
-    Where rows are deleted, and nobody knows how many or of how many, it is infinite: planning does not read delete
-    files, and a log need not count the rows of a file.
-    """
-    deleted = plan.deleted_counts.cast(pa.float64())
-    shares = pc.divide(deleted, pc.max_element_wise(plan.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
-    return pc.coalesce(shares, pc.if_else(_has_deletes(plan), float("inf"), 0.0))
 
 
 def purged_files(plan: Plan, stored: Struct, purge: Purge) -> pa.BooleanArray:
@@ -55,7 +38,7 @@ def purged_files(plan: Plan, stored: Struct, purge: Purge) -> pa.BooleanArray:
     DataFileNotFoundError, CorruptDataFileError
         A file is gone, or damaged.
     """
-    deleted = _has_deletes(plan)
+    deleted = plan.has_deletes
     if purge == "deletes":
         return deleted
     if purge == "types":

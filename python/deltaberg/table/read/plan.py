@@ -82,6 +82,22 @@ class Plan:
         unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
         return pc.if_else(unknown, pa.scalar(None, pa.int64()), live)
 
+    @property
+    def has_deletes(self) -> pa.BooleanArray:
+        """Whether each file has a deletion vector, or delete files apply to it."""
+        return pc.or_(self._has_delete_files(), as_array(self.files.column("deletion_vector")).is_valid())
+
+    @property
+    def deleted_shares(self) -> pa.Array:
+        """The share of the rows of each file that are deleted.
+
+        Where rows are deleted, and nobody knows how many or of how many, it is infinite: planning does not read delete
+        files, and a log need not count the rows of a file.
+        """
+        deleted = self.deleted_counts.cast(pa.float64())
+        shares = pc.divide(deleted, pc.max_element_wise(self.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
+        return pc.coalesce(shares, pc.if_else(self.has_deletes, float("inf"), 0.0))
+
     def _has_delete_files(self) -> pa.BooleanArray:
         """Return, for each file, whether delete files apply to it."""
         found = pa.repeat(False, len(self.files))
