@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table, open_table
+from deltaberg import IcebergTable, create_table, open_table
 from deltaberg.errors import CorruptDeletionVectorError, CorruptMetadataError, DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.iceberg_builder import IcebergBuilder
@@ -115,7 +115,7 @@ def test_a_vector_of_many_rows_with_a_long_path(tmp_path: Path) -> None:
     path, rows = "x" * 100_000, 30_000
     builder.commit(*builder.deletion_vectors({path: range(rows)}))
     before = pa.total_allocated_bytes()
-    table = open_table(builder.root).inspect("position_deletes")
+    table = IcebergTable(builder.root).inspect("position_deletes")
     assert pa.total_allocated_bytes() - before < 64 << 20
     assert table.column("pos").to_pylist() == list(range(rows))
     column = table.column("file_path")
@@ -136,7 +136,7 @@ def test_vectors_whose_entries_lack_a_member(tmp_path: Path, wrong: str, error: 
     vector.more[wrong] = None
     builder.commit(vector)
     with pytest.raises(error):
-        open_table(builder.root).inspect("position_deletes")
+        IcebergTable(builder.root).inspect("position_deletes")
 
 
 def test_manifests(tmp_path: Path) -> None:
