@@ -82,7 +82,7 @@ def test_files_are_those_of_one_machine(spark: Any, tmp_path: Path, mode: str | 
         assert table.scan().count() == 240
         with pytest.raises(ConstraintViolationError):
             table.append(frame.selectExpr("IF(id = 7, NULL, id) id", "s"))
-        with pytest.raises(InvalidArgumentError, match="set it to none, hash or range"):
+        with pytest.raises(InvalidArgumentError, match="must be none, hash or range"):
             table.alter().set({"write.distribution-mode": "sideways"})
 
 
