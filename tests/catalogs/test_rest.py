@@ -333,7 +333,7 @@ def test_redirects_are_not_followed(status: int, server: RestServer, orders: Any
         (
             {"uri": "http://h", "rest.client.max-retries": "many"},
             InvalidArgumentError,
-            "max-retries must be a whole number of at least 0, not 'many'",
+            "max-retries must be a whole number from 0 to 999999999, not 'many'",
         ),
         ({"uri": "http://h", "rest.sigv4-enabled": "true"}, UnsupportedFeatureError, "SigV4"),
         ({"uri": "http://h", "auth.type": "google"}, UnsupportedFeatureError, "type 'google'"),

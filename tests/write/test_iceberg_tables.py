@@ -347,7 +347,10 @@ def test_write_table_creates_and_writes(tmp_path: Path) -> None:
     [
         ({"write.format.default": "csv"}, "format 'csv' are not written"),
         ({"encryption.key-id": "k"}, "encrypted"),
-        ({"write.target-file-size-bytes": "much"}, "write.target-file-size-bytes is 'much'"),
+        (
+            {"write.target-file-size-bytes": "much"},
+            "write.target-file-size-bytes must be a positive whole number, not 'much'",
+        ),
     ],
 )
 def test_what_is_not_written_is_refused(tmp_path: Path, properties: dict[str, str], message: str) -> None:

@@ -202,7 +202,7 @@ def test_metadata_without_a_required_member_is_not_written(tmp_path: Path, membe
         pytest.raises((InvalidArgumentError, CorruptLogError), match=member),
         begin(table) as transaction,
     ):
-        transaction.set_metadata(table.metadata.with_members({member: None}))
+        transaction.set_metadata(table.metadata.with_members({"description": "changed", member: None}))
     assert DeltaTable(tmp_path / "t").version == 0
 
 
