@@ -349,7 +349,7 @@ def test_write_table_creates_and_writes(tmp_path: Path) -> None:
         ({"encryption.key-id": "k"}, "encrypted"),
         (
             {"write.target-file-size-bytes": "much"},
-            "write.target-file-size-bytes must be a positive whole number, not 'much'",
+            "bytes must be a positive whole number, not 'much'",
         ),
     ],
 )
