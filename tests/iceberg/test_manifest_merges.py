@@ -57,7 +57,7 @@ def test_the_policy_of_a_table() -> None:
         "commit.manifest.min-count-to-merge": "4",
     }
     assert MergePolicy.of(properties) == MergePolicy(False, 1000, 4)
-    with pytest.raises(InvalidArgumentError, match="min-count-to-merge is '0'"):
+    with pytest.raises(InvalidArgumentError, match="min-count-to-merge must be a positive whole number, not '0'"):
         MergePolicy.of({"commit.manifest.min-count-to-merge": "0"})
 
 

@@ -55,6 +55,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     metrics = [[(field, field.to_bytes(8, "little")) for field in range(3)] for _ in range(files)]
     bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
     counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
+    texts = pa.array([str(number).encode() for number in range(files)])
     pairs = pa.record_batch({"n": pa.array(range(files)), "s": pa.array([str(n) for n in range(files)])})
     ids = pa.record_batch([pairs["n"].cast(pa.uint32())] * 3, ["a", "b", "c"])
     bounded = pa.record_batch({"numRecords": pairs["n"], "min.0": pairs["n"], "max.1": pairs["s"]})
@@ -96,6 +97,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "bucket": lambda kernels: kernels.bucket(names, 16),
         "range_ids": lambda kernels: kernels.range_ids(pairs["n"], pa.array([3, 30, 300], pa.int64())),
         "curve_keys": lambda kernels: kernels.curve_keys(ids, 32, "hilbert"),
+        "update_sketch": lambda kernels: kernels.update_sketch(kernels.unite_sketches([]), texts),
+        "unite_sketches": lambda kernels: kernels.unite_sketches([kernels.unite_sketches([])] * 2),
         "parse_bounds": lambda kernels: kernels.parse_bounds(bounds, [(1, "long"), (2, "binary")]),
         "parse_counts": lambda kernels: kernels.parse_counts(counts, [1, 2]),
         "parse_partition_values": lambda kernels: kernels.parse_partition_values(maps, [("p", "long")]),
