@@ -143,7 +143,7 @@ def _without_random(name: str, value: str) -> str:
 
 _METADATA_FILE = re.compile(r"v?(\d+)(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
 #: How the names of data files, delete files and manifests end.
-_ICEBERG_FILES = (".parquet", ".avro", ".orc", ".puffin")
+_ICEBERG_FILES = (".parquet", ".avro", ".orc", ".puffin", ".stats")
 #: A row that nobody else writes.
 _LATER = pa.table({"id": pa.array([1000], pa.int64()), "value": pa.array([10_000], pa.int64())})
 
