@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: Integers of more bits have more digits than Python writes, which are 4,300.
+_MOST_SHOWN = 14_280
+
+
 def _check(of: object, types: type | tuple[type, ...], *names: str) -> None:
     """Refuse a type or a field of which a part is none, and numbers that nobody could write."""
     for name in names:
@@ -149,8 +153,11 @@ class Field:
         _check(self, (TextLength, NoneType), "length")
         _check(self, bool, "nullable")
         _check(self, Mapping, "metadata")
-        if (self.default is not None or self.metadata) and bits_of_endless((self.default, dict(self.metadata))):
-            raise SchemaError("a Field has a number that is too long for its default or its metadata")
+        if self.default is not None and bits_of_endless((self.default,)):
+            raise SchemaError("a Field has a number that is too long for its default")
+        # What others wrote is carried as it is, but for what Python could not even show.
+        if self.metadata and (bits_of_endless((dict(self.metadata),)) or 0) > _MOST_SHOWN:
+            raise SchemaError("a Field has a number that is too long for its metadata")
         if not self.physical_name:
             object.__setattr__(self, "physical_name", self.name)
 
