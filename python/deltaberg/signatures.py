@@ -101,8 +101,8 @@ def _checked(function: Callable[..., Any], shown: str) -> Any:
         try:
             return function(*args, **named)
         except (DeltabergError, TypeError, ValueError, OverflowError) as error:
-            signature = inspect.signature(function)
-            if _is_ours(error, args) or _fits(signature, args, named):
+            # Most errors are ours, and need no signature.
+            if _is_ours(error, args) or _fits(signature := inspect.signature(function), args, named):
                 # A class of others may be a number, too, or hold one.
                 _check_numbers(shown, (*args, *named.values()))
                 raise

@@ -200,7 +200,7 @@ def _refusal(snapshot: Snapshot, files: pa.Table) -> UnsupportedFeatureError | N
     if vectors.null_count < len(vectors):
         return refused(
             "readers of manifests know no deletion vectors: deleted rows would come back",
-            hint=Hint("write the files anew by ⟪drop_feature('deletionVectors')⟫, or by ⟪reorg()⟫ for now"),
+            hint=Hint("drop the feature by ⟪drop_feature('deletionVectors')⟫, or write these files anew by ⟪reorg()⟫"),
             feature="deletionVectors",
         )
     return None

@@ -370,7 +370,7 @@ class _Binder:
                 return self.bind(given[0])
         nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
         nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
-        if any(isinstance(one, MomentLiteral) for one in given) and not is_moment(nodes[0].type):
+        if MomentLiteral in map(type, given) and not is_moment(nodes[0].type):
             raise ExpressionError(
                 f"a timestamp cannot be compared with a value of the type {nodes[0].type}", column=str(given[0])
             )

@@ -272,7 +272,7 @@ def _is_comparison(value: Value) -> bool:
     if value.name == "not":
         inner = value.arguments[0]
         return isinstance(inner, Call) and bool(inner.arguments and _COMPARISONS.get(inner.name, ("", ""))[1])
-    # The error of a function without arguments shows its text, too.
+    # A call without arguments is an error, which shows the text of the call.
     return value.name in _COMPARISONS and bool(value.arguments)
 
 

@@ -57,7 +57,7 @@ class _OvertakenError(CommitConflictError):
 
 @dataclass(frozen=True)
 class StatsRequest:
-    """Of which snapshot statistics are computed, and how the commit is made.
+    """The snapshot whose statistics are computed, and how the commit is made.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class StatsRequest:
     options
         How the commit is made.
     committed
-        What is told the table as it is after the commit.
+        Called with the table after the commit.
     """
 
     pointer: TablePointer
