@@ -35,6 +35,9 @@ class SparkEngine(Protocol):
     def explain_roads(self, scan: Any, spark: SparkSession) -> str:
         """Return the roads that the files of a scan take on Spark, as text."""
 
+    def current_batch(self) -> tuple[str, str, int]:
+        """Return the query whose batch this thread runs, the run of the query, and the number of the batch."""
+
 
 _MODULES: dict[str, str] = {}
 

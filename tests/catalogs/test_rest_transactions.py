@@ -176,7 +176,7 @@ def test_blocks_that_fail(server: WritableServer, catalog: Any) -> None:
 
     def asking_a_part_for_what_the_format_lacks() -> None:
         with catalog.transaction() as several:
-            several.table("sales.a", txn=("nightly", 1))
+            several.table("sales.a", user_metadata="nightly")
 
     def going_on_after_the_end() -> None:
         with catalog.transaction() as several:
@@ -189,7 +189,11 @@ def test_blocks_that_fail(server: WritableServer, catalog: Any) -> None:
         (committing_a_part, InvalidArgumentError, "a part of one of several tables"),
         (naming_a_branch_later, InvalidArgumentError, "a part of the transaction already"),
         (having_a_part_decide_how_long_all_are_tried, InvalidArgumentError, "policy is about the commit of all tables"),
-        (asking_a_part_for_what_the_format_lacks, UnsupportedFeatureError, "txn applies only to Delta tables"),
+        (
+            asking_a_part_for_what_the_format_lacks,
+            UnsupportedFeatureError,
+            "user_metadata applies only to Delta tables",
+        ),
         (going_on_after_the_end, InvalidArgumentError, "has ended"),
     ):
         with pytest.raises(error, match=message):

@@ -279,6 +279,7 @@ _ICEBERG = [
         "create anew", lambda at: at.create(PART_COLUMNS, partition_by=["part"], if_exists="replace"), {}, "iceberg"
     ),
     _ADDED,
+    Operation("append with progress", lambda at: at.table.append(rows(7, 8), txn=("app", 1)), _APPENDED, "iceberg"),
     Operation("append to version 1", _ADDED.run, _APPENDED, "iceberg of version 1"),
     Operation("append to version 3", _ADDED.run, _APPENDED, "iceberg of version 3"),
     Operation("append and merge manifests", _ADDED.run, _APPENDED, "tidy iceberg"),

@@ -66,7 +66,7 @@ FOLDERS = {
     "alter change write maintain",
     "iceberg/maintain": "cleaning manifest_rewriting rewriting statistics copying",
     "catalogs": "sql rest",
-    "spark": "native read write maintain source columns tables",
+    "spark": "native read write maintain stream source columns tables",
     "cli": "rows show commands",
 }
 #: The most modules that stand beside one another in a folder.

@@ -128,8 +128,6 @@ def test_streams_are_refused(tmp_path: Path) -> None:
         made = source({"path": str(tmp_path)})
         with pytest.raises(UnsupportedFeatureError, match="no source of streams"):
             made.streamReader(st.StructType())
-        with pytest.raises(UnsupportedFeatureError, match="foreachBatch"):
-            made.streamWriter(st.StructType(), False)
     with pytest.raises(InvalidArgumentError, match=r"hint: use save\(path\)"):
         DeltaWriteOptions({}).stage(pa.schema([("id", pa.int64())]), overwrite=False)
 

@@ -77,13 +77,17 @@ def test_the_page_about_spark(spark: Any, tmp_path: Path) -> None:
     names = run_blocks("docs/spark.md", heading="# Spark", places=places)
     assert names["spark"] is spark
     run_blocks("docs/spark.md", names, heading="## Writing", places=places)
+    run_blocks("docs/spark.md", names, heading="### Streams", places=places)
     run_blocks("docs/spark.md", names, heading="### Merge and upsert", places=places)
     run_blocks("docs/spark.md", names, heading="### Compaction", places=places)
     run_blocks("docs/spark.md", names, heading="### One pipeline for both formats", places=places)
     run_blocks("docs/spark.md", names, heading="## DeltaTable of delta-spark", places=places)
     names["frame"] = spark.createDataFrame([(1, "north", Decimal("1.5"), dt.date(2026, 1, 1))], _DDL)
     run_blocks("docs/spark.md", names, heading="## Partition transforms as columns", places=places)
-    assert {place: _prices(tmp_path / place) for place in ("data/totals", "data/halves", "lake/halves")} == {
+    found = ("data/arrived", "data/archive", "data/totals", "data/halves", "lake/halves")
+    assert {place: _prices(tmp_path / place) for place in found} == {
+        "data/arrived": ["0.25"],
+        "data/archive": ["0.25"],
         "data/totals": ["0.25", "1.50", "1.50", "2.00", "2.00"],
         "data/halves": ["0.75", "2.0"],
         "lake/halves": ["0.75", "2.0"],

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import EvaluationError
-from tests.spark.doors import needs_data_sources
+from deltaberg.errors import EvaluationError, InvalidArgumentError, MetadataChangedError
+from tests.spark.doors import VERSION, needs_data_sources
 
 pytestmark = [needs_data_sources, pytest.mark.one_backend]
 
@@ -102,3 +102,80 @@ def test_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path: Path, table_f
     writer.commit(messages)
     writer.abort(messages)
     assert _ids(root) == [1, 2]
+
+
+def _sink(table_format: str, root: Path, *, overwrite: bool = False, **options: str) -> Any:
+    """Return the sink of a stream, in the state in which tasks receive it."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
+
+    source = {"delta": DeltaDataSource, "iceberg": IcebergDataSource}[table_format]({"path": str(root), **options})
+    schema = StructType([StructField("id", LongType()), StructField("p", StringType())])
+    return pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite)))
+
+
+needs_arrow_sinks = pytest.mark.skipif(VERSION < (4, 1), reason="sinks of PySpark 4.0 get rows")
+
+
+@needs_arrow_sinks
+@pytest.mark.req("DL-STR-07", half="writer")
+def test_a_batch_that_is_sent_again_is_written_once(tmp_path: Path, table_format: str) -> None:
+    """By another process, which plans on the table that has the batch. Its files wait for a vacuum."""
+    root = tmp_path / "t"
+    for number, ids in ((0, [1]), (0, [1]), (1, [2]), (0, [1]), (1, [2])):
+        tasks, committing = (_sink(table_format, root, txnAppId="query") for _ in range(2))
+        replies = pickle.loads(pickle.dumps([tasks.write(_batches(ids)), tasks.write(_batches())]))
+        committing.commit(replies, number)
+    assert _ids(root) == [1, 2]
+    # Spark aborts a batch whose commit failed with the replies of all tasks, though it may have landed.
+    again = _sink(table_format, root, txnAppId="query")
+    replies = [again.write(_batches([3]))]
+    again.commit(replies, 2)
+    _sink(table_format, root, txnAppId="query").abort(replies, 2)
+    assert _ids(root) == [1, 2, 3]
+    # Of a batch with a task that failed, nothing stays.
+    before = _files(root)
+    failed = _sink(table_format, root, txnAppId="query")
+    failed.abort([failed.write(_batches([4])), None], 3)
+    assert (_ids(root), _files(root)) == ([1, 2, 3], before)
+
+
+@needs_arrow_sinks
+def test_a_table_that_gets_a_column_between_tasks_and_commit_gets_the_rows(tmp_path: Path, table_format: str) -> None:
+    """The commit is of the plan of the tasks, which travels with their replies."""
+    root = tmp_path / "t"
+    first = _sink(table_format, root)
+    first.commit([first.write(_batches([1]))], 0)
+    tasks = _sink(table_format, root)
+    replies = [tasks.write(_batches([2]))]
+    open_table(root).append(pa.table({"id": [9], "more": ["x"]}), schema_mode="merge")
+    committing = _sink(table_format, root)
+    if table_format == "delta":
+        with pytest.raises(MetadataChangedError):
+            committing.commit(replies, 1)
+        assert _ids(root) == [1, 9]
+    else:
+        committing.commit(replies, 1)
+        assert _ids(root) == [1, 2, 9]
+
+
+@needs_arrow_sinks
+@pytest.mark.req("DL-STR-08", half="writer")
+def test_a_stream_in_complete_mode_replaces_the_rows(tmp_path: Path, table_format: str) -> None:
+    """Each batch is one commit, one without tasks too, which knows its query by the checkpoint."""
+    root, checkpoint = tmp_path / "t", tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id":"query"}')
+    options = {"checkpointlocation": str(checkpoint), "queryname": "rows"}
+    for number, parts in enumerate(([[1, 2], [3]], [[4]], [])):
+        sink = _sink(table_format, root, overwrite=True, **options)
+        sink.commit([sink.write(_batches(part)) for part in parts], number)
+        assert _ids(root) == [value for part in parts for value in part]
+        assert len(open_table(root).history()) == number + 1
+    assert not open_table(root).append(pa.table({"id": [7]}), txn=("query", 2)).committed
+
+
+def test_streams_number_their_batches_themselves(tmp_path: Path, table_format: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="txnVersion is for single writes"):
+        _sink(table_format, tmp_path, txnVersion="1")

@@ -41,7 +41,7 @@ __all__ = [
 #: What is said of a commit, which a transaction is told when it begins.
 OF_COMMITS = frozenset(RecordedArguments.__annotations__)
 #: Arguments that one format alone has.
-OF_DELTA = frozenset({"txn", "user_metadata", "post_commithook_properties"})
+OF_DELTA = frozenset({"user_metadata", "post_commithook_properties"})
 OF_ICEBERG = frozenset({"branch"})
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])

@@ -71,6 +71,10 @@ class StagedWrite:
         """The directory of the table."""
         return self.log.root
 
+    def recording(self, txn: tuple[str, int]) -> StagedWrite:
+        """Return the same write, with a commit that records the progress of an application."""
+        return replace(self, request=self.request.recording(txn))
+
     def commit(self, files: pa.Table, road: str) -> CommitResult:
         """Commit files that were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)

@@ -6,7 +6,7 @@ asks of data files. The commit makes the same changes of columns as the plan, si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -54,6 +54,10 @@ class StagedWrite:
     spec: WriteSpec
     store: StoreSpec
     place: Location
+
+    def recording(self, txn: tuple[str, int]) -> StagedWrite:
+        """Return the same write, with a commit that records the progress of an application."""
+        return replace(self, request=self.request.recording(txn))
 
     def commit(self, files: pa.Table, road: str) -> CommitResult:
         """Commit files that were written as `spec` asks; see `StagedFiles`."""

@@ -30,6 +30,7 @@ __all__ = [
     "checked_map",
     "checked_number",
     "checked_options",
+    "checked_progress",
     "checked_properties",
     "checked_seconds",
     "checked_text",
@@ -108,6 +109,12 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
             at_fault(name, f"must be a 64-bit integer of at least {least}, not {value!r:.200}"), hint=hint
         )
     return number
+
+
+def checked_progress(application: Any, version: Any) -> tuple[str, int]:
+    """Refuse what is not the name of an application and how far it has come."""
+    name = checked_text("the application", application, "name it by a text of your own")
+    return name, checked_number("the version of an application", version, 0, "pass how far it has come")
 
 
 def checked_seconds(name: str, value: Any) -> float:

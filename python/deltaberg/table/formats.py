@@ -66,7 +66,6 @@ ICEBERG = TableFormat(
         "cluster_by": "pass ⟪sort_by=⟫",
         "name": "leave it out, or pass ⟪description=⟫",
         "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
-        "txn": "pass ⟪properties=⟫, and look for them in the summaries of snapshots",
         "user_metadata": "pass ⟪properties=⟫",
     },
 )

@@ -22,7 +22,7 @@ from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
-from deltaberg.table.arguments import checked_note, checked_number, checked_text
+from deltaberg.table.arguments import checked_note, checked_progress, checked_text
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.transaction.transaction import Transaction
 
@@ -244,9 +244,8 @@ class PendingChanges(Transaction):
         InvalidArgumentError
             The application is not a text, or the version not an integer of at least 0.
         """
-        checked_text("the application", application, "name it by a text of your own")
-        version = checked_number("the version of an application", version, 0, "pass how far it has come")
-        self._changes.transactions[application] = version
+        name, number = checked_progress(application, version)
+        self._changes.transactions[name] = number
         self._changed()
 
     def set_domain(self, name: str, configuration: str | None, *, system: bool = False) -> None:

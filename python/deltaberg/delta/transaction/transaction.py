@@ -267,8 +267,7 @@ class Transaction(PendingChanges):
         self._is_ended = True
         if self._base is not None and not self._operations and self._changes.is_empty and not even_if_empty:
             self._delete_all()
-            self.result = self._unchanged(self._base, made)
-            return self.result
+            return self._committed_as(self._unchanged(self._base, made))
         begun = time.monotonic()
         change: LogChange | None = None
         try:
@@ -280,8 +279,7 @@ class Transaction(PendingChanges):
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
                 self._delete_all()
             raise
-        self.result = self._finish(change, retries, begun)
-        return self.result
+        return self._committed_as(self._finish(change, retries, begun))
 
     def _change(self, made: Provenance, *, even_if_empty: bool) -> LogChange:
         changes, claims = self._changes, self._claims

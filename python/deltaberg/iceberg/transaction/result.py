@@ -71,7 +71,7 @@ def commit_result(
         snapshot_id=snapshot_id,
         metrics=dict(metrics),
     )
-    if outcome is None:
+    if not result.committed:
         return result
     result = with_rows(result, operations)
     return replace(result, inserted_rows=None, updated_rows=None, deleted_rows=None) if moves else result

@@ -221,6 +221,11 @@ class TableChange:
         return found
 
     @property
+    def was_sent(self) -> bool:
+        """Whether any attempt was made that may have been sent."""
+        return bool(self._traces)
+
+    @property
     def attempt(self) -> Attempt:
         """The attempt that was prepared."""
         if self._attempt is None:

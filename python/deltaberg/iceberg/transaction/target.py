@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.summary import is_recorded
-from deltaberg.iceberg.updates.updates import SetSnapshotRef
+from deltaberg.iceberg.updates.application_progress import ApplicationProgress
+from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
+from deltaberg.iceberg.updates.updates import SetSnapshotRef, Update
 from deltaberg.table.arguments import checked_properties, refuse_recorded
+from deltaberg.table.commit.commit_options import CommitOptions
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget", "moves_reference"]
 
@@ -38,30 +40,26 @@ class SnapshotTarget:
         Whether no branch gets the snapshot.
     is_created
         Whether the branch may be new; then it begins with the newest snapshot of the table.
+    progress
+        What the table records with the snapshot, or without one where no rows change; None if nothing.
     """
 
     branch: str
     summary: Mapping[str, str]
     is_staged: bool = False
     is_created: bool = False
+    progress: ApplicationProgress | None = None
 
     @classmethod
-    def of(cls, metadata: TableMetadata, requested: str | None, summary: Mapping[str, Any]) -> SnapshotTarget:
-        """Return the target that a caller asks for.
-
-        Parameters
-        ----------
-        requested
-            The branch that is named, or open; None for the main one.
-        summary
-            What the caller adds to the summary.
+    def of(cls, metadata: TableMetadata, options: CommitOptions) -> SnapshotTarget:
+        """Return the target that the options of a commit ask for.
 
         Raises
         ------
         InvalidArgumentError
             The table has no such branch, or what is asked for contradicts itself.
         """
-        kept = checked_properties(summary)
+        requested, kept = options.branch, checked_properties(options.properties or {})
         for name, value in kept.items():
             if not isinstance(value, str):
                 raise InvalidArgumentError(
@@ -91,7 +89,23 @@ class SnapshotTarget:
             raise InvalidArgumentError(
                 f"the table has no branch {branch!r}", hint="create it first, with ⟪alter().create_branch(name)⟫"
             )
-        return cls(branch, kept, WAP_ID in kept, wap_branch is not None)
+        progress = None if options.txn is None else ApplicationProgress(*options.txn, branch)
+        summary = kept if progress is None else {**kept, **progress.summary}
+        return cls(branch, summary, WAP_ID in kept, wap_branch is not None, progress)
+
+    def is_done(self, metadata: TableMetadata) -> bool:
+        """Return whether the table records the progress, or a later one."""
+        return self.progress is not None and self.progress.is_recorded(metadata, self.parent(metadata))
+
+    @property
+    def updates(self) -> list[Update]:
+        """The changes of the table beside those of rows."""
+        return [] if self.progress is None else [self.progress.update]
+
+    def held(self, base: TableMetadata) -> list[Requirement]:
+        """Return what must hold so that progress is recorded on top of what others have recorded."""
+        current = self.newest(base)
+        return [] if self.progress is None or current is None else requirements_of(base, self.moves(base, current))
 
     def parent(self, metadata: TableMetadata) -> Snapshot | None:
         """Return the snapshot that the new one follows on; None if there is none."""

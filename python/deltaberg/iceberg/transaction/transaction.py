@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -33,9 +32,11 @@ from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, Pending
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.result import commit_result
+from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.target import SnapshotTarget, moves_reference
 from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.iceberg.updates.metadata_changes import MetadataChanges
 from deltaberg.iceberg.updates.requirements import Requirement, requirements_of
 from deltaberg.iceberg.updates.updates import AddSnapshot, Update, apply_updates
 from deltaberg.storage.location import Location
@@ -49,15 +50,6 @@ __all__ = ["Transaction"]
 
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError, TableNotFoundError)
-
-
-class _ColumnsChanged(NamedTuple):
-    """A change of columns: how many updates and files there were before it, and the metadata before and after it."""
-
-    updates: int
-    files: int
-    before: TableMetadata
-    after: TableMetadata
 
 
 class Transaction(shared.Transaction):
@@ -109,7 +101,7 @@ class Transaction(shared.Transaction):
         check_writable(loaded.metadata, self.resolver)
         #: What the caller has the snapshot say.
         self.says = options.properties or {}
-        self._target = SnapshotTarget.of(loaded.metadata, options.branch, self.says)
+        self._target = SnapshotTarget.of(loaded.metadata, options)
         self._creates = creates
         self._committer = committer
         self._policy = options.clocked
@@ -126,9 +118,7 @@ class Transaction(shared.Transaction):
     def _plan_on(self, loaded: LoadedTable) -> None:
         """Begin anew, without any changes of a table."""
         self._loaded = loaded
-        self._updates: list[Update] = []
-        self._view = loaded.metadata
-        self._columns_changed: _ColumnsChanged | None = None
+        self._changes = MetadataChanges(loaded.metadata)
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
@@ -139,12 +129,12 @@ class Transaction(shared.Transaction):
     @property
     def metadata(self) -> TableMetadata:
         """The metadata of the table as the transaction leaves it, but for its snapshot."""
-        return self._view
+        return self._changes.metadata
 
     @property
     def planned(self) -> Snapshot | None:
         """The snapshot of the branch that the transaction is planned on."""
-        return self._target.parent(self._view)
+        return self._target.parent(self.metadata)
 
     @property
     def planned_metadata(self) -> TableMetadata:
@@ -164,7 +154,7 @@ class Transaction(shared.Transaction):
     @property
     def source(self) -> IcebergSource:
         """The rows of the snapshot that the transaction is planned on, in the columns that the table will have."""
-        return self._source(self._view, self.planned)
+        return self._source(self.metadata, self.planned)
 
     @property
     def changed_source(self) -> IcebergSource:
@@ -175,9 +165,15 @@ class Transaction(shared.Transaction):
         return IcebergSource.of(replace(self._loaded, metadata=metadata), snapshot)
 
     @property
+    def is_done(self) -> bool:
+        """Whether the progress that the transaction would record is recorded already."""
+        return self._target.is_done(self._loaded.metadata)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
-        return self.pending.is_empty and not self._creates and say_the_same(self._view, self._loaded.metadata)
+        says_nothing = not self._creates and self._target.progress is None
+        return says_nothing and self.pending.is_empty and say_the_same(self.metadata, self._loaded.metadata)
 
     @property
     def _asks_nothing(self) -> bool:
@@ -185,20 +181,20 @@ class Transaction(shared.Transaction):
         return self.is_empty and not self._operations
 
     def _check_ready(self) -> None:
-        check_commit_properties(self._view)
-        self._committer.check(self._view)
+        check_commit_properties(self.metadata)
+        self._committer.check(self.metadata)
         _ = self._commit_policy
 
     def _check_operation(self) -> None:
         """Do nothing: operations go together as they are."""
 
     def _mark(self) -> Callable[[], object]:
-        updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
+        changes, claims, checks = self._changes, self.claims.copy(), list(self._checks)
         pending = self.pending.copy()
         self.pending.replaces_partitions = False
 
         def take_back() -> None:
-            self._updates, self._view, self.claims, self._checks = updates, view, claims, checks
+            self._changes, self.claims, self._checks = changes, claims, checks
             self.pending = self._production.pending = pending
 
         return take_back
@@ -212,43 +208,39 @@ class Transaction(shared.Transaction):
             A change is not allowed, or names what the table does not have.
         """
         self._check_open()
-        view = apply_updates(self._view, updates, now_ms=self._now())
-        if not self.pending.is_empty and self._target.parent(view) != self.planned:
+        changes = self._changes.then(updates, self._now())
+        if not self.pending.is_empty and self._target.parent(changes.metadata) != self.planned:
             raise InvalidArgumentError(
                 f"the transaction has changed rows of {self.branch!r} before, which is to move to another snapshot",
                 hint="move it first, or in a commit of its own",
             )
-        if view.format_version >= VECTORS_SINCE and any(files.has_position_files for files in self.pending.added):
+        if changes.metadata.format_version >= VECTORS_SINCE and any(
+            files.has_position_files for files in self.pending.added
+        ):
             raise InvalidArgumentError(
                 "the transaction has deleted rows by position delete files, which the later format version has none of",
                 hint="commit the deletes first, or upgrade the table before them",
             )
-        self._view = view
-        self._updates.extend(updates)
+        self._changes = changes
 
     def change_columns(self, make: Callable[[TableMetadata], Sequence[Update]]) -> None:
         """Change the columns of the table. Of changes that follow each other, the last one takes the place of all.
-
-        So a hundred new columns are one new schema. Once files were written, the columns that they have stay.
 
         Parameters
         ----------
         make
             Returns the changes of some metadata.
         """
-        last, files = self._columns_changed, len(self._files) + len(self.pending.added)
-        updates, before = self._updates, self._view
-        if last is not None and last.after is self._view and last.files == files:
-            updates, before = self._updates[: last.updates], last.before
-        made = make(before)
-        kept = self._updates, self._view
-        self._updates, self._view = list(updates), before
+        files, kept = len(self._files) + len(self.pending.added), self._changes
+        before = kept.without_columns(files)
+        made = make(before.metadata)
+        self._changes = before
         try:
             self.change_metadata(*made)
         except BaseException:
-            self._updates, self._view = kept
+            self._changes = kept
             raise
-        self._columns_changed = _ColumnsChanged(len(updates), files, before, self._view)
+        self._changes = replace(self._changes, before_columns=(before, files))
 
     def require(self, check: Callable[[TableMetadata], None]) -> None:
         """Let a check raise an exception if the newest metadata does not allow the changes.
@@ -377,7 +369,7 @@ class Transaction(shared.Transaction):
         Where the columns were changed meanwhile, their names may mean something else.
         """
         operations, known = self._operations, self._loaded.metadata
-        if self._updates or self.pending.added or not all(one.again for one in operations):
+        if self._changes.updates or self.pending.added or not all(one.again for one in operations):
             return False
         try:
             loaded = self._committer.load()
@@ -421,9 +413,10 @@ class Transaction(shared.Transaction):
 
     def end_committed(self, found: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
-        if found is None:
-            # Files of one operation may have been dropped by a later one.
-            self._delete_all()
+        if found is None or not found.committed:
+            # Files of one operation may have been dropped by a later one. What was sent may be there all the same.
+            if self._change is None or not self._change.was_sent:
+                self._delete_all()
         else:
             self._production.delete_unused(found.loaded.metadata)
             self._delete_dropped(self._production.hiding_of(found.loaded.metadata))
@@ -431,7 +424,7 @@ class Transaction(shared.Transaction):
 
     def check_returned(self, done: Committed) -> None:
         """Make sure that the table still has the snapshots that the commit went back to."""
-        returned = expiry_guard.returned_snapshots(self._updates, self.claims.picked)
+        returned = expiry_guard.returned_snapshots(self._changes.updates, self.claims.picked)
         expiry_guard.check_returned(self._committer, done, returned, self._policy)
 
     def end_failed(self, error: BaseException) -> None:
@@ -442,12 +435,14 @@ class Transaction(shared.Transaction):
 
     def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]] | None:
         """Return the changes on top of the newest metadata; None if they leave it as it is."""
+        if self._target.is_done(base):
+            return None
         check_writable(base, self.resolver)
         for check in self._checks:
             check(base)
-        expiry_guard.check_snapshots(base, expiry_guard.returned_snapshots(self._updates, self.claims.picked))
-        held = requirements_of(self._loaded.metadata, self._updates)
-        updates = list(self._updates)
+        expiry_guard.check_snapshots(base, expiry_guard.returned_snapshots(self._changes.updates, self.claims.picked))
+        updates = [*self._changes.updates, *self._target.updates]
+        held = requirements_of(self._loaded.metadata, updates) + self._target.held(base)
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
         source = self._source(after, self._target.parent(after))
         check_conflicts(self.claims, self.planned, source)
@@ -463,10 +458,11 @@ class Transaction(shared.Transaction):
 
     def _finish(self, found: Committed | None) -> CommitResult:
         loaded = self._loaded if found is None else found.loaded
-        has_snapshot = found is not None and not self.pending.is_empty
+        is_new = found is not None and found.committed
+        has_snapshot = is_new and not self.pending.is_empty
         operation = ", ".join(dict.fromkeys(one.name for one in self._operations)) or "commit"
-        tally = self._production.tally
-        self.result = commit_result(
+        tally = self._production.tally if is_new else Tally()
+        result = commit_result(
             loaded,
             found,
             tally,
@@ -475,11 +471,11 @@ class Transaction(shared.Transaction):
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
             operations=self._operations,
-            moves=not has_snapshot and moves_reference(self._loaded.metadata, self._view),
+            moves=not has_snapshot and moves_reference(self._loaded.metadata, self.metadata),
         )
         if self._committed is not None and found is not None:
             self._committed(loaded)
-        return self.result
+        return self._committed_as(result)
 
     def _delete_dropped(self, hiding: Sequence[AddedFiles]) -> None:
         """Delete the files that later operations, or later attempts to commit, have replaced."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
@@ -20,6 +20,7 @@ from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
 from deltaberg.spark.source.options import ReadOptions, WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.reader import PushdownReader, TableReader
+from deltaberg.spark.source.stream_sink import stream_sink
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
 from deltaberg.table.read.scan import bound_scan
@@ -70,12 +71,9 @@ class _TableSource(DataSource):
         )
 
     @briefly
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - PySpark calls it so
-        """Refuse: streams are written batch by batch."""
-        raise UnsupportedFeatureError(
-            f'format("{self.name()}") is no sink of streams',
-            hint="write the batches by foreachBatch(lambda rows, number: table.append(rows, ...))",
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - PySpark's name
+        """Return what writes the batches of a stream, each of which makes one commit."""
+        return stream_sink(self.write_settings, self.options, schema, overwrite=overwrite)
 
 
 class DeltaDataSource(_TableSource):

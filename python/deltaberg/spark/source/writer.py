@@ -52,14 +52,21 @@ class TableWriter(DataSourceArrowWriter):
         return _Reply() if reply is None else _Reply(*(column[0].as_py() for column in reply.columns))
 
     @briefly
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks once; raise what a task met, with nothing committed."""
+    def commit(self, messages: Sequence[WriterCommitMessage | None], txn: tuple[str, int] | None = None) -> None:
+        """Commit the files of all tasks once; raise what a task met, with nothing committed.
+
+        Parameters
+        ----------
+        txn
+            The stream and the batch that the rows are; None for what the options say.
+        """
         tables, errors = _replies(messages)
         if errors:
             self._delete(tables)
             raise errors[0]
         files = [self._staged.spec.no_files()] if self._staged.spec is not None else []
-        self._staged.commit(pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
+        staged = self._staged if txn is None else self._staged.recording(txn)
+        staged.commit(pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
 
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

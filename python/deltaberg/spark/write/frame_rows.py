@@ -49,8 +49,8 @@ class FrameRows:
         if frame.isStreaming:
             raise InvalidArgumentError(
                 "the rows of a streaming DataFrame have no end, so that no commit can hold them",
-                hint="write its batches: "
-                'frame.writeStream.foreachBatch(lambda rows, number: table.append(rows, txn=("name", number)))',
+                hint='write its batches: frame.writeStream.format("delta" or "iceberg").start(path), or '
+                'frame.writeStream.foreachBatch(lambda rows, number: table.append(rows, txn="auto"))',
             )
         self._frame = frame
         self._facts = SessionFacts.of(frame.sparkSession)

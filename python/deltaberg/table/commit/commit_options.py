@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint, at_fault
-from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, fields_given
+from deltaberg.table.arguments import (
+    checked_flag,
+    checked_note,
+    checked_progress,
+    checked_properties,
+    checked_text,
+    fields_given,
+)
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
+from deltaberg.table.commit.stream_batches import StreamBatch
 
 if TYPE_CHECKING:
     from deltaberg.table.rows.progress import Progress
@@ -28,6 +36,8 @@ class CommitOptions:
     ----------
     app_transactions
         Applications and the versions of their progress. They are recorded whatever was recorded before.
+    batch
+        The batch of a stream that ``txn="auto"`` has found. Then ``txn`` is its query and its number.
 
     Raises
     ------
@@ -46,6 +56,7 @@ class CommitOptions:
     commit_properties: Any = None
     post_commithook_properties: Any = None
     app_transactions: tuple[tuple[str, int], ...] | None = None
+    batch: StreamBatch | None = None
 
     def __post_init__(self) -> None:
         checked_flag("unsafe_single_writer", self.unsafe_single_writer)
@@ -55,14 +66,23 @@ class CommitOptions:
         for name, hint in (("branch", "write to the branch that is open"), ("isolation", "have the table decide")):
             if getattr(self, name) is not None:
                 checked_text(name, getattr(self, name), f"leave it out to {hint}")
-        given: object = self.txn
-        if given is not None and not (isinstance(given, (tuple, list)) and len(given) == 2):
+        if self.txn is not None:
+            self._take_progress(self.txn)
+        if self.commit_properties is not None:
+            self._take(self.commit_properties)
+
+    def _take_progress(self, given: Any) -> None:
+        """Take over what ``txn`` says: an application and a version, or the batch that is run at the moment."""
+        if isinstance(given, str):
+            batch = StreamBatch.of(given)
+            object.__setattr__(self, "batch", batch)
+            given = (batch.application, batch.number)
+        elif not (isinstance(given, (tuple, list)) and len(given) == 2):
             raise InvalidArgumentError(
                 at_fault("txn", f"must be the name of an application and a version, not {given!r:.200}"),
                 hint='pass ⟪txn=("nightly load", 7)⟫',
             )
-        if self.commit_properties is not None:
-            self._take(self.commit_properties)
+        object.__setattr__(self, "txn", checked_progress(*given))
 
     def _take(self, given: Any) -> None:
         """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""

@@ -55,6 +55,9 @@ class Transaction(ABC):
         #: The operations that succeeded, in their order.
         self._operations: list[Operation] = []
         self._is_ended = False
+        self._batch = options.batch
+        if self._batch is not None:
+            self._batch.begin(root)
 
     @property
     @abstractmethod
@@ -128,6 +131,13 @@ class Transaction(ABC):
         CommitUnknownError
             The commit was sent, but it is not known whether it took effect.
         """
+
+    def _committed_as(self, result: CommitResult) -> CommitResult:
+        """Keep what the commit did, and return it."""
+        self.result = result
+        if self._batch is not None:
+            self._batch.end(self.root)
+        return result
 
     def _delete_all(self) -> None:
         """Delete all files that were written, because there is surely no commit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltaberg.expressions.build.filters import Filter
@@ -45,6 +45,10 @@ class WriteRequest:
     commit: CommitOptions = field(default_factory=CommitOptions)
     timezone: str = "UTC"
     write_properties: Mapping[str, str] = field(default_factory=dict)
+
+    def recording(self, txn: tuple[str, int]) -> WriteRequest:
+        """Return the same request, with a commit that records the progress of an application."""
+        return replace(self, commit=replace(self.commit, txn=txn))
 
     def carry_out(self, run: Operations[Transaction], data: Any) -> None:
         """Write rows as an operation of a transaction."""

@@ -35,6 +35,8 @@ def one_step(
 ) -> Callable[[Callable[Concatenate[_Own, _Given], None]], Callable[Concatenate[_Own, _Given], _Own]]:
     """Make a method one step of an alteration, which it returns. A step that raises has changed nothing.
 
+    Nothing is done if all that the transaction is for was committed before.
+
     Parameters
     ----------
     name
@@ -46,9 +48,10 @@ def one_step(
     def decorate(method: Callable[Concatenate[_Own, _Given], None]) -> Callable[Concatenate[_Own, _Given], _Own]:
         @wraps(method)
         def step(self: _Own, /, *args: _Given.args, **named: _Given.kwargs) -> _Own:
-            with self._step(name, waits=waits):
-                method(self, *args, **named)
-            self._steps.append(name)
+            if not self._transaction.is_done:
+                with self._step(name, waits=waits):
+                    method(self, *args, **named)
+                self._steps.append(name)
             return self
 
         return step

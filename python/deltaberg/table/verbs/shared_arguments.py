@@ -128,7 +128,7 @@ class CommitArguments(TypedDict, total=False):
 class SingleCommitArguments(CommitArguments, total=False):
     """How one commit is made."""
 
-    txn: tuple[str, int] | None
+    txn: tuple[str, int] | str | None
 
 
 class DescribedArguments(CommitArguments, total=False):

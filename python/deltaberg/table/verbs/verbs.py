@@ -64,8 +64,9 @@ class Verbs(ABC, Generic[_Done]):
     ``memory``
         Bytes of rows and keys that are held in memory, approximately; 512 MiB by default.
     ``txn``
-        The name of an application and the version of its progress, which a Delta table records. If it has that version
-        or a later one, nothing is written, so that the same call can be repeated.
+        The name of an application and the version of its progress, which the table records. If it has that version or
+        a later one, nothing is written, so that the same call can be repeated. ``auto`` stands for the query and the
+        batch in a function that Spark's ``foreachBatch`` calls, and ``auto:NAME`` for a further verb of the batch.
     ``properties``
         What the history says of the commit besides the numbers of files and rows: members of ``commitInfo``, or of the
         summary of the snapshot. There, ``wap.id`` stages the snapshot until `IcebergTable.publish`, and ``wap.branch``

@@ -33,6 +33,9 @@ class StagedFiles(Protocol):
     def place(self) -> Location:
         """The directory that data files are written below."""
 
+    def recording(self, txn: tuple[str, int]) -> StagedFiles:
+        """Return the same write, with a commit that records the progress of an application."""
+
     def commit(self, files: pa.Table, road: str) -> CommitResult:
         """Commit files that were written as `spec` asks.
 

@@ -1,0 +1,153 @@
+"""The sinks of the Data Sources: the rows of each batch become one commit, once, whatever is sent again.
+
+Spark makes a writer for the tasks of a batch, and another one, in a process of its own, for its commit. Nothing travels
+between them but the replies of tasks, so that these carry the query and what was planned. A table records the query and
+the number of the batch with the rows, where a batch that is sent again finds them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import Row, StructType
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.spark.source.options import WriteOptions
+from deltaberg.spark.source.raised import briefly
+from deltaberg.spark.source.writer import TableWriter
+from deltaberg.spark.stream.current_batch import query_of_checkpoint, query_of_task
+from deltaberg.spark.types import rows_schema
+
+__all__ = ["StreamSink", "stream_sink"]
+
+#: Options of the query, which Spark passes on to its sink.
+_CHECKPOINT, _NAME = "checkpointlocation", "queryname"
+_APPLICATION, _VERSION = "txnappid", "txnversion"
+#: Rows that are converted at a time.
+_ROWS = 10_000
+
+if TYPE_CHECKING:
+    _Base = DataSourceStreamWriter
+else:
+    # PySpark 4.0 hands over rows.
+    _Base = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+
+
+@dataclass
+class _Reply(WriterCommitMessage):
+    """The reply of a task: that of the writer of its files, its query, and, of the first task, the planned write."""
+
+    written: WriterCommitMessage
+    query: str | None
+    planned: bytes | None
+
+
+class StreamSink(_Base):
+    """Writes the rows of the tasks of a batch to data files, and commits them once.
+
+    Parameters
+    ----------
+    writer
+        What writes and commits the rows of a batch, as it was planned for this sink.
+    schema
+        The columns of the rows.
+    application
+        What the table records in place of the query; None for the query.
+    checkpoint
+        Where the checkpoint of the query is, if an option says so.
+    """
+
+    def __init__(
+        self, writer: TableWriter, schema: StructType, application: str | None, checkpoint: str | None
+    ) -> None:
+        self._writer = writer
+        self._schema = schema
+        self._application = application
+        self._checkpoint = checkpoint
+
+    @briefly
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        batches = iterator if _Base is not DataSourceStreamWriter else batches_of_rows(iterator, self._schema)
+        written = self._writer.write(batches)
+        context = TaskContext.get()
+        is_first = context is None or context.partitionId() == 0
+        return _Reply(written, query_of_task(), pickle.dumps(self._writer) if is_first else None)
+
+    @briefly
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the files of all tasks, unless the table has the batch already."""
+        replies = _replies(messages)
+        queries = (reply.query for reply in replies if reply.query is not None)
+        name = self._application or next(queries, None) or query_of_checkpoint(self._checkpoint)
+        txn = None if name is None else (name, batchId)
+        self._planned(replies).commit([reply.written for reply in replies], txn)
+
+    @briefly
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Delete the files of the tasks that succeeded, if another one failed.
+
+        After a commit that failed, Spark sends the replies of all tasks. It may have landed: nothing is deleted then.
+        """
+        written = [message.written if isinstance(message, _Reply) else None for message in messages]
+        self._planned(_replies(messages)).abort(written)
+
+    def _planned(self, replies: Sequence[_Reply]) -> TableWriter:
+        """Return the writer that the tasks had: the table may have changed since."""
+        planned = next((reply.planned for reply in replies if reply.planned is not None), None)
+        # Our own workers sent it.
+        return self._writer if planned is None else pickle.loads(planned)  # noqa: S301
+
+
+def _replies(messages: Iterable[WriterCommitMessage | None]) -> list[_Reply]:
+    return [message for message in messages if isinstance(message, _Reply)]
+
+
+def stream_sink(
+    settings: type[WriteOptions], options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> StreamSink:
+    """Return the sink of a query.
+
+    Parameters
+    ----------
+    settings
+        The options of writes that the format has.
+    options
+        The options of the caller.
+    overwrite
+        Whether each batch replaces all rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not valid.
+    """
+    own = {name.lower(): text for name, text in options.items()}
+    if _VERSION in own:
+        raise InvalidArgumentError(
+            "the option txnVersion is for single writes: a stream records the numbers of its batches",
+            hint="leave it out; txnAppId alone names the stream in place of its query",
+        )
+    of_query = {_CHECKPOINT, _NAME, _APPLICATION}
+    written = settings({name: text for name, text in options.items() if name.lower() not in of_query})
+    columns = rows_schema(schema)
+    writer = TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
+    return StreamSink(writer, schema, own.get(_APPLICATION), own.get(_CHECKPOINT))
+
+
+def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow batches of the rows that PySpark 4.0 hands over."""
+    from pyspark.sql.connect import conversion
+
+    # Later releases have the class elsewhere, and hand over batches.
+    to_arrow = vars(conversion)["LocalDataToArrowConversion"]
+    while part := list(itertools.islice(rows, _ROWS)):
+        yield from to_arrow.convert(part, schema, use_large_var_types=False).to_batches()

@@ -1,0 +1,1 @@
+"""Streams: the batch that Spark runs at the moment."""

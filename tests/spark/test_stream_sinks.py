@@ -1,0 +1,129 @@
+"""Streams into tables: every batch once, whatever is sent again, with no option to set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import open_table
+from tests.spark.doors import needs_data_sources, register
+
+pytestmark = [needs_data_sources, pytest.mark.spark, pytest.mark.one_backend]
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table_format(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+class _Arrivals:
+    """A folder of files, each of which is a batch, and the queries that read it."""
+
+    def __init__(self, spark: Any, root: Path) -> None:
+        self.spark = spark
+        self.folder, self.checkpoint = root / "arrivals", root / "checkpoint"
+        self.folder.mkdir()
+        register(spark)
+
+    def arrive(self, *ids: int) -> None:
+        number = len(list(self.folder.iterdir()))
+        lines = (json.dumps({"id": one, "region": f"r{one % 2}"}) for one in ids)
+        (self.folder / f"{number}.json").write_text("\n".join(lines))
+
+    @property
+    def rows(self) -> Any:
+        reader = self.spark.readStream.schema("id long, region string")
+        return reader.option("maxFilesPerTrigger", "1").json(str(self.folder))
+
+    def run(self, writer: Any) -> str:
+        """Run a query over all that has arrived, and return its id."""
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        found: str = query.id
+        return found
+
+    def forget_commit(self, batch: int) -> None:
+        """Leave the checkpoint as a driver leaves it that is killed after a batch, and before its own log says so."""
+        for path in (self.checkpoint / "commits").glob(f"*{batch}*"):
+            path.unlink()
+
+
+@pytest.fixture
+def arrivals(spark: Any, tmp_path: Path) -> _Arrivals:
+    return _Arrivals(spark, tmp_path)
+
+
+def _ids(path: Path) -> list[int]:
+    found: list[int] = sorted(open_table(path).scan().to_arrow()["id"].to_pylist())
+    return found
+
+
+@pytest.mark.req("DL-STR-07", half="writer")
+@pytest.mark.req("ICE-STR-04", half="writer")
+def test_each_batch_is_in_the_table_once(arrivals: _Arrivals, tmp_path: Path, table_format: str) -> None:
+    path = tmp_path / "t"
+
+    def query() -> str:
+        return arrivals.run(arrivals.rows.writeStream.format(table_format).option("path", str(path)))
+
+    arrivals.arrive(1, 2)
+    arrivals.arrive(3)
+    name = query()
+    assert (_ids(path), len(open_table(path).history())) == ([1, 2, 3], 2)
+    arrivals.forget_commit(1)
+    arrivals.arrive(4)
+    assert query() == name
+    assert _ids(path) == [1, 2, 3, 4]
+    table = open_table(path)
+    recorded = (
+        {app: one.version for app, one in table.transactions.items()}
+        if table_format == "delta"
+        else {key.removeprefix("deltaberg.stream."): int(value) for key, value in table.properties.items()}
+    )
+    assert recorded == {name: 2}
+
+
+@pytest.mark.req("DL-STR-08", half="writer")
+def test_complete_mode_replaces_the_rows(arrivals: _Arrivals, tmp_path: Path, table_format: str) -> None:
+    path = tmp_path / "t"
+    arrivals.arrive(1, 2)
+    arrivals.arrive(3)
+    counts = arrivals.rows.groupBy("region").count().writeStream.outputMode("complete").format(table_format)
+    arrivals.run(counts.option("path", str(path)))
+    table = open_table(path)
+    assert sorted(table.scan().to_arrow()["count"].to_pylist()) == [1, 2]
+    assert len(table.history()) == 2
+
+
+def test_foreach_batch_finds_its_batch(arrivals: _Arrivals, tmp_path: Path, table_format: str, spark: Any) -> None:
+    """A second verb of the batch needs a name, also where a job group of the caller's own is set in between."""
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("over Spark Connect the batch is passed")
+    path, results = tmp_path / "t", []
+    arrivals.arrive(1, 2)
+
+    def write(rows: Any, number: int) -> None:
+        from deltaberg import write_table
+
+        results.append(write_table(path, rows, mode="append", format=table_format, txn="auto").committed)
+        rows.sparkSession.sparkContext.setJobGroup("mine", "of the caller")
+        try:
+            open_table(path).upsert(rows, "id", txn="auto")
+        except Exception as error:
+            results.append(f"{type(error).__name__}: {error}")
+        results.append(open_table(path).append(rows, txn="auto:copy").committed)
+
+    writer = arrivals.rows.writeStream.foreachBatch(write)
+    arrivals.run(writer)
+    assert results.pop(1).startswith("InvalidArgumentError: the batch 0 was committed to the table before")
+    assert (results, _ids(path)) == ([True, True], [1, 1, 2, 2])
+    arrivals.forget_commit(0)
+    results.clear()
+    arrivals.run(writer)
+    # Another run of the query sends the batch again: each of its verbs has been committed.
+    assert results.pop(1).startswith("InvalidArgumentError: the batch 0 was committed to the table before")
+    assert (results, _ids(path)) == ([False, False], [1, 1, 2, 2])
