@@ -192,7 +192,7 @@ def test_blocks_that_fail(server: WritableServer, catalog: Any) -> None:
         (
             asking_a_part_for_what_the_format_lacks,
             UnsupportedFeatureError,
-            "user_metadata applies only to Delta tables",
+            "user_metadata applies only to Delta",
         ),
         (going_on_after_the_end, InvalidArgumentError, "has ended"),
     ):
