@@ -49,6 +49,7 @@ _ROWS = pa.RecordBatch.from_pylist(
         ("coalesce(x, 0)", [5, 0, -7]),
         ("name LIKE 'a%' OR x IS NULL", [True, True, False]),
         ("x IN (5, NULL)", [True, None, None]),
+        ("CASE WHEN x > 0 THEN X'' WHEN x < 0 THEN X'A' END", [b"", None, b"\n"]),
     ],
 )
 def test_values_are_computed_from_columns(text: str, expected: list[object]) -> None:

@@ -300,7 +300,10 @@ def test_places_that_are_no_table(tmp_path: Path) -> None:
         open_table(tmp_path, format="hudi")  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("name", ["a b", "100%41", "ü", "a#b?c", "a+b=c&d", "q'uote\"s"])
+_NAMES = ["a b", "100%41", "ü", "a#b?c", "a+b=c&d", "q'uote\"s"]
+
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_local_paths_of_any_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = DeltaBuilder(tmp_path / name)
     builder.create(ID, builder.add(ids(1), path=f"{name}/f.parquet"))
@@ -308,6 +311,16 @@ def test_local_paths_of_any_name(tmp_path: Path, name: str, monkeypatch: pytest.
         assert ids_of(open_table(location)) == [1]
     monkeypatch.chdir(tmp_path)
     assert ids_of(open_table(name)) == [1]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("store", ["memory://", "memory://shop"])
+def test_tables_in_memory_of_any_name(store: str, name: str, format: Any) -> None:
+    location = f"{store}/{format}/{name}"
+    write_table(location, pa.table({"id": [1], "part": ["x#%y"]}), format=format, partition_by=["part"])
+    open_table(location).append(pa.table({"id": [2], "part": ["x#%y"]}))
+    assert sorted(ids_of(open_table(location))) == [1, 2]
 
 
 def test_the_home_directory_may_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

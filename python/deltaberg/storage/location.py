@@ -378,7 +378,9 @@ def _absolute(raw: str, encoded: bool) -> Location:
     scheme = _ALIASES.get(named.lower(), named.lower())
     if scheme == "file":
         return Location("file", "", os.path.normpath(_local_part(after, encoded)))
-    authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
+    # The store in memory needs no name. Elsewhere, one slash too many stands before the bucket.
+    rest = after[2:] if scheme == "memory" else after.lstrip("/")
+    authority, _, path = rest.partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
     if scheme not in _WITH_CONTAINER:
         # Old Hadoop writers recorded access keys in front of the bucket. They are not part of its name.
         authority = authority.rpartition("@")[2]
