@@ -50,7 +50,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def _ours(place: Path, **order: Any) -> None:
-    warm()(place).compact(target_size=_TARGET, **order)
+    warm()(place).compact(target_file_size=_TARGET, **order)
 
 
 def _by_deltalake(place: Path) -> None:
@@ -142,7 +142,7 @@ def _target(place: Path) -> int:
 
 
 def _ours_along(curve: str) -> _Work:
-    return lambda place: warm()(place).compact(target_size=_target(place), **{curve: list(_BY)})
+    return lambda place: warm()(place).compact(target_file_size=_target(place), **{curve: list(_BY)})
 
 
 COMPACT_CASES: dict[str, Case] = {

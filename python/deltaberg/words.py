@@ -22,7 +22,7 @@ _COMPACTION = {
     "max_spill_size": _ON_DISK,
     "max_temp_directory_size": _ON_DISK,
     "partition_filters": Refused("pass where="),
-    "writer_properties": Refused("pass compression=; what else is said of files are properties of the table"),
+    "target_size": "target_file_size",
 }
 _GROUPS: dict[str, str] = {"txn": Refused("leave it out: there is a commit for each group of files")}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
@@ -120,7 +120,7 @@ ICEBERG_SPARK: dict[str, dict[str, str]] = {
         "rewrite_job_order": Refused("leave it out: groups come in the order in which their files were written"),
         "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"], or z_order_by='),
         "strategy": Refused("leave it out to put small files together, or pass sort_by=, z_order_by= or hilbert_by="),
-        "target_file_size_bytes": "target_size",
+        "target_file_size_bytes": "target_file_size",
         "use_starting_sequence_number": Refused(
             "leave it out: new files always have the sequence number of the snapshot that was read"
         ),

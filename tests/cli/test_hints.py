@@ -161,7 +161,6 @@ _WITHOUT_WORD = {
         "sort_by",
         "strategy",
         "target_file_size",
-        "target_size",
         "txn",
         "unsafe_expired",
         "unsafe_single_writer",
@@ -453,7 +452,7 @@ def test_errors_of_commands(tmp_path: Path, builder: DeltaBuilder) -> None:
         (["head", "{}", "--ref", "main", "--timestamp", "2024-01-01"], "--ref and --timestamp cannot be combined"),
         (["alter", "{}", "move", "a", "--first", "--after", "b"], "--after, --before and --first exclude each other"),
         (["append", "{}", "{}.csv", "--branch", ""], "--branch must be text that is not empty"),
-        (["compact", "{}", "--min-file-size", "9", "--target-size", "8"], "--min-file-size is 9 bytes"),
+        (["compact", "{}", "--min-file-size", "9", "--target-file-size", "8"], "--min-file-size is 9 bytes"),
     ],
 )
 def test_messages_name_options(tmp_path: Path, format: Any, arguments: list[str], said: str) -> None:

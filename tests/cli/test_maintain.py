@@ -50,7 +50,7 @@ def test_documents_of_numbers(root: Path) -> None:
     (planned,) = json_lines("maintain", root, "--dry-run", "--step", "compact")
     (step,) = planned["steps"]
     assert (planned["dry_run"], step["step"], step["is_due"], step["removed_files"]) == (True, "compact", True, 6)
-    (done,) = json_lines("maintain", root, "--yes", "--step", "compact", "--target-size", "100000")
+    (done,) = json_lines("maintain", root, "--yes", "--step", "compact", "--target-file-size", "100000")
     assert (done["dry_run"], done["steps"][0]["added_files"]) == (False, 1)
 
 

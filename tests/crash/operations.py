@@ -176,7 +176,7 @@ _ALL = [
     Operation("delete in partitions", lambda at: at.table.delete("id > 3"), values(1, 2, 3), "parts"),
     Operation("compact", lambda at: at.table.compact()),
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="three parts", versions=3),
-    Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_size=1)),
+    Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_file_size=1)),
     Operation("compact beside a delete", compact_beside_delete, values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge deleted rows", purge_rows, values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge a dropped column", purge_a_column, start="mapped", versions=4),
@@ -368,7 +368,7 @@ _ICEBERG = [
     Operation("rewrite manifests with row ids", rewrite_manifests, start="iceberg of version 3"),
     Operation(
         "order by a curve",
-        lambda at: at.table.compact(hilbert_by=["id", "value"], target_size=1),
+        lambda at: at.table.compact(hilbert_by=["id", "value"], target_file_size=1),
         start="iceberg of version 3",
     ),
     Operation(

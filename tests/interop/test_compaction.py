@@ -185,7 +185,7 @@ def test_curves_beside_delta_spark(tmp_path: Path, judge: Judge) -> None:
     judge.run("spark.conf.set('spark.databricks.delta.optimize.maxFileSize', size)", size=str(size // parts))
     judge.run("spark.sql(query).count()", query=f"OPTIMIZE delta.`{tmp_path / 'theirs'}` ZORDER BY (x, z)")
     for name in ("z_order_by", "hilbert_by"):
-        tables[name].compact(target_size=size // parts, **{name: ["x", "z"]})
+        tables[name].compact(target_file_size=size // parts, **{name: ["x", "z"]})
         same(judge.sql(f"SELECT * FROM delta.`{tmp_path / name}` ORDER BY x"), rows.sort_by("x"))
     found = {name: _files_found(table.refresh(), count) for name, table in tables.items()}
     # The share of all files that a value of a column is found in.

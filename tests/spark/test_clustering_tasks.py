@@ -62,7 +62,7 @@ def test_files_of_tasks_are_marked_as_those_of_this_machine(
     there._row_tasks = workers.tasks
     size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // 8
     for table in (here, there):
-        done = table.compact(target_size=size)
+        done = table.compact(target_file_size=size)
         assert (done.removed_files, done.added_files >= 8) == (3, True)
     assert done.commits[0].road == "fused"
     assert len(workers.jobs) == (1 if divided > 1 else 3)
@@ -75,11 +75,11 @@ def test_files_of_tasks_are_marked_as_those_of_this_machine(
     assert {"c38", "c39"} <= json.loads(found[0]["stats"])["nullCount"].keys()
     assert there.scan().to_arrow().sort_by("c0") == here.scan().to_arrow().sort_by("c0")
     # What is clustered stays, and so does a large cube beside what a day brings.
-    assert there.compact(target_size=size).groups == ()
+    assert there.compact(target_file_size=size).groups == ()
     there.append(_wide(0, 50))
     assert all("clusteringProvider" not in add for add in _adds(there))
     kept = set(there.live_files["path"].to_pylist()) - {add["path"] for add in _adds(there)}
-    done = there.maintain(MaintenancePolicy(steps=["compact"], target_size=size), dry_run=False)["compact"].result
+    done = there.maintain(MaintenancePolicy(steps=["compact"], target_file_size=size), dry_run=False)["compact"].result
     assert (done.removed_files, done.commits[0].road) == (1, "fused")
     assert kept < set(there.live_files["path"].to_pylist())
 
@@ -117,11 +117,11 @@ def test_a_session_clusters_a_table(tmp_path: Path, spark: SparkSession, monkeyp
     table = _clustered(tmp_path).on_spark(spark)
     before = table.scan().to_arrow().sort_by("c0")
     size = sum(table.scan().files()["file_size_in_bytes"].to_pylist()) // 8
-    done = table.compact(target_size=size)
+    done = table.compact(target_file_size=size)
     assert (done.removed_files, done.commits[0].road) == (3, "fused")
     assert {add["clusteringProvider"] for add in _adds(table)} == {"liquid"}
     assert len({add["tags"]["ZCUBE_ID"] for add in _adds(table)}) == 1
     assert table.scan().to_arrow().sort_by("c0") == before
     for name in ("c38", "c39"):
         assert table.scan(f"{name} = 700").files().num_rows <= done.added_files / 2
-    assert table.compact(target_size=size).groups == ()
+    assert table.compact(target_file_size=size).groups == ()

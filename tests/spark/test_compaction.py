@@ -44,7 +44,7 @@ def test_a_curve_in_three_jobs(
     rows = table.scan("x % 3 > 0").to_arrow().sort_by("x")
     other = open_table(tmp_path)
     while_files_are_written(monkeypatch, lambda: other.delete("x % 3 = 0", strategy="merge-on-read"))
-    done = table.compact(hilbert_by=["x", "y"], target_size=size // 9 + 1)
+    done = table.compact(hilbert_by=["x", "y"], target_file_size=size // 9 + 1)
     assert (done.removed_files, done.commits[0].road) == (3, "fused")
     assert done.added_files >= 9
     assert table.scan().to_arrow().sort_by("x").equals(rows)

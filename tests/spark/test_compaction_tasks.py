@@ -91,7 +91,7 @@ def is_divided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param == "divided":
         monkeypatch.setattr(bin_tasks, "_DIVIDED", 1)
         # Rows are sorted on disk, and there are several streams for each part.
-        monkeypatch.setattr(bin_tasks, "_SORTING", 1 << 17)
+        monkeypatch.setattr(bin_tasks, "_MEMORY", 1 << 19)
         monkeypatch.setattr(external_sort, "_SMALLEST_BLOCK", 1 << 10)
         monkeypatch.setattr(stage, "_STREAM", 1 << 12)
     return bool(request.param == "divided")
@@ -110,8 +110,8 @@ def test_tasks_write_what_this_machine_writes(
     workers = Workers(monkeypatch, 2, twins=True)
     there._row_tasks = workers.tasks
     size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (4 if _ORDERS[order] else 1)
-    wanted = here.compact(target_size=size, **_ORDERS[order])
-    done = there.compact(target_size=size, **_ORDERS[order])
+    wanted = here.compact(target_file_size=size, **_ORDERS[order])
+    done = there.compact(target_file_size=size, **_ORDERS[order])
     assert [commit.road for commit in done.commits] == ["fused"]
     assert (done.removed_files, done.copied_rows) == (wanted.removed_files, wanted.copied_rows) == (6, _COUNT * 8 // 10)
     assert _same(_content(there)) == _same(_content(here))
@@ -137,11 +137,11 @@ def test_few_tasks_write_the_same_files(order: str, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(bin_tasks, "_DIVIDED", 1)
     many = Workers(monkeypatch, 2)
     here._row_tasks = many.tasks
-    wanted = here.compact(target_size=size, **_ORDERS[order])
+    wanted = here.compact(target_file_size=size, **_ORDERS[order])
     monkeypatch.setattr(bin_tasks, "_MOST", 2)
     few = Workers(monkeypatch, 2)
     there._row_tasks = few.tasks
-    done = there.compact(target_size=size, **_ORDERS[order])
+    done = there.compact(target_file_size=size, **_ORDERS[order])
     # Samples, what is stored, and what is written.
     assert len(many.replies) >= 2 * 3 + wanted.added_files
     assert len(few.replies) <= 2 * 3 + 2
@@ -158,7 +158,7 @@ def test_leftovers_of_attempts_are_named_by_nothing(
     table = _table(tmp_path, "delta")
     before = set(tmp_path.rglob("*.parquet"))
     table._row_tasks = Workers(monkeypatch, 2, twins=True).tasks
-    done = table.compact(target_size=4_000, max_file_size=4_001, **_ORDERS[order])
+    done = table.compact(target_file_size=4_000, max_file_size=4_001, **_ORDERS[order])
     live = set(map(Path, table.scan().files()["file_path"].to_pylist()))
     left = set(tmp_path.rglob("*.parquet")) - live - before
     # Each task ran three times.
@@ -180,7 +180,7 @@ def test_rows_that_others_delete_meanwhile_are_deleted(
     table._row_tasks = Workers(monkeypatch, 2).tasks
     opened = open_table(tmp_path)
     while_files_are_written(monkeypatch, lambda: opened.delete("id % 5 = 1", strategy="merge-on-read"))
-    done = table.compact(target_size=20_000, **_ORDERS[order])
+    done = table.compact(target_file_size=20_000, **_ORDERS[order])
     assert len(done.commits) == 1
     assert not done.conflicts
     assert [row["id"] for row in _content(table)] == expected
@@ -204,7 +204,7 @@ def test_an_error_of_a_task_leaves_nothing(is_divided: bool, tmp_path: Path, mon
 
     monkeypatch.setattr(write_bins.BinWriter, "write_part", failing)
     with pytest.raises(EvaluationError, match="no such value"):
-        table.compact(target_size=4_000, z_order_by=["price", "id"])
+        table.compact(target_file_size=4_000, z_order_by=["price", "id"])
     assert len(calls) > 2
     results = [pickle.loads(zlib.decompress(reply["result"])) for reply in workers.replies]
     assert sum(isinstance(result, EvaluationError) for result in results) == 1
@@ -221,10 +221,10 @@ def test_the_caller_is_told_when_jobs_end(is_divided: bool, tmp_path: Path, monk
         raise KeyError("stop")
 
     with pytest.raises(KeyError, match="stop"):
-        table.compact(sort_by="id", target_size=4_000, progress=stop)
+        table.compact(sort_by="id", target_file_size=4_000, progress=stop)
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
     told: list[WriteProgress] = []
-    done = table.compact(sort_by="id", target_size=4_000, progress=told.append)
+    done = table.compact(sort_by="id", target_file_size=4_000, progress=told.append)
     # A task has told of each bin, or of each part of one.
     assert len(told) == (done.added_files if is_divided else 2)
     assert told == sorted(told)

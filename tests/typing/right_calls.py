@@ -229,7 +229,7 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     assert_type(merge, MergeBuilder[CommitResult])
     done = merge.when_matched_update({"id": "source.id"}, "source.id > 1").when_not_matched_insert_all().execute()
     assert_type(done, CommitResult)
-    assert_type(table.compact("id > 1", target_size=1 << 20, max_concurrent=1), CompactResult)
+    assert_type(table.compact("id > 1", target_file_size=1 << 20, max_concurrent=1), CompactResult)
     assert_type(table.compact(z_order_by=["id", ("s", "x")]), CompactResult)
     assert_type(table.reorg("id > 1", group_size=1 << 30, compression="zstd", user_metadata="purge"), CompactResult)
     policy = MaintenancePolicy(steps=["compact", "vacuum"], min_files=10, retention_hours=200)

@@ -49,7 +49,7 @@ def test_files_are_marked_as_delta_spark_marks_them(tmp_path: Path) -> None:
         table.append(_grid(32, first))
         assert all("clusteringProvider" not in add for add in _adds(table))
     before = sorted(table.scan().to_arrow()["text"].to_pylist())
-    done = table.compact(target_size=900)
+    done = table.compact(target_file_size=900)
     assert done.added_files >= 12
     adds = _adds(table)
     assert {add["clusteringProvider"] for add in adds} == {"liquid"}

@@ -113,7 +113,7 @@ def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
     table = DeltaTable(builder.root)
     before = ids_of(table)
     size = min(action["add"]["size"] for action in adds[2:])
-    done = table.compact(target_size=size)
+    done = table.compact(target_file_size=size)
     # The two small files do not fit together with the others.
     (group,) = done.groups
     assert (group.files, group.commit and group.commit.metrics["numDeletionVectorsRemoved"]) == (3, 3)
@@ -140,7 +140,7 @@ def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:
 def test_each_group_is_a_commit(tmp_path: Path) -> None:
     table = _table(tmp_path, 6)
     size = table.live_files["size"][0].as_py()
-    done = table.compact(target_size=2 * size, group_size=2 * size)
+    done = table.compact(target_file_size=2 * size, group_size=2 * size)
     assert [(group.files, group.commit and group.commit.version) for group in done.groups] == [(2, 7), (2, 8), (2, 9)]
     assert (done.removed_files, done.removed_bytes) == (6, 6 * size)
     assert ids_of(table) == list(range(12))

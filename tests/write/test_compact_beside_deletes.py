@@ -397,7 +397,7 @@ def test_the_history_counts_the_files_that_are_left(tmp_path: Path, monkeypatch:
     for first in (0, 1):
         table.append(pa.table({"id": range(first, 4000, 2)}))
     while_files_are_written(monkeypatch, _delete(tmp_path, "id < 3000"))
-    done = table.compact(sort_by="id", target_size=6000)
+    done = table.compact(sort_by="id", target_file_size=6000)
     (commit,) = done.commits
     sizes = table.live_files.column("size").to_pylist()
     assert 0 < len(sizes) == commit.added_files

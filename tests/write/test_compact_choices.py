@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, MaintenancePolicy, create_table, open_table
+from deltaberg import DeltaTable, MaintenancePolicy, ParquetOptions, create_table, open_table
 from deltaberg.errors import ArgumentNameError, DataFileNotFoundError, InvalidArgumentError
 from deltaberg.table.maintain import compact
 from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
@@ -45,9 +46,9 @@ def test_a_large_file_whose_rows_nobody_counted(builder: DeltaBuilder, vector: b
     builder.create(ID, add, protocol=builder.features("deletionVectors"))
     table = DeltaTable(builder.root)
     before = ids_of(table)
-    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == int(vector)
+    assert table.compact(target_file_size=add["add"]["size"], max_deleted=1).removed_files == int(vector)
     assert ids_of(table) == before
-    assert table.compact(target_size=add["add"]["size"], max_deleted=1).removed_files == 0
+    assert table.compact(target_file_size=add["add"]["size"], max_deleted=1).removed_files == 0
 
 
 @pytest.mark.req("DL-OPT-01")
@@ -111,8 +112,10 @@ def test_bounds_of_sizes(tmp_path: Path, format: Literal["delta", "iceberg"]) ->
     sizes = sorted(table.scan().files()["file_size_in_bytes"].to_pylist())
     assert table.compact(min_file_size=sizes[0]).removed_files == 0
     target = sizes[-1] // 4
-    assert table.compact(min_file_size=sizes[0], target_size=target, max_file_size=2 * sizes[-1]).removed_files == 0
-    bounds = {"target_size": target, "max_file_size": 2 * target, "min_file_size": 0, "compression": "none"}
+    assert (
+        table.compact(min_file_size=sizes[0], target_file_size=target, max_file_size=2 * sizes[-1]).removed_files == 0
+    )
+    bounds = {"target_file_size": target, "max_file_size": 2 * target, "min_file_size": 0, "compression": "none"}
     done = table.compact(**bounds)
     assert (done.removed_files, done.added_files) == (1, 5)
     assert max(table.scan().files()["file_size_in_bytes"].to_pylist()) < 1.2 * target
@@ -214,7 +217,7 @@ def test_maintenance_leaves_few_files_of_every_partition(tmp_path: Path, format:
         # Bytes that no codec makes smaller.
         data = random.Random(number).randbytes(int(share * target))
         table.append(pa.table({"p": [number % 2, 2], "data": [data, data[: target // 10]]}, schema=columns))
-    policy = MaintenancePolicy(steps=["compact"], target_size=target)
+    policy = MaintenancePolicy(steps=["compact"], target_file_size=target)
     before = table.scan().to_arrow().sort_by("data")
     planned, done = table.maintain(policy), table.maintain(policy, dry_run=False)
     assert planned["compact"].numbers["added_files"] == done["compact"].numbers["added_files"]
@@ -232,7 +235,7 @@ def test_maintenance_leaves_few_files_of_every_partition(tmp_path: Path, format:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"target_size": -1},
+        {"target_file_size": -1},
         {"min_files": 1},
         {"max_deleted": 2},
         {"group_size": 0},
@@ -246,6 +249,25 @@ def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> No
     table = create_table(tmp_path, ID)
     with pytest.raises(InvalidArgumentError):
         table.compact(**arguments)
+
+
+_HIDING = {"delta": {"delta.enableDeletionVectors": "true"}, "iceberg": {"write.delete.mode": "merge-on-read"}}
+
+
+@pytest.mark.parametrize("verb", ["compact", "reorg"])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_how_new_files_are_written(tmp_path: Path, format: Literal["delta", "iceberg"], verb: str) -> None:
+    table: Any = create_table(tmp_path, ID, format=format, properties=_HIDING[format])
+    for numbers in (range(3), range(3, 6)):
+        table.append(ids(*numbers))
+    table.delete("id IN (0, 3)")
+    for wrong in ({"memory": 0}, {"writer_properties": 3}, {"target_file_size": 0}):
+        with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+            getattr(table, verb)(**wrong)
+    done = getattr(table, verb)(writer_properties=ParquetOptions(compression="gzip"), memory=1)
+    assert (done.removed_files, ids_of(table)) == (2, [1, 2, 4, 5])
+    (path,) = table.scan().files()["file_path"].to_pylist()
+    assert pq.read_metadata(path.removeprefix("file://")).row_group(0).column(0).compression == "GZIP"
 
 
 def test_equality_deletes_that_no_filter_matches(tmp_path: Path) -> None:

@@ -20,12 +20,10 @@ import json, os, sys
 from pathlib import Path
 import pyarrow as pa
 from deltaberg import DeltaTable, create_table
-from deltaberg.table.maintain import compact
+from deltaberg.table.maintain.compact import _MEMORY
 from tests.support.memory import peak_memory
 
 root, size, group, share, order = Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]
-compact._WRITING //= share
-compact._READING //= share
 schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.binary(16))])
 count = 20_000
 
@@ -48,7 +46,8 @@ table = DeltaTable(root)
 # What is loaded once does not count.
 table.scan("a = 1").count()
 before = peak_memory()
-done = table.compact(target_size=4 * size, **({"z_order_by": ["a", "b"]} if order == "z-order" else {}))
+options = {"target_file_size": 4 * size, "memory": _MEMORY // share}
+done = table.compact(**options, **({"z_order_by": ["a", "b"]} if order == "z-order" else {}))
 print(len(done.groups), done.removed_files, done.removed_bytes, peak_memory() - before)
 """
 

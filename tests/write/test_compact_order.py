@@ -59,7 +59,7 @@ def test_a_filter_on_each_column_of_a_curve_reads_few_files(tmp_path: Path, form
     count = 60_000
     table = _points(tmp_path, format, count)
     before = sorted(table.scan().to_arrow().to_pylist(), key=str)
-    done = table.compact(target_size=sum(_sizes(table)) // 16 + 1, **{order: ["x", "y"]})
+    done = table.compact(target_file_size=sum(_sizes(table)) // 16 + 1, **{order: ["x", "y"]})
     assert (done.removed_files, done.added_files, len(done.commits)) == (3, 16, 1)
     sizes = _sizes(table)
     assert max(sizes) < 1.5 * min(sizes)
@@ -75,7 +75,7 @@ def test_hilberts_curve_skips_more_where_files_are_no_square(tmp_path: Path) -> 
     count, read = 60_000, {}
     for order in ("z_order_by", "hilbert_by"):
         table = _points(tmp_path / order, "delta", count)
-        assert table.compact(target_size=sum(_sizes(table)) // 29 + 1, **{order: ["x", "y"]}).added_files == 29
+        assert table.compact(target_file_size=sum(_sizes(table)) // 29 + 1, **{order: ["x", "y"]}).added_files == 29
         values = range(0, count, count // 20)
         read[order] = sum(_found_files(table, f"x = {one}") + _found_files(table, f"y = '{one:06}'") for one in values)
     assert read["hilbert_by"] < 0.9 * read["z_order_by"]
@@ -91,7 +91,7 @@ def test_rows_are_sorted_over_all_files_of_a_partition(tmp_path: Path, format: _
         numbers = range(start, 9000, 3)
         values = [rng.choice([None, _NAN, 0.5, rng.gauss(0, 9)]) for _ in numbers]
         table.append(pa.table({"id": numbers, "v": values, "p": [number % 2 for number in numbers]}, schema=columns))
-    done = table.compact("p = 0", sort_by=["v desc nulls first", "id"], target_size=max(_sizes(table)))
+    done = table.compact("p = 0", sort_by=["v desc nulls first", "id"], target_file_size=max(_sizes(table)))
     assert done.removed_files == 3
     assert done.added_files >= 3
     ordered = table.scan("p = 0").to_arrow().to_pylist()
@@ -99,7 +99,7 @@ def test_rows_are_sorted_over_all_files_of_a_partition(tmp_path: Path, format: _
     assert sorted(row["id"] for row in ordered) == list(range(0, 9000, 2))
     assert table.scan("p = 1").files().num_rows == 3
     # A curve through one column is a sort by it.
-    table.compact(z_order_by="id", target_size=max(_sizes(table)))
+    table.compact(z_order_by="id", target_file_size=max(_sizes(table)))
     for part in (0, 1):
         assert table.scan(f"p = {part}").to_arrow()["id"].to_pylist() == list(range(part, 9000, 2))
 
@@ -131,7 +131,7 @@ def test_columns_of_every_type_on_disk(
 ) -> None:
     """Rows that memory does not hold go to disk, with their lists, structs and maps, and none stay there."""
     monkeypatch.setattr(external_sort, "_SMALLEST_BLOCK", 3000)
-    monkeypatch.setattr("deltaberg.table.maintain.compact._READING", 40_000)
+    monkeypatch.setattr("deltaberg.table.maintain.compact._MEMORY", 240_000)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -154,7 +154,7 @@ def test_columns_of_every_type_on_disk(
         runs.append(len(self.runs))
 
     monkeypatch.setattr(external_sort._Sort, "store", counted)
-    done = table.compact(target_size=max(_sizes(table)) // 2, **{order: list(_VALUES)})
+    done = table.compact(target_file_size=max(_sizes(table)) // 2, **{order: list(_VALUES)})
     assert done.added_files >= 2
     assert len(runs) > 2
     after = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
@@ -170,7 +170,7 @@ def test_delta_rows_keep_their_ids(tmp_path: Path) -> None:
     table.delete("x < 100")
     tracked = ["x", "y", "_metadata.row_id", "_metadata.row_commit_version"]
     before = sorted(table.scan(columns=tracked).to_arrow().to_pylist(), key=str)
-    table.compact(z_order_by=["x", "y"], target_size=_sizes(table)[0])
+    table.compact(z_order_by=["x", "y"], target_file_size=_sizes(table)[0])
     assert sorted(table.scan(columns=tracked).to_arrow().to_pylist(), key=str) == before
     assert len(before) == 2900
     assert table.changes(table.version).count() == 0
@@ -198,7 +198,7 @@ def test_iceberg_rows_keep_their_ids(tmp_path: Path) -> None:
     table.delete("x < 100")
     tracked = ["x", "y", "_row_id", "_last_updated_sequence_number"]
     before = sorted(table.scan(columns=tracked).to_arrow().to_pylist(), key=str)
-    table.compact(hilbert_by=["x", "y"], target_size=_sizes(table)[0])
+    table.compact(hilbert_by=["x", "y"], target_file_size=_sizes(table)[0])
     assert sorted(table.scan(columns=tracked).to_arrow().to_pylist(), key=str) == before
     assert len(before) == 2900
 
@@ -222,7 +222,7 @@ def test_only_files_in_the_order_of_an_iceberg_table_say_so(tmp_path: Path) -> N
         ({"sort_by": "x"}, 0),
         ({"sort_by": ["DAY(at) desc nulls last", "x asc nulls first"]}, 1),
     ):
-        done = table.compact(**arguments, target_size=3000)
+        done = table.compact(**arguments, target_file_size=3000)
         assert done.added_files > 1
         assert _order_ids(table) == {expected}
         rows = table.scan().to_arrow().to_pylist()
@@ -238,8 +238,8 @@ def test_only_files_in_the_order_of_an_iceberg_table_say_so(tmp_path: Path) -> N
 def test_a_dry_run_of_an_order(tmp_path: Path, format: _Format) -> None:
     table = _points(tmp_path, format, 3000)
     target = sum(_sizes(table)) // 4 + 1
-    planned = table.compact(z_order_by=["x", "y"], target_size=target, dry_run=True)
-    done = table.compact(z_order_by=["x", "y"], target_size=target)
+    planned = table.compact(z_order_by=["x", "y"], target_file_size=target, dry_run=True)
+    done = table.compact(z_order_by=["x", "y"], target_file_size=target)
     assert (planned.removed_files, planned.added_files) == (done.removed_files, done.added_files) == (3, 4)
 
 
@@ -310,7 +310,7 @@ def test_rows_that_are_deleted_while_they_are_sorted(
 ) -> None:
     """Rows go to disk and to several files along a curve, and those that others delete meanwhile stay deleted."""
     monkeypatch.setattr(external_sort, "_SMALLEST_BLOCK", 3000)
-    monkeypatch.setattr("deltaberg.table.maintain.compact._READING", 100_000)
+    monkeypatch.setattr("deltaberg.table.maintain.compact._MEMORY", 600_000)
     properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
     table = _points(tmp_path, "delta", 9000, properties=properties)
     table.delete("x % 7 = 3")
@@ -329,7 +329,7 @@ def test_rows_that_are_deleted_while_they_are_sorted(
 
     monkeypatch.setattr("deltaberg.table.change.changed_rows.write_files", written)
     mine: Any = DeltaTable(tmp_path)
-    done = mine.compact(target_size=sum(_sizes(table)) // 5 + 1, **{order: ["x", "y"]})
+    done = mine.compact(target_file_size=sum(_sizes(table)) // 5 + 1, **{order: ["x", "y"]})
     assert (done.conflicts, done.removed_files, left) == ([], 3, [])
     assert done.added_files >= 5
     after = mine.refresh().scan("x >= 0", columns=tracked).to_arrow().to_pylist()

@@ -34,7 +34,7 @@ def test_of_delta_tables(tmp_path: Path) -> None:
     assert table.scan(limit=np.int32(2), options=ScanOptions(batch_size=np.int64(1))).count() == 2
     assert table.append(pa.table({"id": [9]}), txn=("numpy", np.int64(4))).committed
     assert table.transactions["numpy"].version == 4
-    assert table.compact(target_size=np.int64(1 << 20), min_files=np.int8(2)).commits
+    assert table.compact(target_file_size=np.int64(1 << 20), min_files=np.int8(2)).commits
     assert table.compact_log(first, last) == f"{1:020d}.{3:020d}.compacted.json"
     for commit in (tmp_path / "t" / "_delta_log").glob("*.json"):
         assert all(json.loads(line) for line in commit.read_text().splitlines())

@@ -223,7 +223,7 @@ def test_what_a_policy_refuses(tmp_path: Path) -> None:
         {"steps": []},
         {"min_files": 1},
         {"max_deleted": 2},
-        {"target_size": 0},
+        {"target_file_size": 0},
         {"max_commits": 0},
     ]
     for arguments in wrong:

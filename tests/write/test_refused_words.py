@@ -49,7 +49,7 @@ def _values(table: Any) -> list[dict[str, Any]]:
         (lambda table: table.transaction(isolation="bad"), InvalidArgumentError, "no isolation level 'bad'"),
         (lambda table: table.transaction(isolation=1), InvalidArgumentError, "isolation must be text"),
         (lambda table: table.append(_ROWS, allow_truncation="no"), InvalidArgumentError, "must be True or False"),
-        (lambda table: table.compact(target_size=0), InvalidArgumentError, "^target_(file_)?size must be"),
+        (lambda table: table.compact(target_size=0), InvalidArgumentError, "^target_file_size must be"),
         (lambda table: table.alter().describe(description=5).commit(), InvalidArgumentError, "description must be"),
         (
             lambda table: table.alter().set({"delta.dataSkippingStatsColumns": "id,zz"}).commit(),

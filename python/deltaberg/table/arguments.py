@@ -28,6 +28,7 @@ __all__ = [
     "checked_kind",
     "checked_limit",
     "checked_map",
+    "checked_memory",
     "checked_number",
     "checked_options",
     "checked_progress",
@@ -115,6 +116,11 @@ def checked_progress(application: Any, version: Any) -> tuple[str, int]:
     """Refuse what is not the name of an application and how far it has come."""
     name = checked_text("the application", application, "name it by a text of your own")
     return name, checked_number("the version of an application", version, 0, "pass how far it has come")
+
+
+def checked_memory(value: Any) -> int | None:
+    """Refuse what is neither a number of bytes of memory nor None, and return it as an integer of Python."""
+    return None if value is None else checked_number("memory", value, 1, "pass a number of bytes, or leave it out")
 
 
 def checked_seconds(name: str, value: Any) -> float:

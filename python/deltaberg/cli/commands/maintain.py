@@ -52,7 +52,6 @@ def generate(place: TablePlace, as_json: bool, mode: str | None) -> None:
 
 @write_command("CompactArguments")
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
-@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--min-files", type=_COUNT, metavar="COUNT", help="How many files a new one stands for at least.")
 @click.option("--max-deleted", type=_SHARE, metavar="SHARE", help="The share of deleted rows that may stay.")
 @click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
@@ -82,7 +81,6 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
 
 @write_command("CompactArguments")
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
-@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
 @asking()
@@ -179,7 +177,7 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
     print_done(opened.location, facts, as_json, ("versions", f"{begin} to {end}"), ("file", name))
 
 
-@write_command()
+@write_command("target_file_size")
 @click.option(
     "--step",
     "steps",
@@ -189,18 +187,17 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
 )
 @click.option("--min-files", type=_COUNT, metavar="COUNT", help="How many small files are put together at least.")
 @click.option("--max-deleted", type=_SHARE, metavar="SHARE", help="The share of deleted rows that may stay.")
-@click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
 @click.option("--max-commits", type=_COUNT, metavar="COUNT", help="After how many commits a checkpoint is due.")
 @asking()
-def maintain(opened: Any, asking: Asking, **options: Any) -> None:
+def maintain(opened: Any, asking: Asking, arguments: dict[str, Any], **options: Any) -> None:
     """Do what a table needs: compact it, vacuum it, and keep its log in order.
 
     What each step would do is shown first, and done after a question.
     """
     from deltaberg import MaintenancePolicy
 
-    policy = MaintenancePolicy(**given(options))
+    policy = MaintenancePolicy(**arguments, **given(options))
 
     def show(done: MaintenanceResult) -> None:
         steps = [

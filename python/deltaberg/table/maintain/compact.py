@@ -29,11 +29,11 @@ from deltaberg.hints import at_fault
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
-from deltaberg.table.arguments import checked_flag, checked_number
+from deltaberg.table.arguments import checked_flag, checked_memory, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.maintain.bins.bin_tasks import TASK_OPTIONS, write_by_tasks
+from deltaberg.table.maintain.bins.bin_tasks import TaskMemory, write_by_tasks
 from deltaberg.table.maintain.bins.write_bins import SLACK, Bin, BinWriter, check_rows, rows_in
 from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult, committed_groups, expected_group
 from deltaberg.table.maintain.packing import PackedFile, Packing, group_bins, pack_files
@@ -53,9 +53,8 @@ from deltaberg.workers import map_in_order
 
 __all__ = ["Compaction", "MovedFiles", "Rewrite", "compact_table"]
 
-#: Bytes of rows that wait to be written, and of those that are read ahead or sorted, in all bins together.
-_WRITING = 256 << 20
-_READING = 64 << 20
+#: Bytes of rows in memory, in all bins together: two thirds wait to be written, and others are read ahead or sorted.
+_MEMORY = 384 << 20
 #: How often a group is rewritten at most, where the state that it was planned on is gone.
 _MOST_ATTEMPTS = 3
 
@@ -76,6 +75,8 @@ class Compaction:
         How rows are written.
     concurrency
         How many bins are written at a time; None for the number of processors.
+    memory
+        Bytes of rows that are held in memory, approximately, by each task where there are any; None for the default.
     timezone
         The zone of timestamps without one in the filter and in partition values.
     order
@@ -99,6 +100,7 @@ class Compaction:
     packing: Packing = field(default_factory=lambda: Packing(1))
     rows: RowOptions = field(default_factory=RowOptions)
     concurrency: int | None = None
+    memory: int | None = None
     timezone: str = "UTC"
     order: RowOrder | None = None
     dry_run: bool = False
@@ -118,6 +120,7 @@ class Compaction:
         if self.concurrency is not None:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)
+        object.__setattr__(self, "memory", checked_memory(self.memory))
 
 
 class MovedFiles(NamedTuple):
@@ -439,8 +442,9 @@ def _write(
     sizes = pc.sum(pa.chunked_array([chunk for one in bins for chunk in one.column("size").chunks], pa.int64()))
     tasks = work.transaction.row_tasks
     if tasks is not None and tasks.takes(work.source.table, sizes.as_py() or 0):
-        writer, found = _prepared(work, bins, limits, trail, TASK_OPTIONS)
-        new = write_by_tasks(tasks, writer, found, trail, work.new_files.note, work.compaction.progress)
+        memory = TaskMemory.of(work.compaction.memory)
+        writer, found = _prepared(work, bins, limits, trail, memory.options)
+        new = write_by_tasks(tasks, writer, found, trail, work.new_files.note, memory, work.compaction.progress)
     else:
         new = _write_here(work, bins, limits, trail)
     return [MovedFiles(*pair) for pair in zip(bins, new, strict=True)]
@@ -452,7 +456,8 @@ def _write_here(
     """Write the rows of each bin to new files, several bins at a time."""
     target, together = work.new_files, min(work.compaction.concurrency or processors(), len(bins))
     threads = max(processors() // together, 1)
-    reading = max(_READING // together, 1)
+    memory = (work.compaction.memory or _MEMORY) // together
+    reading = max(memory // 6, 1)
     writer, found = _prepared(work, bins, limits, trail, ScanOptions(threads=threads, memory=reading))
     written = []
 
@@ -463,7 +468,7 @@ def _write_here(
             lambda: one.scan.with_columns([] if writer.order is None else writer.order.sources).batches(),
             lambda *noted: written.append(noted),
             sorting=reading,
-            writing=max(_WRITING // together, 1),
+            writing=max(memory // 3 * 2, 1),
             threads=threads,
             trail=trail,
             progress=work.compaction.progress,

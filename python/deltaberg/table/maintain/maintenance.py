@@ -13,6 +13,7 @@ from deltaberg.signatures import public
 from deltaberg.table.arguments import check_hours, checked_choice, checked_number
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import Packing
+from deltaberg.table.rows.row_options import RowOptions
 
 __all__ = [
     "MaintainedStep",
@@ -38,7 +39,7 @@ class MaintenancePolicy:
         than half of the target size. Files of half that size stay.
     max_deleted
         Files with a larger share of deleted rows are rewritten.
-    target_size
+    target_file_size
         Bytes of a new file; None for what the table says.
     retention_hours
         How long files stay that the table has removed; None for what the table says.
@@ -54,7 +55,7 @@ class MaintenancePolicy:
     steps: Sequence[MaintenanceStep] | None = None
     min_files: int = 5
     max_deleted: float = 0.05
-    target_size: int | None = None
+    target_file_size: int | None = None
     retention_hours: float | None = None
     max_commits: int = 10
 
@@ -69,7 +70,9 @@ class MaintenancePolicy:
                 checked_choice("a step", step, get_args(MaintenanceStep), "leave steps out for all")
             object.__setattr__(self, "steps", tuple(given))
         # What is wrong is told before anything is done.
-        Packing(1 if self.target_size is None else self.target_size, self.min_files, self.max_deleted)
+        rows = RowOptions(target_file_size=self.target_file_size)
+        object.__setattr__(self, "target_file_size", rows.target_file_size)
+        Packing(rows.target_file_size or 1, self.min_files, self.max_deleted)
         if self.retention_hours is not None:
             check_hours("retention_hours", self.retention_hours)
         number = checked_number("max_commits", self.max_commits, 1, "pass a number of commits")

@@ -116,12 +116,12 @@ class Packing:
         if self.min_file_size is not None and self.min_file_size > self.target_size:
             raise InvalidArgumentError(
                 Hint(f"⟪min_file_size⟫ is {self.min_file_size} bytes, but new files have {self.target_size} at most"),
-                hint="pass a smaller one, or a larger ⟪target_size⟫",
+                hint="pass a smaller one, or a larger ⟪target_file_size⟫",
             )
         if self.max_file_size is not None and self.max_file_size <= self.target_size:
             raise InvalidArgumentError(
                 Hint(f"⟪max_file_size⟫ is {self.max_file_size} bytes, but new files have about {self.target_size}"),
-                hint="pass a larger one, or a smaller ⟪target_size⟫",
+                hint="pass a larger one, or a smaller ⟪target_file_size⟫",
             )
 
     def is_chosen(self, file: PackedFile) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
-from deltaberg.table.arguments import checked_number, checked_text, fields_given
+from deltaberg.table.arguments import checked_memory, checked_text, fields_given
 from deltaberg.table.rows.row_options import RowOptions
 
 __all__ = ["MergeOptions"]
@@ -56,9 +56,7 @@ class MergeOptions:
                 Hint('⟪schema_mode="overwrite"⟫ would leave the rows of the table without their columns'),
                 hint='use ⟪schema_mode="merge"⟫ to add columns',
             )
-        if self.memory is not None:
-            number = checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")
-            object.__setattr__(self, "memory", number)
+        object.__setattr__(self, "memory", checked_memory(self.memory))
 
     @property
     def evolves(self) -> bool:

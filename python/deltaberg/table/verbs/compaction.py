@@ -12,7 +12,7 @@ from deltaberg.expressions.build.filters import Filter
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_flag
-from deltaberg.table.verbs.shared_arguments import CompactArguments
+from deltaberg.table.verbs.shared_arguments import CompactArguments, DescribedArguments, arguments_of
 from deltaberg.table.verbs.table import Table, operations_of
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         from deltaberg.table.maintain.packing import Packing
         from deltaberg.table.rows.row_options import RowOptions
 
-        target = 1 if policy.target_size is None else policy.target_size
-        packing = Packing(target, policy.min_files, policy.max_deleted, large=0.5)
-        rows = RowOptions(target_file_size=policy.target_size)
+        target = policy.target_file_size
+        packing = Packing(target or 1, policy.min_files, policy.max_deleted, large=0.5)
+        rows = RowOptions(target_file_size=target)
         asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
         return {"compact": compaction_step(lambda dry_run: self._rewrite(replace(asked, dry_run=dry_run), {}))}
 
@@ -55,7 +55,6 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         self,
         where: Filter | None = None,
         *,
-        target_size: int | None = None,
         min_files: int = 2,
         max_deleted: float = 0.05,
         group_size: int = 16 << 30,
@@ -84,9 +83,6 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         where
             Only files in which rows can match this filter are rewritten; a filter on partition columns chooses whole
             partitions.
-        target_size
-            Bytes of a new file at most, approximately; by default as the table says (``delta.targetFileSize``, else 128
-            MiB; ``write.target-file-size-bytes``).
         min_files
             How many files are put into a new one at least. Fewer are if together they have more than half of the target
             size, and none of them alone. Where rows are put into an order, or the table is clustered, this and bounds
@@ -119,7 +115,9 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         dry_run
             Say how many files would be put together, and into how many, and write nothing.
         **arguments
-            ``compression``, and how the commits are made, from ``user_metadata`` on: see `Verbs`.
+            How files are written, and how the commits are made, from ``user_metadata`` on: see `Verbs`. New files have
+            ``target_file_size`` at most, by default as the table says (``delta.targetFileSize``, else 128 MiB;
+            ``write.target-file-size-bytes``). ``memory`` is 384 MiB by default; each of Spark's tasks has 512 MiB.
 
         Returns
         -------
@@ -150,12 +148,11 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         from deltaberg.table.maintain.row_order import RowOrder
         from deltaberg.table.rows.row_options import RowOptions
 
-        target = 1 if target_size is None else target_size
-        sizes = (group_size, min_file_size, max_file_size)
-        packing = Packing(target, min_files, max_deleted, *sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
-        rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
-        order = RowOrder.of(sort_by, z_order_by, hilbert_by)
-        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone, order, dry_run, cluster)
+        rows, order = RowOptions.of(arguments), RowOrder.of(sort_by, z_order_by, hilbert_by)
+        sizes = (rows.target_file_size or 1, min_files, max_deleted, group_size, min_file_size, max_file_size)
+        packing = Packing(*sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
+        zone, memory = self._options.timezone, arguments.get("memory")
+        compaction = Compaction(where, packing, rows, max_concurrent, memory, zone, order, dry_run, cluster)
         return self._rewrite(compaction, arguments)
 
     @takes(CompactArguments)
@@ -163,7 +160,6 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         self,
         where: Filter | None = None,
         *,
-        target_size: int | None = None,
         group_size: int = 16 << 30,
         max_concurrent: int | None = None,
         dry_run: bool = False,
@@ -182,12 +178,12 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         ----------
         where
             Only files in which rows can match this filter are looked at.
-        target_size, group_size, max_concurrent
+        group_size, max_concurrent
             As for `compact`: files of a partition that are written anew are put together up to the target size.
         dry_run
             Say how many files would be written anew, and write nothing.
         **arguments
-            ``compression``, and how the commits are made, from ``user_metadata`` on: see `Verbs`.
+            As for `compact`.
 
         Returns
         -------
@@ -215,16 +211,16 @@ class CompactedTable(Table[_Transaction_co, _Alteration]):
         from deltaberg.table.maintain.packing import Packing
         from deltaberg.table.rows.row_options import RowOptions
 
-        packing = Packing(1 if target_size is None else target_size, group_size=group_size, takes_all=True)
-        rows = RowOptions(target_file_size=target_size, compression=arguments.pop("compression", None))
-        zone = self._options.timezone
-        compaction = Compaction(where, packing, rows, max_concurrent, zone, None, dry_run, cluster=False, purge="all")
-        return self._rewrite(compaction, arguments)
+        rows = RowOptions.of(arguments)
+        packing = Packing(rows.target_file_size or 1, group_size=group_size, takes_all=True)
+        zone, memory = self._options.timezone, arguments.get("memory")
+        asked = Compaction(where, packing, rows, max_concurrent, memory, zone, None, dry_run, False, purge="all")
+        return self._rewrite(asked, arguments)
 
     def _rewrite(self, compaction: Compaction, arguments: Mapping[str, Any]) -> CompactResult:
         from deltaberg.table.rows.progress import ProgressSum
 
-        commit: Any = dict(arguments)
+        commit: Any = arguments_of(DescribedArguments, arguments)
         # The rows of all groups are told together, and not those of each commit.
         told = commit.pop("progress", None)
         if told is not None:

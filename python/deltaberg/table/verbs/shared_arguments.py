@@ -217,10 +217,11 @@ class CloneArguments(SingleCommitArguments, total=False):
     isShallow: bool
 
 
-class CompactArguments(DescribedArguments, total=False):
+class CompactArguments(FileArguments, DescribedArguments, total=False):
     """The arguments of `compact`."""
 
-    compression: Compression | None
+    memory: int | None
+    target_size: int | None
     max_concurrent_tasks: int | None
 
 

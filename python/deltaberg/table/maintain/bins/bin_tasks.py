@@ -35,21 +35,38 @@ from deltaberg.table.rows.progress import ProgressSum, WriteProgress
 from deltaberg.table.sort.row_sample import RowSample
 from deltaberg.table.write.sources import TASK_ROAD
 
-__all__ = ["TASK_OPTIONS", "write_by_tasks"]
+__all__ = ["TaskMemory", "write_by_tasks"]
 
 #: Bins of more bytes are divided among tasks if their rows are put into an order, and each task reads so many of them.
 _DIVIDED = 512 << 20
 #: All bins that are divided are read by about so many tasks at most, and written by as many: this process knows where
 #: each of the ones has stored rows for each of the others.
 _MOST = 512
-#: Bytes of rows in a task that are read ahead or sorted, and that wait to be written: several run on a machine.
-_READING, _SORTING, _WRITING = 256 << 20, 128 << 20, 128 << 20
-#: How a task reads.
-TASK_OPTIONS = ScanOptions(threads=1, memory=_READING)
+#: Bytes of rows in a task: several run on a machine.
+_MEMORY = 512 << 20
 #: Rows of all samples of a bin together.
 _SAMPLED = 400_000
 #: More rows than a task reads.
 _FAR = 1 << 40
+
+
+class TaskMemory(NamedTuple):
+    """Bytes of rows in a task that are read ahead, that are sorted, and that wait to be written."""
+
+    reading: int
+    sorting: int
+    writing: int
+
+    @classmethod
+    def of(cls, memory: int | None) -> TaskMemory:
+        """Return how a task divides its memory; None for the default."""
+        half = max((memory or _MEMORY) // 2, 2)
+        return cls(half, half // 2, half // 2)
+
+    @property
+    def options(self) -> ScanOptions:
+        """How a task reads."""
+        return ScanOptions(threads=1, memory=self.reading)
 
 
 class _Written(NamedTuple):
@@ -66,6 +83,7 @@ def write_by_tasks(
     bins: Sequence[Bin],
     trail: RowTrail | None,
     note: Note,
+    memory: TaskMemory,
     progress: ProgressSum | None = None,
 ) -> list[pa.Table]:
     """Write the rows of each bin, and return a row for each new file of it; see `write_files`.
@@ -82,6 +100,8 @@ def write_by_tasks(
         Learns where the rows of new files came from.
     note
         Is told of files as soon as they are written.
+    memory
+        How a task divides its memory.
     progress
         What is told how far the rows of all bins are written together, whenever a job has ended.
 
@@ -97,7 +117,7 @@ def write_by_tasks(
         # It tells where rows came from until the commit ends.
         trail.resources.callback(noted.clear)
     try:
-        return _Job(tasks, writer, bins, trail, note, noted, rows, progress).run()
+        return _Job(tasks, writer, bins, trail, note, memory, noted, rows, progress).run()
     finally:
         rows.clear()
 
@@ -109,6 +129,7 @@ class _Job:
     bins: Sequence[Bin]
     trail: RowTrail | None
     note: Note
+    memory: TaskMemory
     #: Where tasks store where rows came from, and the rows of bins that are divided.
     noted: Stage
     staged: Stage
@@ -136,7 +157,7 @@ class _Job:
 
     @property
     def _writing(self) -> _Writing:
-        return _Writing(self.writer, self.noted)
+        return _Writing(self.writer, self.noted, self.memory)
 
     def _packed(self, one: Bin, size: int | None) -> list[bytes]:
         """Return the packed splits of the files of a bin: all of them, or in groups of about so many bytes."""
@@ -178,7 +199,7 @@ class _Job:
         files = sum(len(cut.cuts) + 1 for cut in cuts.values() if cut is not None)
         parted = {number: None if cut is None else _Parted(cut, -(-files // _MOST)) for number, cut in cuts.items()}
         stored: dict[tuple[int, int], list[StagedRows]] = {}
-        rows = self.tasks.run(_StoreTask(self._reading, self.staged, parted), shares)
+        rows = self.tasks.run(_StoreTask(self._reading, self.staged, parted, self.memory.sorting), shares)
         for (number, _), own in zip(shares, rows, strict=True):
             for one in own:
                 stored.setdefault((number, one.part), []).append(one)
@@ -211,6 +232,7 @@ class _Writing:
 
     writer: BinWriter
     stage: Stage
+    memory: TaskMemory
 
     def __call__(self, write: Any) -> _Written:
         """Return what a function wrote that takes a trail and what is told of files."""
@@ -245,8 +267,8 @@ class _BinTask:
                 lambda: reading.batches(packed, reading.rows),
                 lambda: reading.batches(packed, reading.keys),
                 note,
-                sorting=_SORTING,
-                writing=_WRITING,
+                sorting=self.writing.memory.sorting,
+                writing=self.writing.memory.writing,
                 threads=1,
                 trail=trail,
             )
@@ -292,6 +314,7 @@ class _StoreTask:
     reading: _Reading
     stage: Stage
     parted: dict[int, _Parted | None]
+    sorting: int
 
     def __call__(self, item: tuple[int, bytes]) -> list[StagedRows]:
         number, packed = item
@@ -300,7 +323,7 @@ class _StoreTask:
             return []
         cut = parted.parts
         with closing(self.reading.batches(packed, self.reading.rows)) as rows:
-            return self.stage.store_rows(cut.parts(cut.placed(rows), _SORTING), cut.stored)
+            return self.stage.store_rows(cut.parts(cut.placed(rows), self.sorting), cut.stored)
 
 
 @dataclass(frozen=True)
@@ -316,14 +339,16 @@ class _PartTask:
         parted = self.parted[number]
         if parted is None:
             raise AssertionError("rows that were stored have an order")
-        cut, writer = parted.part(part), self.writing.writer
+        cut, writer, memory = parted.part(part), self.writing.writer, self.writing.memory
 
         def write(trail: RowTrail | None, note: Note) -> pa.Table:
             new = [writer.spec.no_files()]
-            with closing(cut.parts(self.stage.read_rows(stored), _SORTING)) as files:
+            with closing(cut.parts(self.stage.read_rows(stored), memory.sorting)) as files:
                 for rows in files:
                     with closing(cut.bare(rows)) as batches:
-                        new.append(writer.write_part(shape, batches, note, writing=_WRITING, threads=1, trail=trail))
+                        new.append(
+                            writer.write_part(shape, batches, note, writing=memory.writing, threads=1, trail=trail)
+                        )
             return pa.concat_tables(new)
 
         return self.writing(write)
