@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import assert_type
 
@@ -209,11 +210,14 @@ def feeding(delta: DeltaTable, iceberg: IcebergTable) -> None:
     assert_type(iceberg.appends(1, 2, columns=["id"]), Scan)
 
 
-def conditions() -> None:
+def conditions(expression: BooleanExpression) -> None:
     condition = (col("id") >= 1) & ~col("name").is_null() & col("flag") | (col(("a", "b")) == 3)
     col("d").between(1, 2), col("s").like("a%"), col("s").starts_with("a"), col("x").is_nan(), col("p").is_true()
     assert_type(col("id"), Column)
     open_table("t").scan(condition)
+    open_table("t").delete(~expression)
+    open_table("t").update({"id": "1"}, [("id", "in", [1, 2])])
+    open_table("t").merge(_ROWS, "target.id = source.id").when_matched_delete(col("source.id") > 3).execute()
 
 
 def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:

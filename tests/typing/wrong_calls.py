@@ -69,6 +69,18 @@ def scanning(delta: DeltaTable, iceberg: IcebergTable, spark: SparkSession) -> N
     iceberg.changes(None, derived=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
+def filtering(delta: DeltaTable, iceberg: IcebergTable) -> None:
+    delta.scan(filter=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.scan(True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.delete(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.update({"id": "1"}, where=1.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.overwrite(_ROWS, where=False)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.compact(where=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.transaction().delete(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.merge(_ROWS, on=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.merge(_ROWS, "s.id = t.id").when_matched_delete(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 def altering(iceberg: IcebergTable, catalog: Catalog) -> None:
     iceberg.alter().create_branch("b", if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.alter().create_tag("v", if_exists="skip")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -13,7 +13,7 @@ from deltaberg.expressions.tree.tree import TRUE, ColumnValue, Value
 if TYPE_CHECKING:
     from deltaberg.expressions.build.pyiceberg import PyIcebergExpression
 
-__all__ = ["Filter", "as_filter", "as_value", "from_tuples"]
+__all__ = ["Condition", "Filter", "as_filter", "as_value", "from_tuples"]
 
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
 
@@ -53,6 +53,8 @@ def _of_tuple(item: Any) -> Value:
     return ~found if operator in ("!=", "not in") else found
 
 
+#: How callers write a condition of a merge, in which columns have the names of their sides.
+Condition: TypeAlias = "str | bool | Value | Column"
 #: How callers write a condition: as SQL text, as an expression of `col`, as tuples like those of pyarrow, or as an
 #: expression of pyiceberg.
 Filter: TypeAlias = "str | Value | Column | Sequence[Any] | PyIcebergExpression"

@@ -45,13 +45,12 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 class PyIcebergExpression(Protocol):
-    """An expression of ``pyiceberg.expressions``."""
-
-    def __and__(self, other: Any) -> Any: ...
-
-    def __or__(self, other: Any) -> Any: ...
+    """An expression of ``pyiceberg.expressions``: a model of pydantic, which tells it from a number."""
 
     def __invert__(self) -> Any: ...
+
+    def model_dump_json(self) -> str:
+        """Return it as JSON."""
 
 
 def is_of_pyiceberg(given: object) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.filters import Condition
 from deltaberg.schema.columns import ColumnName, column_names
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.arguments import checked_text
@@ -44,7 +45,7 @@ class MergeClause:
 
     when: str
     action: str
-    condition: Any = None
+    condition: Condition | None = None
     values: _Values | None = None
     excluded: Sequence[str] = field(default=())
 
@@ -52,7 +53,7 @@ class MergeClause:
 class ClauseWords(TypedDict, total=False):
     """Words of other libraries for what a clause takes."""
 
-    predicate: Any
+    predicate: Condition | None
 
 
 class ValueClauseWords(ClauseWords, total=False):
@@ -86,7 +87,7 @@ class MergeBuilder(Generic[_Result]):
     def when_matched_update(
         self,
         set: _Values = NEEDED,
-        condition: Any = None,
+        condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Set columns of rows that match.
@@ -105,7 +106,7 @@ class MergeBuilder(Generic[_Result]):
 
     @takes(ClauseWords)
     def when_matched_update_all(
-        self, condition: Any = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
+        self, condition: Condition | None = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Set all columns of rows that match to those of the source with the same names.
 
@@ -117,7 +118,9 @@ class MergeBuilder(Generic[_Result]):
         return self._add(MATCHED, "update", condition, None, except_cols)
 
     @takes(ClauseWords)
-    def when_matched_delete(self, condition: Any = None, **words: Unpack[ClauseWords]) -> MergeBuilder[_Result]:
+    def when_matched_delete(
+        self, condition: Condition | None = None, **words: Unpack[ClauseWords]
+    ) -> MergeBuilder[_Result]:
         """Delete rows that match."""
         return self._add(MATCHED, "delete", condition)
 
@@ -125,7 +128,7 @@ class MergeBuilder(Generic[_Result]):
     def when_not_matched_insert(
         self,
         values: _Values = NEEDED,
-        condition: Any = None,
+        condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Insert a row for each row of the source that matches none of the table.
@@ -144,7 +147,7 @@ class MergeBuilder(Generic[_Result]):
 
     @takes(ClauseWords)
     def when_not_matched_insert_all(
-        self, condition: Any = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
+        self, condition: Condition | None = None, *, except_cols: str | Sequence[str] = (), **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Insert each row of the source that matches none of the table, column by column.
 
@@ -160,7 +163,7 @@ class MergeBuilder(Generic[_Result]):
     def when_not_matched_by_source_update(
         self,
         set: _Values = NEEDED,
-        condition: Any = None,
+        condition: Condition | None = None,
         **words: Unpack[ValueClauseWords],
     ) -> MergeBuilder[_Result]:
         """Set columns of rows of the table that match no row of the source; see `when_matched_update`."""
@@ -168,7 +171,7 @@ class MergeBuilder(Generic[_Result]):
 
     @takes(ClauseWords)
     def when_not_matched_by_source_delete(
-        self, condition: Any = None, **words: Unpack[ClauseWords]
+        self, condition: Condition | None = None, **words: Unpack[ClauseWords]
     ) -> MergeBuilder[_Result]:
         """Delete rows of the table that match no row of the source."""
         return self._add(NOT_MATCHED_BY_SOURCE, "delete", condition)
@@ -196,7 +199,7 @@ class MergeBuilder(Generic[_Result]):
         self,
         when: str,
         action: str,
-        condition: Any,
+        condition: Condition | None,
         values: _Values | None = None,
         excluded: str | Sequence[str] = (),
     ) -> MergeBuilder[_Result]:

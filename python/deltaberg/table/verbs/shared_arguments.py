@@ -13,7 +13,7 @@ from deltaberg.table.read.scan_options import ScanExecution
 
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
-    from deltaberg.expressions.build.filters import Filter
+    from deltaberg.expressions.build.filters import Condition, Filter
     from deltaberg.schema.columns import ColumnName
     from deltaberg.storage.location import LocationMap
     from deltaberg.storage.options.options import StoreOptions
@@ -200,8 +200,8 @@ class MergeArguments(_JoinArguments, total=False):
 
     source_alias: str
     target_alias: str
-    predicate: Any
-    condition: Any
+    predicate: Condition
+    condition: Condition
 
 
 class UpsertArguments(_JoinArguments, total=False):

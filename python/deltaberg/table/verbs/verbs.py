@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaberg.choices import WhenMatched, WhenNotMatched
-    from deltaberg.expressions.build.filters import Filter
+    from deltaberg.expressions.build.filters import Condition, Filter
     from deltaberg.schema.columns import ColumnName
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
@@ -277,7 +277,7 @@ class Verbs(ABC, Generic[_Done]):
         return self._run(lambda run: run.update(set, where, rows, strategy), arguments)
 
     @takes(MergeArguments)
-    def merge(self, source: Any, on: Any = NEEDED, **arguments: Unpack[MergeArguments]) -> MergeBuilder[_Done]:
+    def merge(self, source: Any, on: Condition = NEEDED, **arguments: Unpack[MergeArguments]) -> MergeBuilder[_Done]:
         """Begin a merge of other rows. Its clauses say what becomes of rows that match.
 
         The source is read once. Equalities of the condition make it a join by keys; a condition without any looks at
