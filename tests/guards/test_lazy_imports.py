@@ -73,8 +73,11 @@ def test_what_opens_a_table_loads_no_pandas() -> None:
     assert "pandas" not in _loaded("from deltaberg import open_table")
 
 
-def test_sql_text_loads_its_parser_alone(place: Path) -> None:
-    assert _loaded(_scan(place, "'id > 0'")) & _OPTIONAL == {"sqlglot"}
+@pytest.mark.parametrize(("condition", "parsers"), [("id > 0", set()), ("abs(id) > 0", {"sqlglot"})])
+def test_sql_text_loads_its_parser_alone_and_only_where_it_is_not_plain(
+    place: Path, condition: str, parsers: set[str]
+) -> None:
+    assert _loaded(_scan(place, repr(condition))) & _OPTIONAL == parsers
 
 
 def test_spark_says_what_it_needs() -> None:

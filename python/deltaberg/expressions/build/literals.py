@@ -13,10 +13,12 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.tree.scalars import arrow_scalar
 from deltaberg.expressions.tree.tree import Call, Cast, Literal, Value
 from deltaberg.expressions.tree.types import DATE, NTZ, NTZ_NANOS, STRING, TIMESTAMP, TIMESTAMP_NANOS
+from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Decimal, Primitive
+from deltaberg.whole_numbers import whole_number
 
-__all__ = ["decimal_literal", "integer_type", "literal_of", "no_value"]
+__all__ = ["decimal_literal", "integer_type", "literal_of", "no_value", "number_literal"]
 
 
 def literal_of(value: Any) -> Value:
@@ -114,6 +116,27 @@ def decimal_literal(number: PyDecimal) -> Literal:
     if int(exponent) > 0:
         number = PyDecimal((sign, digits + (0,) * int(exponent), 0))
     return Literal(number, kind)
+
+
+def number_literal(text: str) -> Literal:
+    """Return a number as SQL writes it, which may begin with a minus, as a literal.
+
+    The least number of a type has no positive counterpart, so that the minus is a part of the number.
+
+    Raises
+    ------
+    ExpressionError
+        It is beyond the greatest double, or has more digits than a decimal.
+    """
+    whole = whole_number(text)
+    if whole is not None:
+        return Literal(whole, integer_type(whole))
+    if "e" in text.lower():
+        number = float(text)
+        if number in (float("inf"), float("-inf")):
+            raise ExpressionError(f"{text:.100} is beyond the greatest double")
+        return Literal(number, Primitive("double"))
+    return decimal_literal(parse_decimal(text))
 
 
 def _decimal_type(number: PyDecimal) -> Decimal:

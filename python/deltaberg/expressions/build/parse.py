@@ -8,7 +8,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.build.literals import decimal_literal, integer_type
+from deltaberg.expressions.build.literals import decimal_literal, number_literal
+from deltaberg.expressions.build.plain_text import read_plain
 from deltaberg.expressions.build.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.expressions.time.intervals import interval_of
 from deltaberg.expressions.tree.tree import Call, Cast, ColumnValue, GetField, Literal, Value
@@ -64,7 +65,7 @@ def parse_value(text: str, kind: str = "expression", *, is_stored: bool = False)
     UnsupportedExpressionError
         If it uses a syntax that this library cannot evaluate.
     MissingDependencyError
-        If sqlglot is not installed.
+        If it is not a plain condition, and sqlglot is not installed.
 
     Examples
     --------
@@ -72,7 +73,8 @@ def parse_value(text: str, kind: str = "expression", *, is_stored: bool = False)
     CASE WHEN x > 5 THEN upper(name) ELSE 'a' END
     """
     try:
-        return _value(parse_text(text, kind, is_stored=is_stored))
+        plain = read_plain(text)
+        return _value(parse_text(text, kind, is_stored=is_stored)) if plain is None else plain
     except RecursionError:
         raise ExpressionError(f"the {kind} is nested too deeply") from None
     except ExpressionError as error:
@@ -168,19 +170,7 @@ def _binary(name: str, node: exp.Binary) -> Value:
 
 
 def _literal(node: exp.Literal) -> Value:
-    return _text(literal_text(node)) if node.is_string else _number(node.name)
-
-
-def _number(text: str) -> Literal:
-    whole = whole_number(text)
-    if whole is not None:
-        return Literal(whole, integer_type(whole))
-    if "e" in text.lower():
-        number = float(text)
-        if number in (float("inf"), float("-inf")):
-            raise ExpressionError(f"{text:.100} is beyond the greatest double")
-        return Literal(number, Primitive("double"))
-    return decimal_literal(parse_decimal(text))
+    return _text(literal_text(node)) if node.is_string else number_literal(node.name)
 
 
 def _hexadecimal(node: exp.HexString) -> Value:
@@ -225,11 +215,7 @@ def _negative(node: exp.Neg) -> Value:
 
     inner = node.this
     if isinstance(inner, exp.Literal) and not inner.is_string:
-        # The least number of a type has no positive counterpart.
-        number = _number(inner.name)
-        if isinstance(number.value, int):
-            return Literal(-number.value, integer_type(-number.value))
-        return Literal(-number.value if isinstance(number.value, float) else number.value.copy_negate(), number.type)
+        return number_literal(f"-{inner.name}")
     if isinstance(inner, (exp.TryCast, exp.Cast)) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
         if _is_decimal_of_suffix(inner):
             return decimal_literal(parse_decimal(f"-{inner.this.name}"))
@@ -325,7 +311,7 @@ def _typed_number(text: str, kind: DataType) -> Value:
     whole, bits = whole_number(text), {"byte": 7, "short": 15, "integer": 31, "long": 63}.get(str(kind))
     if whole is not None and bits is not None and -(1 << bits) <= whole < 1 << bits:
         return Literal(whole, kind)
-    number = _number(text.lstrip("-"))
+    number = number_literal(text.lstrip("-"))
     return Cast(Call("negative", (number,)) if text.startswith("-") else number, kind)
 
 
