@@ -42,6 +42,12 @@ __all__ = [
 _ROOT = Path(__file__).resolve().parents[2]
 #: The processes that change the table; and those that read it meanwhile.
 _PROCESSES, _READERS = 8, 2
+#: What a gateway answers though the catalog has carried out the request.
+_OF_GATEWAYS = (409, 500, 502, 503, 504)
+#: How long a client waits for an answer over a bad network, in seconds.
+_TIMEOUT = 3
+#: Options of a client that gets over a bad network.
+PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "10"}
 _DAY = 86_400
 
 
@@ -187,15 +193,21 @@ def race_in_database(folder: Path, race: Race, name: str = "race in PostgreSQL")
         return race_on_disk(folder, replace(race, uri=uri), name)
 
 
-def race_through_rest(folder: Path, race: Race, name: str = "race through REST") -> Tally:
-    """Race through a REST catalog that is behind a bad gateway."""
+def race_through_rest(folder: Path, race: Race, name: str = "race through REST", *, timeout: int = _TIMEOUT) -> Tally:
+    """Race through a REST catalog that is behind a bad gateway.
+
+    Parameters
+    ----------
+    timeout
+        How many seconds the processes wait for an answer. The server answers one of them at a time.
+    """
     root = folder / "table"
     root.mkdir()
     with serving("rest", str(root)) as uri, running(uri) as gateway:
         _create_iceberg(Target(str(root), kind="rest", uri=uri))
-        bad_network(gateway, race.seed, is_commit=lambda seen: seen.method == "POST", failures=_OF_GATEWAYS)
-        timeout = {"rest.client.socket-timeout-ms": str(_TIMEOUT * 1000)}
-        at = Target(str(root), timeout, "rest", gateway.endpoint)
+        bad_network(gateway, race.seed, timeout, is_commit=lambda seen: seen.method == "POST", failures=_OF_GATEWAYS)
+        waits = {"rest.client.socket-timeout-ms": str(timeout * 1000)}
+        at = Target(str(root), waits, "rest", gateway.endpoint)
         tally, notes = _run(name, at, race, folder, None)
         gateway.settle()
         _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes)
@@ -268,6 +280,7 @@ def _check_snapshots(
 def bad_network(
     proxy: FaultyProxy,
     seed: int,
+    timeout: int = _TIMEOUT,
     *,
     is_commit: Callable[[Seen], bool] = conditional_put,
     failures: tuple[int, ...] = (408, 409, 412, 500, 503),
@@ -276,6 +289,11 @@ def bad_network(
 
     A delayed commit lands seconds after it was given up, behind the commits of others. The probe of the store is
     spared: nothing is begun without its answer.
+
+    Parameters
+    ----------
+    timeout
+        How many seconds the clients wait for an answer.
     """
     generator = random.Random(seed)
     puts = [
@@ -283,8 +301,8 @@ def bad_network(
         Fault(answer="cut"),
         Fault(forwards=0, answer="none"),
         Fault(forwards=2),
-        Fault(before=_TIMEOUT + 1),
-        Fault(after=_TIMEOUT + 1),
+        Fault(before=timeout + 1),
+        Fault(after=timeout + 1),
         *(Fault(answer=status) for status in failures),
         Fault(forwards=0, answer=503),
     ]
@@ -299,14 +317,6 @@ def bad_network(
         return generator.choice(others) if seen.method != "POST" and generator.random() < 0.05 else None
 
     proxy.trouble = trouble
-
-
-#: What a gateway answers though the catalog has carried out the request.
-_OF_GATEWAYS = (409, 500, 502, 503, 504)
-#: How long a client waits for an answer over a bad network, in seconds.
-_TIMEOUT = 3
-#: Options of a client that gets over a bad network.
-PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "10"}
 
 
 def _run(name: str, at: Target, race: Race, folder: Path, archive: Path | None) -> tuple[Tally, list[dict[str, Any]]]:
