@@ -138,7 +138,7 @@ class _Reader:
         found = _REPEAT.match(self._pattern, self._at)
         text = found[0] if found else self._pattern[self._at]
         if text == "{" or not self._at:
-            raise self._refuse("repetition of nothing")
+            raise self._refuse("this repetition" if self._at else "repetition of nothing")
         self._at += len(text)
         following = self._pattern[self._at : self._at + 1]
         if following == "+" or (following and following in "*{"):
