@@ -36,6 +36,7 @@ from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.words import DELTA_SPARK, DELTALAKE, ICEBERG_SPARK, PYICEBERG
 from tests.support.command_line import call
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.option_table import DOORS
 from tests.support.rows import ID, ids
 
 pytestmark = pytest.mark.one_backend
@@ -99,20 +100,6 @@ def _parameters() -> dict[str, dict[str, click.Parameter]]:
 _PARAMETERS = _parameters()
 _ALL = {name: one for parameters in _PARAMETERS.values() for name, one in parameters.items()}
 _KINDS = (DeltaTable, DeltaOptimizeBuilder, DeltaMergeBuilder, DeltaTableBuilder)
-#: The verbs of the commands that do not have their name; those without one are not asked for their arguments.
-_VERBS_OF_COMMANDS = {
-    **dict.fromkeys(("count", "files", "head", "plan"), "scan"),
-    **dict.fromkeys(("inspect", "schema"), "open_table"),
-    "cherry-pick": "cherrypick_snapshot",
-    "convert": "convert_to_delta",
-    "copy-plan": "rewrite_table_path",
-    "create": "create_table",
-    "expire": "expire_snapshots",
-    "metadata": "inspect",
-    "orphans": "remove_orphan_files",
-    "rewrite-deletes": "rewrite_position_delete_files",
-    "stats": "compute_partition_stats",
-}
 #: The verbs behind the Data Sources, and those behind delta-spark, with its methods.
 _OF_SOURCES = ("DeltaTable", "IcebergTable", "append", "appends", "changes", "overwrite", "scan")
 _OF_DELTA_SPARK = {
@@ -138,12 +125,12 @@ _WITHOUT_WORD = {
     # Commands show changes as they were recorded, and times without a zone as such; only create asks for the format.
     | {"batch_size", "carry_over", "compute_updates", "format", "identifier_columns", "net_changes", "timezone"}
     # Objects of Python that other verbs take, and what commands that create, count, clone or expire do not offer.
-    | {"branch", "columns", "findings", "isolation", "layout", "limit", "partition_by", "partition_strategy"}
-    | {"properties", "txn", "unsafe_single_writer", "user_metadata", "validate"}
+    | {"branch", "columns", "findings", "layout", "limit", "partition_by", "partition_strategy"}
+    | {"validate"}
     # What deltalake calls properties of a commit.
     | {"commit_properties"}
     # Methods that no command stands for.
-    | {"col", "commit", "drop_constraint", "find_commit", "list_namespaces", "list_tables", "register_table", "scan"}
+    | {"col", "commit", "find_commit", "list_namespaces", "list_tables", "register_table", "scan"}
     | {"set_default", "set_domain", "transaction"},
     "Data Source": _OBJECTS_OF_PYTHON
     | _TUNING
@@ -280,7 +267,7 @@ def test_no_hint_speaks_python_at_the_command_line() -> None:
     for command, parameters in _PARAMETERS.items():
         # Only an overwrite is told to replace columns.
         options = {option for one in parameters.values() for option in one.opts} | {"--catalog", "--replace-schema"}
-        for text, name in _asked([_VERBS_OF_COMMANDS.get(command, command.replace("-", "_"))]).items():
+        for text, name in _asked(DOORS["command line"].entries[command][0]).items():
             word = as_typed(text, parameters)
             if word is None:
                 wordless.add(name)

@@ -139,6 +139,22 @@ def test_options_of_the_other_format_are_refused_by_name(
     assert open_table(places[format]).scan().to_arrow() == before
 
 
+def test_arguments_of_commits_that_make_or_keep_tables(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    printed("create", root, "--column", "id bigint", "--txn", "app=3", "--message", "begun")
+    printed("alter", root, "add-constraint", "small", "id < 9")
+    table: Any = open_table(root)
+    assert (table.transactions["app"].version, table.history()[-1].info["userMetadata"]) == (3, "begun")
+    assert call("alter", root, "set", "delta.constraints.small=id < 8").exit_code != 0
+    printed("alter", root, "drop-constraint", "small")
+    printed("stats", root, "--message", "counted", "--unsafe-single-writer")
+    printed("clone", root, tmp_path / "c", "--yes", "--property", "owner=ada")
+    assert open_table(tmp_path / "c").properties["owner"] == "ada"
+    printed("create", tmp_path / "i", "--column", "id bigint", "--table-format", "iceberg", "--unsafe-single-writer")
+    printed("expire", tmp_path / "i", "--yes", "--unsafe-single-writer")
+    assert "--message" in call("stats", tmp_path / "i", "--message", "counted").stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

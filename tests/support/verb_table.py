@@ -1,4 +1,4 @@
-"""What becomes of each argument of each verb: on tables and in transactions of both formats.
+"""What becomes of each argument of each verb: on tables and in transactions of both formats, and behind other doors.
 
 Verbs and arguments come from the signatures. `.venv/bin/python -m tests.support.verb_table` prints the table.
 """
@@ -25,6 +25,7 @@ from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import IcebergTransaction
 from deltaberg.table.verbs.shared_arguments import RecordedArguments
 from deltaberg.words import words_of
+from tests.support.option_table import DOORS
 
 __all__ = [
     "OF_COMMITS",
@@ -32,6 +33,7 @@ __all__ = [
     "OF_ICEBERG",
     "PLACES",
     "Place",
+    "all_right",
     "arguments_of",
     "as_markdown",
     "outcomes",
@@ -196,6 +198,14 @@ def _right(verb: str, name: str) -> Any:
     return needed[ours] if ours in needed else _RIGHT.get(ours, "x")
 
 
+def all_right(verb: str, place: Place) -> dict[str, Any]:
+    """Return a right value for each argument that a verb takes of a table, as far as they go together."""
+    others = OF_ICEBERG if place.format == "delta" else OF_DELTA
+    left_out = {*others, *words_of(verb), "dynamic", "commit_properties"}
+    left_out |= {"source_alias", "target_alias", "when_matched"}
+    return {name: _right(verb, name) for name in arguments_of(place.kind, verb) - left_out}
+
+
 def _new_file(folder: Path) -> str:
     path = folder / f"{len(list(folder.glob('*.parquet')))}.parquet"
     pq.write_table(pa.table({"id": [8], "p": ["a"]}, _SCHEMA), path)
@@ -262,11 +272,13 @@ def outcomes(folder: Path, place: Place, verb: str) -> dict[str, Outcome]:
 
 
 def as_markdown(found: Mapping[tuple[str, Place], Mapping[str, Outcome]]) -> str:
-    """Return what was found as a table: a row for each argument of each verb, a column for each place."""
-    lines = ["| verb | argument | " + " | ".join(map(str, PLACES)) + " |", "|---" * (2 + len(PLACES)) + "|"]
+    """Return what was found as a table: a row for each argument of each verb, a column for each place and each door."""
+    columns = [*map(str, PLACES), *DOORS]
+    lines = ["| verb | argument | " + " | ".join(columns) + " |", "|---" * (2 + len(columns)) + "|"]
     for verb in sorted({verb for verb, _ in found}):
         for name in _all_arguments():
             words = [found[verb, place][name].word if (verb, place) in found else "" for place in PLACES]
+            words += [", ".join(door.names(verb).get(name, [])) for door in DOORS.values()]
             if any(words):
                 lines.append(f"| `{verb}` | `{name}` | " + " | ".join(words) + " |")
     return "\n".join(lines)

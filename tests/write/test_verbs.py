@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from deltaberg.cli.commands.alter import CHANGES
+from deltaberg.delta import Alteration
 from deltaberg.errors import ArgumentNameError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.iceberg import Alteration as IcebergAlteration
 from deltaberg.words import Refused, words_of
+from tests.support.option_table import DOORS, Door, verbs_of_library
 from tests.support.verb_table import (
     OF_COMMITS,
     OF_DELTA,
@@ -68,10 +72,32 @@ def test_both_formats_have_the_same_verbs() -> None:
             assert arguments_of(kinds[0], verb) == arguments_of(kinds[1], verb), verb
 
 
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_other_doors_have_the_arguments_of_verbs(door: Door) -> None:
+    """Each name there stands for an argument or has a reason, and so has each argument that no name stands for."""
+    assert door.unknown() == set()
+    missing = door.missing()
+    assert {one for one in missing if not door.why_not(*one.split())} == set()
+    assert door.rest or verbs_of_library() <= door.verbs | door.closed.keys()
+    # What is explained is still so.
+    lacking = {*missing, *(one.split()[1] for one in missing), "*"}
+    names = {name for entry, (_, taken) in door.entries.items() for one in taken for name in (one, f"{entry} {one}")}
+    assert door.lacks.keys() <= lacking
+    assert (door.stands_for.keys() | door.beside.keys()) <= names
+    assert door.closed.keys().isdisjoint(door.verbs)
+
+
+def test_alter_of_the_command_line_has_every_change() -> None:
+    """The default of a column is an object of Python in Iceberg tables, and SQL in Delta tables."""
+    changes = {name for kind in (Alteration, IcebergAlteration) for name in dir(kind) if not name.startswith("_")}
+    assert changes - {name.replace("-", "_") for name in CHANGES} == {"commit", "set_default"}
+
+
 def test_the_table(tmp_path: Path) -> None:
     """It says of each argument in which places it is taken."""
     place = Place("delta", in_transaction=True)
     text = as_markdown({("delete", place): outcomes(tmp_path, place, "delete")})
     assert "| `delete` | `strategy` |  | yes |  |  |" in text
-    assert "| `delete` | `txn` |  | refused |  |  |" in text
+    assert "| `delete` | `txn` |  | refused |  |  | txn |  |  |" in text
+    assert "| `delete` | `where` |  | yes |  |  | where |  | condition |" in text
     assert "`keys`" not in text

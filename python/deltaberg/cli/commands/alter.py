@@ -75,6 +75,8 @@ CHANGES = {
     "unset": _Change("KEY..."),
     "drop-feature": _Change("NAME"),
     "cluster-by": _Change("[NAME]..."),
+    "add-constraint": _Change("NAME SQL"),
+    "drop-constraint": _Change("NAME"),
     "name": _Change("TEXT", (), lambda to, text: to.describe(name=text)),
     "describe": _Change("TEXT", (), lambda to, text: to.describe(description=text)),
     "partition-by": _Change("[NAME]..."),
@@ -135,7 +137,8 @@ def alter(
     \b
     Delta:
     cluster-by NAME...    drop-feature NAME      name TEXT
-    describe TEXT
+    describe TEXT         add-constraint NAME SQL
+    drop-constraint NAME
 
     \b
     Iceberg:

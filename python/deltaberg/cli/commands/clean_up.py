@@ -67,7 +67,7 @@ def vacuum(opened: Any, asking: Asking, **options: Any) -> None:
     _clean_up(opened.vacuum, asking, arguments)
 
 
-@write_command()
+@write_command("unsafe_single_writer")
 @click.option("--older-than", metavar="TIME", help="Snapshots from before this time expire.")
 @click.option("--retain-last", type=click.IntRange(min=1), metavar="COUNT", help="How many each branch keeps at least.")
 @click.option(
@@ -85,12 +85,12 @@ def vacuum(opened: Any, asking: Asking, **options: Any) -> None:
     help="Also forget schemas and partition specs that nothing uses any more.",
 )
 @asking("iceberg")
-def expire(opened: Any, asking: Asking, **options: Any) -> None:
+def expire(opened: Any, asking: Asking, arguments: dict[str, Any], **options: Any) -> None:
     """Forget old snapshots of an Iceberg table, and delete the files that only they need.
 
     What would go is shown first, and goes after a question.
     """
-    _clean_up(opened.expire_snapshots, asking, given(options))
+    _clean_up(opened.expire_snapshots, asking, arguments | given(options))
 
 
 @write_command()

@@ -8,6 +8,7 @@ import click
 
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
+from deltaberg.cli.options import pairs
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done
@@ -29,6 +30,7 @@ _NUMBERS = (
 @click.option("--version", type=int, help="The version that is cloned (Delta).")
 @click.option("--timestamp", help="Clone the state that was the newest one at this time.")
 @click.option("--replace", is_flag=True, help="Make a table that is there the clone, whatever it was (Delta).")
+@click.option("--property", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A property of it.")
 @asking()
 def clone(opened: Any, asking: Asking, arguments: dict[str, Any], target: str, **chosen: Any) -> None:
     """Make another table of a state of one, at a location; a deep clone that is repeated copies what is new.

@@ -34,7 +34,7 @@ def _described(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@write_command("format", "if_exists", "unsafe_single_writer")
+@write_command("format", "if_exists", "SingleCommitArguments")
 @click.option("--column", "-c", "columns", multiple=True, metavar="'NAME TYPE'", help="A column; may be repeated.")
 @click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
 @format_option
@@ -68,7 +68,7 @@ def create(
     print_done(made.location, {number: getattr(made, number)}, as_json)
 
 
-@write_command("mode", "timezone", "user_metadata", "unsafe_single_writer")
+@write_command("mode", "timezone", "SingleCommitArguments")
 @click.option(
     "--partition-by",
     multiple=True,

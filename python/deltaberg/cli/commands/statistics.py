@@ -15,7 +15,7 @@ from deltaberg.cli.show.results import print_done
 __all__ = ["stats"]
 
 
-@write_command()
+@write_command("user_metadata", "isolation", "unsafe_single_writer")
 @click.option("--snapshot-id", type=click.IntRange(min=0), metavar="SNAPSHOT_ID", help="By default the newest one.")
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
 @click.option("--distinct", is_flag=True, help="Estimate instead how many distinct values each column has.")
@@ -23,6 +23,7 @@ __all__ = ["stats"]
 def stats(
     place: TablePlace,
     as_json: bool,
+    arguments: dict[str, Any],
     snapshot_id: int | None,
     where: str | None,
     distinct: bool,
@@ -40,16 +41,16 @@ def stats(
     if isinstance(opened, DeltaTable):
         if distinct or columns is not None or snapshot_id is not None:
             raise click.UsageError("--distinct, --columns and --snapshot-id apply to Iceberg tables only")
-        _compute_of_files(opened, as_json, where)
+        _compute_of_files(opened, as_json, where, arguments)
         return
-    if where is not None:
-        raise click.UsageError("--where applies to Delta tables only")
+    if where is not None or arguments.keys() - {"unsafe_single_writer"}:
+        raise click.UsageError("--where, --message and --isolation apply to Delta tables only")
     names: tuple[str, ...] = ("ndv",)
     with progress(f"computing statistics of {opened.location}"):
         if distinct or columns is not None:
-            done = opened.compute_table_stats(columns, snapshot_id)
+            done = opened.compute_table_stats(columns, snapshot_id, **arguments)
         else:
-            done, names = opened.compute_partition_stats(snapshot_id), ("partitions", "base_snapshot_id")
+            done, names = opened.compute_partition_stats(snapshot_id, **arguments), ("partitions", "base_snapshot_id")
     facts: dict[str, Any] = {"snapshot_id": None, "path": None}
     if done is not None:
         facts = {name: getattr(done, name) for name in ("snapshot_id", "path", "bytes", *names)}
@@ -57,8 +58,8 @@ def stats(
     print_done(opened.location, facts, as_json)
 
 
-def _compute_of_files(opened: Any, as_json: bool, where: str | None) -> None:
+def _compute_of_files(opened: Any, as_json: bool, where: str | None, arguments: dict[str, Any]) -> None:
     with progress(f"computing statistics of {opened.location}"):
-        done = opened.compute_statistics(where)
+        done = opened.compute_statistics(where, **arguments)
     files = {"files": done.metrics["numFilesRead"], "updated_files": done.metrics["numFilesUpdated"]}
     print_done(opened.location, {"version": done.version, **files, "committed": done.committed}, as_json)
