@@ -32,7 +32,7 @@ _VERBS = {
 _PICKS = {"publish": "publish", "cherry-pick": "cherrypick_snapshot"}
 #: Objects of Python, which no option can hold.
 _OBJECTS = {"commit_properties", "policy", "post_commithook_properties", "progress", "writer_properties"}
-_ONLY = {"delta": {"branch": "main"}, "iceberg": {"txn": "app=1", "user_metadata": "said"}}
+_ONLY = {"delta": {"branch": "main"}, "iceberg": {"user_metadata": "said"}}
 #: A value for each option.
 _VALUES = {
     "allow_truncation": True,

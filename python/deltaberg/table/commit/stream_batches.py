@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, verbatim
 from deltaberg.storage.location import Location
 
 __all__ = ["StreamBatch"]
@@ -61,7 +61,7 @@ class StreamBatch(NamedTuple):
         """
         if _COMMITTED.get(self._key(table)) == self.number:
             raise InvalidArgumentError(
-                Hint(f'the batch {self.number} was committed to the table before by ⟪txn="auto"⟫'),
+                Hint(f'the batch {verbatim(str(self.number))} was committed to the table before by ⟪txn="auto"⟫'),
                 hint='name every further verb of the batch, such as ⟪txn="auto:late rows"⟫',
                 table=str(table),
             )
