@@ -46,6 +46,7 @@ _VALUES = {
     "target_alias": "target",
     "target_file_size": "1000000",
     "timezone": "UTC",
+    "txn": "app=1",
     "unsafe_single_writer": True,
     **_ONLY["delta"],
     **_ONLY["iceberg"],
