@@ -26,9 +26,36 @@ class _Odd:
         return "odd"
 
 
+class _Mirror:
+    """Has every attribute, and neither items nor truth, as Columns of Spark."""
+
+    def __repr__(self) -> str:
+        return "mirror"
+
+    def __getattr__(self, name: str) -> _Mirror:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, _: object) -> _Mirror:
+        return self
+
+    def __eq__(self, _: object) -> Any:
+        return self
+
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("a mirror is not iterable")
+
+    def __bool__(self) -> bool:
+        raise ValueError("a mirror is neither true nor false")
+
+
 #: Values that no argument can mean, whatever it is for.
 _NONSENSE: dict[str, Any] = {
     "object": _Odd(),
+    "mirror": _Mirror(),
     "bytes": b"x",
     "not a number": math.nan,
     "numbers by name": {1: {}},

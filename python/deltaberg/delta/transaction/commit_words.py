@@ -61,12 +61,13 @@ def check_hooks(hooks: Any) -> None:
     """
     if hooks is None:
         return
-    if not all(hasattr(hooks, name) for name in ("create_checkpoint", "cleanup_expired_logs")):
+    writes = getattr(hooks, "create_checkpoint", None)
+    if not isinstance(writes, bool) or not hasattr(hooks, "cleanup_expired_logs"):
         raise InvalidArgumentError(
             at_fault("post_commithook_properties", f"is of the type {type(hooks).__name__}"),
             hint="pass PostCommitHookProperties of deltalake, or leave it out",
         )
-    if not hooks.create_checkpoint or hooks.cleanup_expired_logs is not None:
+    if not writes or hooks.cleanup_expired_logs is not None:
         raise UnsupportedFeatureError(
             "what follows a commit is chosen by properties of the table alone",
             hint="set delta.checkpointInterval and delta.enableExpiredLogCleanup",

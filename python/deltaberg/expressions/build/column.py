@@ -177,9 +177,14 @@ def _is_beyond(number: int | PyDecimal) -> bool:
 
 def is_list(value: object) -> bool:
     """Return whether a value stands for several: text, bytes and scalars are one."""
-    if isinstance(value, (str, bytes, bytearray, memoryview)) or getattr(value, "shape", None) == ():
+    if isinstance(value, (str, bytes, bytearray, memoryview)) or not isinstance(value, Iterable):
         return False
-    return isinstance(value, Iterable)
+    try:
+        iter(value)
+    except TypeError:
+        # As numpy's arrays of no dimensions do, and Columns of Spark.
+        return False
+    return True
 
 
 @public

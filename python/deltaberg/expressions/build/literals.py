@@ -55,7 +55,9 @@ def literal_of(value: Any) -> Value:
 
 def _plain(value: Any) -> Any:
     """Return scalars of other libraries as values of Python, but for dates and timestamps that Python does not have."""
-    if int(getattr(value, "nanosecond", 0)):
+    nanosecond: object = getattr(value, "nanosecond", 0)
+    # What has every attribute, as Columns of Spark do, has no number there.
+    if isinstance(nanosecond, int) and nanosecond:
         value = pa.scalar(value, pa.timestamp("ns", None if value.tzinfo is None else "UTC"))
     value = arrow_scalar(value)
     if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":

@@ -11,7 +11,9 @@ __all__ = ["arrow_scalar", "python_value"]
 
 def arrow_scalar(value: Any) -> Any:
     """Return a scalar of numpy as one of Arrow, and anything else as it is."""
-    if not hasattr(value, "dtype") or getattr(value, "shape", None) != ():
+    shape = getattr(value, "shape", None)
+    # A Column of Spark has every attribute, and to compare one with anything gives another Column.
+    if not hasattr(value, "dtype") or not isinstance(shape, tuple) or shape:
         return value
     try:
         # Arrow takes days only from arrays.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
@@ -86,10 +87,10 @@ class CommitOptions:
 
     def _take(self, given: Any) -> None:
         """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""
-        names = ("custom_metadata", "max_commit_retries", "app_transactions")
+        kinds = {"custom_metadata": Mapping, "max_commit_retries": int, "app_transactions": Sequence}
         found = given
         if not isinstance(given, Mapping):
-            if not all(hasattr(given, name) for name in names):
+            if not all(isinstance(getattr(given, name, given), (kind, NoneType)) for name, kind in kinds.items()):
                 raise InvalidArgumentError(
                     at_fault("commit_properties", f"is of the type {type(given).__name__}"),
                     hint="pass a dict of names and values, or CommitProperties of deltalake",

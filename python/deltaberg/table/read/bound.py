@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, in_context
+from deltaberg.expressions.build.column import is_list
 from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.derive.derive import bind
@@ -92,7 +93,7 @@ class BoundScan:
         InvalidArgumentError, ColumnNotFoundError, SchemaError
             The filter, the columns or the limit are not valid, or do not fit the source.
         """
-        if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
+        if columns is not None and not is_list(columns):
             raise InvalidArgumentError(
                 at_fault("columns", f"must be a list of names, not {columns!r:.200}"), hint="pass [name] for one column"
             )

@@ -197,7 +197,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
             Not exactly one of ``after``, ``before`` and ``first`` is given, or it is the column itself.
         """
         place = ColumnPlace(after, before, first)
-        if place == ColumnPlace():
+        if after is None and before is None and not first:
             raise InvalidArgumentError(
                 "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
             )

@@ -160,7 +160,8 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
     if _is_spark_frame(data):
         rows: Rows = spark_engine().FrameRows(data)
         return rows
-    if isinstance(data, Rows):
+    # A Column has every attribute, but none of them is a schema.
+    if isinstance(data, Rows) and isinstance(data.schema, pa.Schema):
         return data
     scan = getattr(data, "scan", None)
     is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
