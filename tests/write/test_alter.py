@@ -188,6 +188,7 @@ def test_clustering_columns(tmp_path: Path) -> None:
         (lambda alter: alter.partition_by("s"), SchemaError, "cannot be a partition column"),
         (lambda alter: alter.partition_by("nope"), SchemaError, "no column 'nope'"),
         (lambda alter: alter.unset("delta.columnMapping.maxColumnId"), InvalidArgumentError, "kept by the library"),
+        (lambda alter: alter.unset("delta.apendOnly"), InvalidArgumentError, "Delta has no property delta.apendOnly"),
         (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "only with the names"),
     ],
 )

@@ -15,7 +15,7 @@ from deltaberg.delta.alter.alter_rules import RuleAlteration
 from deltaberg.delta.alter.drop_feature import check_droppable
 from deltaberg.delta.alter.track_rows import give_row_ids, take_row_ids
 from deltaberg.delta.features import MAPPING_MODE
-from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES, checked_properties
+from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES, check_name, checked_properties
 from deltaberg.delta.properties.protocols import features_of_properties, lowered_protocol
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
@@ -118,10 +118,12 @@ class PropertyAlteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            A property is kept by the library itself.
+            A property is kept by the library itself, or the table lacks it and it is unknown to Delta.
         """
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
+            if name not in self._snapshot.metadata.configuration:
+                check_name(name)
         internal = sorted(INTERNAL_PROPERTIES.intersection(names))
         if internal:
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")

@@ -19,7 +19,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.table.arguments import checked_properties as named_properties
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["INTERNAL_PROPERTIES", "checked_properties", "target_size"]
+__all__ = ["INTERNAL_PROPERTIES", "check_name", "checked_properties", "target_size"]
 
 _RESERVED = "delta."
 _TARGET, _SIZES = "delta.targetFileSize", "a size, such as 134217728 or 128mb"
@@ -153,6 +153,20 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
     return found
 
 
+def check_name(name: str) -> None:
+    """Refuse the name of a property that Delta reserves and does not know.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is such a name.
+    """
+    if name not in _KNOWN and name.startswith(_RESERVED) and not name.startswith(_REQUESTS):
+        raise InvalidArgumentError(
+            f"Delta has no property {name}", hint="names of your own do not begin with delta.; check the spelling"
+        )
+
+
 def _checked(name: str, text: str) -> str:
     """Return the value of a property as it is recorded: without blanks around it, which other engines do not expect."""
     if not name:
@@ -160,11 +174,8 @@ def _checked(name: str, text: str) -> str:
     if name in INTERNAL_PROPERTIES:
         raise InvalidArgumentError(f"the property {name} is kept by the library itself", hint="leave it out")
     if name not in _KNOWN:
-        if not name.startswith(_RESERVED) or name.startswith(_REQUESTS):
-            return text
-        raise InvalidArgumentError(
-            f"Delta has no property {name}", hint="names of your own do not begin with delta.; check the spelling"
-        )
+        check_name(name)
+        return text
     is_valid, hint = _KNOWN[name]
     value = text.strip()
     if not is_valid(value):
