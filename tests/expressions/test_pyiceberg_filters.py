@@ -100,6 +100,21 @@ def test_rows_are_those_that_pyiceberg_finds(table: Any) -> None:
     assert computed.to_arrow()["id"].to_pylist() == [1, 4]
 
 
+def test_days_beside_timestamps_are_their_midnight_in_utc(table: Any) -> None:
+    """pyiceberg refuses to compare them; it keeps its days as it keeps its moments, in UTC."""
+    found = [
+        [row["id"] for row in table.scan(one, timezone=zone).to_arrow().to_pylist()]
+        for one in (
+            ice.EqualTo("y", dt.date(2026, 1, 2)),
+            ice.In("y", [dt.date(2026, 1, 2), dt.date(1960, 1, 1)]),
+            ice.GreaterThan("z", _DAY),
+            ice.LessThan("z", dt.date(2026, 1, 3)) & ice.GreaterThan("id", 1),
+        )
+        for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles")
+    ]
+    assert found == [[4]] * 3 + [[3, 4]] * 3 + [[1, 3]] * 3 + [[3]] * 3
+
+
 def test_rows_are_changed(tmp_path: Path) -> None:
     for form in ("delta", "iceberg"):
         changed = create_table(tmp_path / form, {"id": pa.int64(), "d": pa.date32()}, format=form)

@@ -45,6 +45,7 @@ from deltaberg.expressions.tree.tree import (
     Call,
     Cast,
     ColumnValue,
+    DayLiteral,
     GetField,
     IntervalType,
     Literal,
@@ -60,6 +61,7 @@ from deltaberg.expressions.tree.types import (
     DOUBLE,
     INTEGER,
     LONG,
+    MICROS_OF,
     NTZ,
     STRING,
     TIME,
@@ -281,6 +283,10 @@ def bind_condition(
     return bound
 
 
+#: The types of columns whose values are compared with the midnight of a day.
+_POINTS_IN_TIME = frozenset({TIMESTAMP, NTZ, *MICROS_OF})
+
+
 class _Binder:
     def __init__(
         self, relations: Sequence[Relation], context: Context, target: DataType | None, names: ColumnNames
@@ -368,6 +374,8 @@ class _Binder:
             given = list(_with_sets(chain_of(call), call.name))
             if len(given) == 1:
                 return self.bind(given[0])
+        if any(isinstance(one, DayLiteral) for one in given) and self.bind(given[0]).type in _POINTS_IN_TIME:
+            given = [one.midnight if isinstance(one, DayLiteral) else one for one in given]
         nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
         nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
         if MomentLiteral in map(type, given) and not is_moment(nodes[0].type):

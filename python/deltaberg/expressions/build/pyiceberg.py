@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.build.column import Column, comparison
 from deltaberg.expressions.build.literals import literal_of
-from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, MomentLiteral, Value
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, DayLiteral, Literal, MomentLiteral, Value
 from deltaberg.expressions.tree.types import STRING
 
 __all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
@@ -138,7 +138,8 @@ def _time(micros: int) -> dt.time:
 
 
 def _date(days: int) -> Value:
-    return literal_of(pa.scalar(days, pa.date32()))
+    found = literal_of(pa.scalar(days, pa.date32()))
+    return DayLiteral(found.value, found.type) if type(found) is Literal else found
 
 
 def _moment(micros: int) -> Value:

@@ -26,6 +26,7 @@ __all__ = [
     "Cast",
     "ColumnPath",
     "ColumnValue",
+    "DayLiteral",
     "GetField",
     "Interval",
     "IntervalType",
@@ -135,6 +136,16 @@ class Literal(Value):
 @dataclass(frozen=True)
 class MomentLiteral(Literal):
     """The text of a point in time that is an instant, or the time of a clock on the wall, as the column demands."""
+
+
+@dataclass(frozen=True)
+class DayLiteral(Literal):
+    """A day, which is its midnight where a column has points in time, in UTC or on the wall as the column demands."""
+
+    @property
+    def midnight(self) -> MomentLiteral:
+        """The point in time that it is then."""
+        return MomentLiteral(f"{self.value}T00:00:00Z", Primitive("string"))
 
 
 TRUE = Literal(True, Primitive("boolean"))
