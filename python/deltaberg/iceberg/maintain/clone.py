@@ -33,6 +33,7 @@ from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.rows.strategies import has_deletes_by_file
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles
+from deltaberg.iceberg.transaction.summary import CLONED_FROM
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.storage.atomic import is_temporary
@@ -190,7 +191,11 @@ class _Clone:
     def run(self) -> CloneResult:
         """Copy the files, and create the table; or only say what would be done."""
         asked = self.asked
-        options = dataclasses.replace(asked.commit, unsafe_single_writer=True) if asked.dry_run else asked.commit
+        options = dataclasses.replace(
+            asked.commit,
+            unsafe_single_writer=asked.dry_run or asked.commit.unsafe_single_writer,
+            properties={CLONED_FROM: self.source.metadata.location, **(asked.commit.properties or {})},
+        )
         with Transaction(self.staged, self.committer, options, creates=True) as transaction:
             if asked.dry_run:
                 transaction.abort()

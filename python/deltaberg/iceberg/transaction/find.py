@@ -7,6 +7,7 @@ from typing import Any
 
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.metadata.write_metadata import version_of
+from deltaberg.iceberg.transaction.summary import CLONED_FROM
 from deltaberg.iceberg.transaction.table_commit import find_commit
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
@@ -58,4 +59,4 @@ def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, An
     operation, added = summary.get("operation"), counts.get("added_rows")
     rows: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
     known = {"append": "inserted_rows", "replace": "copied_rows"}.get(operation or "")
-    return rows if known is None else {**dict.fromkeys(rows, 0), known: added}
+    return rows if known is None or CLONED_FROM in summary else {**dict.fromkeys(rows, 0), known: added}

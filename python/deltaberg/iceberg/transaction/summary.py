@@ -17,10 +17,12 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
 from deltaberg.whole_numbers import whole_number
 
-__all__ = ["REPLACES_PARTITIONS", "Tally", "is_recorded", "snapshot_summary"]
+__all__ = ["CLONED_FROM", "REPLACES_PARTITIONS", "Tally", "is_recorded", "snapshot_summary"]
 
 #: What the summary says of a snapshot whose files replace all files of their partitions.
 REPLACES_PARTITIONS = "replace-partitions"
+#: The location of the table whose files a clone has copied.
+CLONED_FROM = "deltaberg.cloned-from"
 #: What is counted of the files of each content: the files, the rows, and the bytes, by the names of the summary.
 _FILES = {DATA: "data-files", POSITION_DELETES: "delete-files", EQUALITY_DELETES: "delete-files"}
 _ROWS = {DATA: "records", POSITION_DELETES: "position-deletes", EQUALITY_DELETES: "equality-deletes"}
