@@ -64,6 +64,21 @@ _UNKNOWN = 12
 _Wrong: TypeAlias = "tuple[Callable[[Any], object], type[Exception], str]"
 
 
+def test_a_branch_that_others_create_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    table = _new(tmp_path, "2")
+    first = table.append(_rows(1)).snapshot_id
+    behind, other = (open_table(tmp_path / "t", "iceberg") for _ in range(2))
+    table.append(_rows(2))
+    table.alter().create_branch("b", max_snapshot_age_ms=5).create_tag("t").commit()
+    known = dict(table.refs)
+    done = behind.alter().create_branch("b", first, if_exists="ignore").create_branch("c", if_exists="ignore").commit()
+    assert done.committed
+    assert {name: behind.refs[name] for name in known} == known
+    assert behind.refs["c"].snapshot_id == first
+    with pytest.raises(CommitConflictError):
+        other.alter().create_branch("t", if_exists="ignore").commit()
+
+
 @pytest.mark.parametrize("version", ["1", "3"])
 def test_references_are_replaced_retained_and_renamed(tmp_path: Path, version: str) -> None:
     table = _new(tmp_path, version)

@@ -93,7 +93,7 @@ def new_reference(
     snapshot_id = metadata.snapshot_by_id(snapshot_id).snapshot_id
     ref = SnapshotRef(snapshot_id, kind) if old is None else replace(old, snapshot_id=snapshot_id)
     new = retention.of(ref, name)
-    return SetSnapshotRef(name, new)
+    return SetSnapshotRef(name, new, if_exists == "ignore")
 
 
 def retained_reference(metadata: TableMetadata, name: str, retention: Retention) -> SetSnapshotRef:

@@ -441,7 +441,7 @@ class Transaction(shared.Transaction):
         for check in self._checks:
             check(base)
         expiry_guard.check_snapshots(base, expiry_guard.returned_snapshots(self._changes.updates, self.claims.picked))
-        updates = [*self._changes.updates, *self._target.updates]
+        updates = [*self._changes.on_top_of(base), *self._target.updates]
         held = requirements_of(self._loaded.metadata, updates) + self._target.held(base)
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
         source = self._source(after, self._target.parent(after))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.updates.updates import Update, apply_updates
+from deltaberg.iceberg.updates.updates import SetSnapshotRef, Update, apply_updates
 
 __all__ = ["MetadataChanges"]
 
@@ -38,6 +38,10 @@ class MetadataChanges:
             A change is not allowed, or names what the table does not have.
         """
         return MetadataChanges(apply_updates(self.metadata, updates, now_ms=now_ms), (*self.updates, *updates))
+
+    def on_top_of(self, newest: TableMetadata) -> list[Update]:
+        """Return the updates for metadata that others have changed, without branches and tags that are left alone."""
+        return [one for one in self.updates if not (isinstance(one, SetSnapshotRef) and one.is_left(newest))]
 
     def without_columns(self, files: int) -> MetadataChanges:
         """Return the changes that another change of columns follows on: it takes the place of one that came last.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef, encode_ref
 from deltaberg.iceberg.metadata.snapshots import Snapshot, encode_snapshot
 from deltaberg.iceberg.metadata.statistics_files import read_statistics_file
@@ -57,10 +58,22 @@ class AddSnapshot(Update):
 
 @dataclass(frozen=True)
 class SetSnapshotRef(Update):
-    """Create a branch or a tag, or move it. The branch ``main`` is the current state of the table."""
+    """Create a branch or a tag, or move it. The branch ``main`` is the current state of the table.
+
+    Parameters
+    ----------
+    if_absent
+        Whether one that others create meanwhile is left alone.
+    """
 
     ref_name: str
     ref: SnapshotRef
+    if_absent: bool = False
+
+    def is_left(self, metadata: TableMetadata) -> bool:
+        """Return whether metadata has such a branch or tag, which is left alone."""
+        known = metadata.all_refs.get(self.ref_name)
+        return self.if_absent and known is not None and known.type == self.ref.type
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the change, which is that of the reference with its name."""
