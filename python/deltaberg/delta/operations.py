@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from deltaberg.delta.alter.alter import Alteration
 from deltaberg.delta.change.target import ChangeTarget
@@ -13,6 +12,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Operations, Overwritten
+from deltaberg.table.write.sources import Rows
 
 __all__ = ["DeltaOperations"]
 
@@ -24,11 +24,11 @@ class DeltaOperations(Operations[Transaction]):
         """Refuse a partitioning that is not that of the table."""
         check_partitioning(self.transaction.snapshot, partition_by)
 
-    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
-        append_rows(self.transaction, made, data, options)
+    def _append(self, made: Operation, rows: Rows, options: RowOptions) -> None:
+        append_rows(self.transaction, made, rows, options)
 
-    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
-        overwrite_rows(self.transaction, made, data, options, which)
+    def _overwrite(self, made: Operation, rows: Rows, options: RowOptions, which: Overwritten) -> None:
+        overwrite_rows(self.transaction, made, rows, options, which)
 
     def alter(self, *, is_part: bool = True) -> Alteration:
         """Begin changes of the table."""

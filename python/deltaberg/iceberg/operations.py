@@ -20,6 +20,7 @@ from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Operations, Overwritten
+from deltaberg.table.write.sources import Rows
 
 __all__ = ["IcebergOperations"]
 
@@ -31,11 +32,11 @@ class IcebergOperations(Operations[Transaction]):
         """Refuse a partitioning that is not that of the table."""
         check_partitioning(self.transaction.metadata, partition_by)
 
-    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
-        append_rows(self.transaction, made, data, options)
+    def _append(self, made: Operation, rows: Rows, options: RowOptions) -> None:
+        append_rows(self.transaction, made, rows, options)
 
-    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
-        overwrite_rows(self.transaction, made, data, options, which)
+    def _overwrite(self, made: Operation, rows: Rows, options: RowOptions, which: Overwritten) -> None:
+        overwrite_rows(self.transaction, made, rows, options, which)
 
     def alter(self, *, is_part: bool = True) -> Alteration:
         """Begin changes of the table. Alone they make no snapshot, which could keep what the caller says of it."""

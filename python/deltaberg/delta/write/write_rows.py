@@ -33,7 +33,7 @@ from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
-from deltaberg.table.write.sources import Rows, open_rows
+from deltaberg.table.write.sources import Rows
 
 __all__ = ["append_rows", "check_partitioning", "overwrite_rows", "write_parameters"]
 
@@ -44,17 +44,14 @@ _NAMED_PARTITIONS = 200
 _Names = ColumnName | Sequence[ColumnName] | None
 
 
-def append_rows(transaction: Transaction, made: Operation, data: Any, options: RowOptions) -> None:
+def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: RowOptions) -> None:
     """Write rows to new files that a transaction adds.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns of the table.
-    InvalidArgumentError
-        The data holds no rows of any kind.
     """
-    rows = open_rows(data, transaction.progress)
     if options.schema_mode == "merge":
         merge_columns(transaction, table_schema(rows.schema))
     made.parameters.update(write_parameters(transaction.snapshot, "Append"))
@@ -64,7 +61,7 @@ def append_rows(transaction: Transaction, made: Operation, data: Any, options: R
 
 
 def overwrite_rows(
-    transaction: Transaction, operation: Operation, data: Any, options: RowOptions, which: Overwritten
+    transaction: Transaction, operation: Operation, rows: Rows, options: RowOptions, which: Overwritten
 ) -> None:
     """Replace rows of a table by others. If a condition is a filter on partition columns, no data is read.
 
@@ -84,7 +81,6 @@ def overwrite_rows(
     # A table without partitions is one partition.
     dynamic = which.dynamic and bool(before.partition_fields)
     if condition is not None and bound is not None and not _is_on_partitions(before, bound):
-        rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
         operation.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
@@ -96,7 +92,6 @@ def overwrite_rows(
     if bound is not None:
         values = read_partition_values(old, before.partition_fields, transaction.timezone)
         old = old.filter(_matches(bound, values, before, len(old)))
-    rows = open_rows(data, transaction.progress)
     if options.schema_mode == "merge":
         merge_columns(transaction, table_schema(rows.schema))
     elif options.schema_mode == "overwrite":

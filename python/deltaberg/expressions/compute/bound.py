@@ -33,7 +33,6 @@ __all__ = [
     "join_bound",
     "member",
     "next_numbers",
-    "split_and",
 ]
 
 #: What a comparison with values limits.
@@ -245,13 +244,6 @@ class BoundComputed:
 
 
 Bound = BoundPredicate | BoundAnd | BoundOr | BoundComputed | Literal
-
-
-def split_and(bound: Bound) -> tuple[Bound, ...]:
-    """Return the parts that must all hold."""
-    if isinstance(bound, BoundAnd):
-        return bound.parts
-    return () if bound == TRUE else (bound,)
 
 
 def bound_paths(bound: Bound) -> Iterator[tuple[Field, ...]]:

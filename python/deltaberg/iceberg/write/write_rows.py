@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +31,7 @@ from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write.partition import split_by_partition
-from deltaberg.table.write.sources import Rows, open_rows
+from deltaberg.table.write.sources import Rows
 
 __all__ = ["append_rows", "overwrite_rows"]
 
@@ -40,17 +39,14 @@ __all__ = ["append_rows", "overwrite_rows"]
 _MOVING = 256 << 20
 
 
-def append_rows(transaction: Transaction, made: Operation, data: Any, options: RowOptions) -> None:
+def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: RowOptions) -> None:
     """Write rows to new files that a transaction adds.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns of the table.
-    InvalidArgumentError
-        The data holds no rows of any kind.
     """
-    rows = open_rows(data, transaction.progress)
     _fit(transaction, rows, options)
     files = write_rows(transaction, rows, options)
     made.rows.inserted = files.rows
@@ -58,7 +54,7 @@ def append_rows(transaction: Transaction, made: Operation, data: Any, options: R
 
 
 def overwrite_rows(
-    transaction: Transaction, operation: Operation, data: Any, options: RowOptions, which: Overwritten
+    transaction: Transaction, operation: Operation, rows: Rows, options: RowOptions, which: Overwritten
 ) -> None:
     """Replace rows of a table by others. Files in which some rows match a condition are written anew without these.
 
@@ -72,7 +68,6 @@ def overwrite_rows(
     dynamic, partition_by = which.dynamic, which.partition_by
     replaces = options.schema_mode == "overwrite"
     is_first = transaction.pending.is_empty
-    rows = open_rows(data, transaction.progress)
     schema, timezone = transaction.metadata.current_schema.struct, options.timezone or transaction.timezone
     condition = row_condition(schema, which.where, timezone)
     bound = None if condition is None else bind(condition, schema, timezone)

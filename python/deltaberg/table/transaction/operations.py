@@ -26,6 +26,7 @@ from deltaberg.table.merge.merge_options import MergeOptions
 from deltaberg.table.rows.row_options import RowOptions, naming_overwrite
 from deltaberg.table.transaction.operation import Operation, RowNumbers
 from deltaberg.table.transaction.transaction import Transaction
+from deltaberg.table.write.sources import Rows, open_rows
 
 __all__ = ["ChangeTarget", "Operations", "Overwritten"]
 
@@ -116,11 +117,11 @@ class Operations(ABC, Generic[_Engine_co]):
         """Refuse a partitioning that is not that of the table."""
 
     @abstractmethod
-    def _append(self, made: Operation, data: Any, options: RowOptions) -> None:
+    def _append(self, made: Operation, rows: Rows, options: RowOptions) -> None:
         """Write rows to new files."""
 
     @abstractmethod
-    def _overwrite(self, made: Operation, data: Any, options: RowOptions, which: Overwritten) -> None:
+    def _overwrite(self, made: Operation, rows: Rows, options: RowOptions, which: Overwritten) -> None:
         """Replace rows by others."""
 
     def append(self, data: Any, options: RowOptions, partition_by: Sequence[ColumnName] | None) -> None:
@@ -147,7 +148,7 @@ class Operations(ABC, Generic[_Engine_co]):
             if not self.transaction.is_done:
                 if partition_by is not None:
                     self.check_partitioning(partition_by)
-                self._append(made, data, options)
+                self._append(made, open_rows(data, self.transaction.progress), options)
 
     def overwrite(self, data: Any, options: RowOptions, which: Overwritten) -> None:
         """Replace rows by others.
@@ -171,7 +172,7 @@ class Operations(ABC, Generic[_Engine_co]):
             if not self.transaction.is_done:
                 if which.partition_by is not None and not replaces_columns:
                     self.check_partitioning(which.partition_by)
-                self._overwrite(made, data, options, which)
+                self._overwrite(made, open_rows(data, self.transaction.progress), options, which)
 
     @abstractmethod
     def alter(self, *, is_part: bool = True) -> Any:
