@@ -57,10 +57,10 @@ FOLDERS = {
     "expressions": "tree compute time build cast functions bind derive",
     "storage": "options",
     "files": "avro formats write read",
-    "table": "rows sort commit open read write change merge transaction maintain verbs",
+    "table": "rows sort commit open read streaming write change merge transaction maintain verbs",
     "table/maintain": "bins verifying cloning",
-    "delta": "actions log schema checkpoint data snapshot after_commit scan transaction properties rows alter create "
-    "change write maintain",
+    "delta": "actions log schema checkpoint data snapshot after_commit scan stream transaction properties rows alter "
+    "create change write maintain",
     "delta/maintain": "cleaning cloning",
     "iceberg": "schema metadata updates location partition manifests deletes scan inspect transaction rows create refs "
     "alter change write maintain",

@@ -56,7 +56,7 @@ from deltaberg.table.read.source import FILE_NUMBER, require_free_names
 
 _ENABLED = "delta.enableChangeDataFeed"
 
-__all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
+__all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range", "lost_column"]
 
 #: The columns that a scan of changes has in addition to the table's.
 CHANGE_COLUMNS = (
@@ -175,7 +175,10 @@ class ChangesSource(DeltaFiles):
         versions = range(self._first, self.snapshot.version + 1)
         with in_context(table=self.table):
             tables = [table for version in versions for table in self._of_version(version)]
-        changed = pa.concat_tables(tables) if tables else CHANGED_FILES.empty_table()
+        return self.file_table(pa.concat_tables(tables) if tables else CHANGED_FILES.empty_table())
+
+    def file_table(self, changed: pa.Table) -> pa.Table:
+        """Return the file table of files that commits changed (`CHANGED_FILES`)."""
         rows = len(changed)
         columns = {
             FILE_NUMBER: count_up(0, rows),
@@ -251,7 +254,7 @@ class ChangesSource(DeltaFiles):
         if not self._derived:
             self._check_feed(metadata, version)
         old = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
-        lost = _lost_column(old, self._columns)
+        lost = lost_column(old, self._columns)
         if lost is not None:
             raise SchemaError(
                 f"version {version} has the column {lost}, which version {self.snapshot.version} lacks, or has with "
@@ -268,7 +271,7 @@ class ChangesSource(DeltaFiles):
         """
         if version > self._first or self.snapshot.mapping_mode == "none":
             return
-        lost = _lost_column(Snapshot.load(self.snapshot.log, version - 1).schema, self._columns)
+        lost = lost_column(Snapshot.load(self.snapshot.log, version - 1).schema, self._columns)
         if lost is not None:
             raise SchemaError(
                 f"version {version} deleted rows that have the column {lost}, which version "
@@ -301,12 +304,12 @@ def _shown_columns(last: Snapshot, newest: Snapshot) -> Struct:
     With column mapping, as in delta-spark, they are those of the last version of the range; so they are where the
     newest version has lost what the range holds.
     """
-    if newest.mapping_mode == last.mapping_mode == "none" and _lost_column(last.schema, newest.schema) is None:
+    if newest.mapping_mode == last.mapping_mode == "none" and lost_column(last.schema, newest.schema) is None:
         return newest.schema
     return last.schema
 
 
-def _lost_column(old: DataType, new: DataType) -> str | None:
+def lost_column(old: DataType, new: DataType) -> str | None:
     """Return the name of a column, or of a field at any depth, whose values newer columns cannot hold; else None."""
     path = _lost_path(old, new)
     return None if path is None else join_name(path)

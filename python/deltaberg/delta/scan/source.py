@@ -157,7 +157,10 @@ class SnapshotSource(DeltaFiles):
 
     @cached_property
     def _files(self) -> pa.Table:
-        live = self.snapshot.live.table
+        return self.file_table(self.snapshot.live.table)
+
+    def file_table(self, live: pa.Table) -> pa.Table:
+        """Return the file table of files as ``add`` actions record them."""
         rows = len(live)
         if pc.any(pc.is_null(live.column("path")), min_count=0).as_py():
             raise CorruptLogError("a live file has no path", table=self.table, version=self.snapshot.version)

@@ -70,14 +70,24 @@ def commit_info(data: bytes) -> dict[str, Any]:
 
 
 class CommitTimes:
-    """The times of a table's commits, up to a version."""
+    """The times of a table's commits, up to a version.
 
-    def __init__(self, log: LogDirectory, newest: Snapshot) -> None:
+    Parameters
+    ----------
+    log
+        The log.
+    newest
+        The version.
+    first
+        The first version of interest. The log is listed from there on.
+    """
+
+    def __init__(self, log: LogDirectory, newest: Snapshot, first: int = 0) -> None:
         self._log = log
         self._newest = newest
         self._entries = {
             entry.file.version: entry
-            for entry in log.entries()
+            for entry in log.entries(first)
             if entry.file.kind == "commit" and entry.file.version <= newest.version
         }
         self._file_times = _monotonic(self._entries)

@@ -1,0 +1,1 @@
+"""Streams of Delta tables: positions in the log, and the files between two of them."""

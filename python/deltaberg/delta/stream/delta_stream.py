@@ -1,0 +1,221 @@
+"""Streams of Delta tables: the rows that commits add, or the changes that they make.
+
+The order of files, and so what a position means, is delta-spark's: those of the snapshot that a stream begins with are
+ordered by modification time and path, and those of a commit stand as its actions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.delta.scan.changed_files import ChangedFiles
+from deltaberg.delta.scan.changes import ChangesSource
+from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.snapshot.history import CommitTimes
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.stream.commit_rules import DeltaStreamOptions, SchemaRule, appended_files
+from deltaberg.delta.stream.new_commits import NewCommits
+from deltaberg.delta.stream.position import NOTHING, Position, read_position
+from deltaberg.errors import UnsupportedFeatureError, VersionNotFoundError, in_context
+from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.kernels.results import Replay
+from deltaberg.schema.arrow import as_array
+from deltaberg.storage.location import PathResolver
+from deltaberg.table.read.source import ScanSource
+from deltaberg.table.streaming.batch_source import BatchSource
+from deltaberg.table.streaming.table_stream import Step, TableStream
+
+__all__ = ["DeltaStream"]
+
+_LATEST = "latest"
+
+
+class DeltaStream(TableStream[Position]):
+    """A stream of a Delta table.
+
+    Parameters
+    ----------
+    snapshot
+        The newest version, whose columns the stream has.
+    timezone
+        The zone of partition values without one.
+    resolver
+        What finds the places that recorded paths lead to.
+    options
+        What is read.
+    """
+
+    def __init__(self, snapshot: Snapshot, timezone: str, resolver: PathResolver, options: DeltaStreamOptions) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+        self._own = (timezone, resolver)
+        self._options = options
+        self._schemas = SchemaRule(snapshot)
+        self._commits = NewCommits(snapshot, may_lose=options.allow_data_loss)
+        #: The version that the stream begins with, and its files in order; it stays as it is.
+        self._initial: tuple[int, pa.Table] | None = None
+        self._is_start_known = False
+        _ = options.excluded(pa.array([], pa.string()))
+
+    @cached_property
+    def source(self) -> ScanSource:
+        """The rows of the version that was the newest, or its changes."""
+        return self._feed if self._options.change_feed else self._rows
+
+    @cached_property
+    def _rows(self) -> SnapshotSource:
+        return SnapshotSource(self._snapshot, *self._own)
+
+    @cached_property
+    def _feed(self) -> ChangesSource:
+        return self._feed_of(self._snapshot)
+
+    def _feed_of(self, snapshot: Snapshot) -> ChangesSource:
+        version = snapshot.version
+        times = CommitTimes(snapshot.log, snapshot, max(version - 1, 0))
+        return ChangesSource(snapshot, *self._own, snapshot, version, times)
+
+    @property
+    def _table(self) -> str:
+        return str(self._snapshot.log.root)
+
+    def initial(self) -> Position:
+        """Return the position before all that a new stream reads."""
+        start, newest = self._options.start, self._snapshot
+        if self._options.start_millis is not None:
+            return Position(CommitTimes(newest.log, newest).first_after(self._options.start_millis))
+        if start is None:
+            return Position(newest.version, is_initial=True)
+        if start == _LATEST:
+            return Position(newest.version + 1)
+        version = int(start)
+        kept = CommitTimes(newest.log, newest).versions(0)
+        if version not in kept:
+            raise VersionNotFoundError(
+                f"the stream cannot begin at version {version}",
+                hint=f"the log has the commits of versions {kept[0]} to {kept[-1]}" if kept else None,
+                table=self._table,
+            )
+        return Position(version)
+
+    def first_before(self, end: Position) -> Position:
+        """Return where a stream began whose first batch has this end."""
+        if self._options.start not in (None, _LATEST) or self._options.start_millis is not None:
+            return self.initial()
+        if end.is_initial:
+            return Position(end.version, is_initial=True)
+        if self._options.start == _LATEST:
+            return Position(end.version)
+        # The rows of the version before the end, and then what the batch has of the commit of the end.
+        return Position(max(end.version - 1, 0), is_initial=True)
+
+    def read_position(self, recorded: Mapping[str, Any]) -> Position:
+        """Return the position that an offset of delta-spark says."""
+        return read_position(recorded, self._snapshot.metadata.id or "", self._table)
+
+    def record(self, position: Position) -> dict[str, Any]:
+        """Return a position as the offset of delta-spark."""
+        return position.record(self._snapshot.metadata.id or "")
+
+    def _within(self, step: Step[Position], count: int) -> Position:
+        # A step ends where the next version begins, so that its own version is the one before.
+        return Position(step.end.version - 1, step.first + count - 1, step.is_initial)
+
+    def _steps(self, start: Position, end: Position | None) -> Iterator[Step[Position]]:
+        version = start.version
+        skipped = start.index + 1
+        if start.is_initial:
+            yield self._initial_step(start, end)
+            if end is not None and end.version <= version:
+                return
+            version, skipped = version + 1, 0
+        elif not self._is_start_known:
+            self._schemas.check_start(version, changes=self._options.change_feed)
+            self._is_start_known = True
+        last = None if end is None else end.version - (end.index == NOTHING)
+        for number, data in self._commits.read(version, last):
+            with in_context(table=self._table, version=number):
+                step = self._step(number, data, skipped if number == start.version else 0)
+            if end is not None and number == end.version:
+                count = max(end.index + 1 - step.first, 0)
+                if step.is_whole and count < len(step.files):
+                    raise self._inside(end)
+                step = Step(step.files.slice(0, count), end, step.first)
+            yield step
+
+    def _inside(self, position: Position) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"the position {position.index} is in the middle of the changes of version {position.version}",
+            hint="finish this commit with delta-spark: a batch of changes holds whole commits here",
+            table=self._table,
+            version=position.version,
+        )
+
+    def _initial_step(self, start: Position, end: Position | None) -> Step[Position]:
+        files = self._initial_files(start.version)
+        first = start.index + 1
+        if first > len(files):
+            raise VersionNotFoundError(
+                f"the stream has read file {start.index} of version {start.version}, which has {len(files)} files",
+                hint="begin a new stream, with a new checkpoint",
+                table=self._table,
+                version=start.version,
+            )
+        stop = len(files)
+        after = Position(start.version + 1)
+        if end is not None and end.version == start.version:
+            stop, after = min(end.index + 1, stop), end
+        return Step(files.slice(first, max(stop - first, 0)), after, first, is_initial=True)
+
+    def _initial_files(self, version: int) -> pa.Table:
+        if self._initial is None or self._initial[0] != version:
+            opened = self._snapshot
+            snapshot = opened if version == opened.version else Snapshot.load(opened.log, version)
+            if version != opened.version:
+                self._schemas.check_start(version, changes=self._options.change_feed)
+            live = snapshot.live.table
+            order = pc.sort_indices(live, [("modificationTime", "ascending"), ("path", "ascending")])
+            added = live.take(order)
+            if self._options.change_feed:
+                time = CommitTimes(snapshot.log, snapshot, max(version - 1, 0)).time_of(version)
+                changed = ChangedFiles(version, time).whole_files(added, "insert")
+                files = self._feed.file_table(changed)
+            else:
+                files = self._rows.file_table(added)
+            self._initial = (version, files)
+        return self._initial[1]
+
+    def _step(self, version: int, data: bytes, first: int) -> Step[Position]:
+        replay = kernels.replay([(version, data)])
+        self._schemas.check(version, replay)
+        files = self._changed(version, data) if self._options.change_feed else self._added(version, replay)
+        if first and self._options.change_feed and first < len(files):
+            raise self._inside(Position(version, first - 1))
+        return Step(files.slice(first), Position(version + 1), first, is_whole=self._options.change_feed)
+
+    def _added(self, version: int, replay: Replay) -> pa.Table:
+        return self._rows.file_table(appended_files(version, replay, self._options, self._table))
+
+    def _changed(self, version: int, data: bytes) -> pa.Table:
+        source = self._feed_of(self._snapshot.alone(version, data))
+        return source.select_files(TRUE).files
+
+    def _batch(self, files: list[pa.Table], start: Position, end: Position) -> ScanSource:
+        whole = pa.concat_tables([self._no_files, *files])
+        excluded = self._options.excluded(as_array(whole.column("path")))
+        if excluded is not None:
+            whole = whole.filter(pc.invert(excluded))
+        return BatchSource(self.source, whole, f"from version {start.version} to {end.version}")
+
+    @cached_property
+    def _no_files(self) -> pa.Table:
+        if self._options.change_feed:
+            none = ChangedFiles(0, 0).whole_files(self._snapshot.live.table.slice(0, 0), "insert")
+            return self._feed.file_table(none)
+        return self._rows.file_table(self._snapshot.live.table.slice(0, 0))

@@ -1,0 +1,120 @@
+"""The commits of a log from a version on, none of which may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltaberg.delta.log.directory import LogDirectory, LogEntry
+from deltaberg.delta.log.segment import check_log_reaches, entry_not_found
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
+
+__all__ = ["NewCommits"]
+
+
+class NewCommits:
+    """Reads the commits that a stream has not seen yet, and notices that the log was replaced.
+
+    Parameters
+    ----------
+    snapshot
+        The version that is open.
+    may_lose
+        Whether commits that were cleaned up are passed over.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, may_lose: bool = False) -> None:
+        self._log: LogDirectory = snapshot.log
+        self._table_id = snapshot.metadata.id
+        self._may_lose = may_lose
+        #: The newest commit that was seen, by which a replaced log is noticed.
+        self._seen: LogEntry | None = snapshot.segment.commit
+
+    def read(self, first: int, last: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the commits from one version to another, or to the newest, with the bytes of their log entries.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If commits were cleaned up, or the log was replaced.
+        TableNotFoundError
+            If there is no log any more.
+        CorruptLogError
+            If a commit is missing between others, or the newest one is empty.
+        """
+        before = first - 1 if first else 0
+        begin = before if self._seen is None else min(before, self._seen.version)
+        entries = [
+            entry for entry in self._log.entries(begin) if entry.file.kind == "commit" or entry.file.is_checkpoint
+        ]
+        commits = {entry.version: entry for entry in entries if entry.file.kind == "commit"}
+        self._check_same(commits)
+        newest = max((entry.version for entry in entries), default=None)
+        if newest is None or newest < before:
+            self._check_end(before)
+        end = max(newest if newest is not None else before, first - 1) if last is None else last
+        for version in range(first, end + 1):
+            entry = commits.get(version)
+            data = None if entry is None else self._read(entry)
+            if entry is None or data is None:
+                if self._may_lose:
+                    continue
+                raise self._lost(version, end)
+            if not data and version == newest:
+                raise CorruptLogError(
+                    "the newest log entry is empty: it is still being written, or its writer was interrupted",
+                    hint="delete the file if no writer is active",
+                    table=str(self._log.root),
+                    file=entry.file.name,
+                )
+            if self._seen is None or version > self._seen.version:
+                self._seen = entry
+            yield version, data
+
+    def _read(self, entry: LogEntry) -> bytes | None:
+        try:
+            return self._log.read(entry)
+        except ObjectNotFoundError:
+            return None
+
+    def _lost(self, version: int, end: int) -> CorruptLogError | VersionNotFoundError:
+        found = entry_not_found(self._log, version)
+        if isinstance(found, CorruptLogError):
+            return found
+        return VersionNotFoundError(
+            f"the stream needs version {version}, up to version {end}, and its log entry is not there",
+            hint="restore the log entry from a copy; or begin a new stream, with a new checkpoint; or pass over what "
+            "was lost, by ⟪allow_data_loss=True⟫",
+            table=str(self._log.root),
+            version=version,
+        )
+
+    def _check_end(self, before: int) -> None:
+        """Refuse a log that ends below the version before the position of the stream."""
+        try:
+            check_log_reaches(self._log, before)
+        except VersionNotFoundError:
+            raise VersionNotFoundError(
+                f"the stream has read version {before}, but the log ends below it: it lost commits, or was replaced",
+                hint="restore the log from a copy, or begin a new stream, with a new checkpoint",
+                table=str(self._log.root),
+            ) from None
+
+    def _check_same(self, commits: dict[int, LogEntry]) -> None:
+        """Refuse a log of another table in the same place."""
+        if self._seen is None:
+            return
+        found = commits.get(self._seen.version)
+        if found == self._seen:
+            return
+        if found is None and self._seen.version < min(commits, default=0):
+            return  # It was cleaned up.
+        identity = Snapshot.load(self._log).metadata.id
+        if identity != self._table_id:
+            raise VersionNotFoundError(
+                f"the table was dropped and made anew: its id was {self._table_id}, and is now {identity}",
+                hint="begin a new stream, with a new checkpoint",
+                table=str(self._log.root),
+            )
+        if found is not None:
+            self._seen = found

@@ -1,0 +1,329 @@
+"""Streams of Delta tables, planned without Spark: positions, limits, what stops a stream, and what is never skipped."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from deltaberg import DeltaTable, create_table, open_table
+from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
+from deltaberg.delta.stream.delta_stream import DeltaStream
+from deltaberg.delta.stream.position import Position
+from deltaberg.delta.table import delta_stream
+from deltaberg.errors import (
+    CorruptLogError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.streaming.limits import ALL, Limits
+from tests.support.delta_builder import DeltaBuilder, commit_name
+
+_FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def _stream(at: Path | str, **options: Any) -> DeltaStream:
+    table = open_table(at)
+    assert isinstance(table, DeltaTable)
+    return delta_stream(table, DeltaStreamOptions(**options))
+
+
+def _rows(stream: DeltaStream, start: Position, end: Position) -> pa.Table:
+    return Scan(BoundScan.of(stream.batch(start, end))).to_arrow()
+
+
+def _drain(stream: DeltaStream, start: Position | None = None, limits: Limits = ALL) -> tuple[Position, list[pa.Table]]:
+    """Return the end of a stream, and the rows of its batches up to there."""
+    at = stream.initial() if start is None else start
+    batches = []
+    while (end := stream.latest(at, limits)) != at:
+        batches.append(_rows(stream, at, end))
+        at = end
+    return at, batches
+
+
+def _ids(batches: Iterable[pa.Table]) -> list[list[int]]:
+    return [rows["id"].to_pylist() for rows in batches]
+
+
+def _flat(batches: Iterable[pa.Table]) -> list[int]:
+    return [number for ids in _ids(batches) for number in ids]
+
+
+def _table(at: Path, *ids: list[int], properties: Mapping[str, str] | None = None) -> Any:
+    table = create_table(at, {"id": pa.int64()}, properties=properties)
+    for some in ids:
+        table.append(pa.table({"id": some}))
+    return table
+
+
+def _sized(builder: DeltaBuilder, *sizes: int) -> None:
+    """Make a table whose only commit adds files that are said to have these sizes, and hold their numbers."""
+    adds = [builder.add(pa.table({"id": [number]}), size=size) for number, size in enumerate(sizes)]
+    builder.create(pa.table({"id": [0]}).schema, *adds)
+
+
+@pytest.mark.req("DL-STR-01", half="writer")
+def test_a_snapshot_in_bounded_batches_and_then_each_commit_once(tmp_path: Path) -> None:
+    table = _table(tmp_path, *([number] for number in range(10)))
+    stream = _stream(tmp_path)
+    at = stream.initial()
+    batches = []
+    for appended in ([100], [101], None):
+        end = stream.latest(at, Limits(files=3))
+        batches.append(_rows(stream, at, end))
+        at = end
+        if appended is not None:
+            table.append(pa.table({"id": appended}))
+            table.compact()
+    at, others = _drain(stream, at, Limits(files=3))
+    assert sorted(_flat([*batches, *others])) == [*range(10), 100, 101]
+    assert [len(ids) for ids in _ids(batches)] == [3, 3, 3]
+    # Another process goes on from the record, and finds nothing new.
+    later = _stream(tmp_path)
+    assert _drain(later, later.read_position(stream.record(at))) == (at, [])
+
+
+@pytest.mark.req("DL-STR-02", half="writer")
+def test_starts(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2], [3])
+    times = {commit.version: commit.timestamp for commit in table.history()}
+    after = {"start_millis": int(times[2].timestamp() * 1000 + 0.5)}
+    for options, ids in (({"start": 0}, [1, 2, 3]), ({"start": 2}, [2, 3]), (after, [2, 3]), ({"start": "latest"}, [])):
+        assert _flat(_drain(_stream(tmp_path, **options))[1]) == ids
+    latest = _stream(tmp_path, start="latest")
+    at = latest.initial()
+    table.append(pa.table({"id": [4]}))
+    assert _ids(_drain(latest, at)[1]) == [[4]]
+    for options in ({"start": 9}, {"start_millis": 1 << 45}):
+        with pytest.raises(VersionNotFoundError):
+            _stream(tmp_path, **options).initial()
+
+
+@pytest.mark.req("DL-STR-03", half="writer")
+@pytest.mark.parametrize(
+    ("where", "options", "ids"),
+    [
+        ("id = 1", {}, None),
+        ("id = 1", {"ignore_deletes": True}, None),
+        ("id = 1", {"ignore_changes": True}, [1, 2, 3, 2, 4]),
+        ("id = 1", {"skip_changes": True}, [1, 2, 3, 4]),
+        ("id < 3", {}, None),
+        ("id < 3", {"ignore_deletes": True}, [1, 2, 3, 4]),
+        ("id < 3", {"ignore_changes": True}, [1, 2, 3, 4]),
+        ("id < 3", {"skip_changes": True}, [1, 2, 3, 4]),
+    ],
+)
+def test_commits_that_remove_rows(tmp_path: Path, where: str, options: Any, ids: list[int] | None) -> None:
+    table = _table(tmp_path, [1, 2], [3])
+    table.delete(where, strategy="copy-on-write")
+    table.append(pa.table({"id": [4]}))
+    table.compact()
+    stream = _stream(tmp_path, start=0, **options)
+    if ids is not None:
+        assert _flat(_drain(stream)[1]) == ids
+        return
+    before = stream.latest(stream.initial(), ALL)
+    assert (before, _ids([_rows(stream, stream.initial(), before)])) == (Position(3), [[1, 2, 3]])
+    with pytest.raises(UnsupportedFeatureError, match=r"version 3 .*deletes rows"):
+        stream.latest(before, ALL)
+
+
+@pytest.mark.req("DL-STR-04", half="writer")
+def test_offsets_of_other_tables_and_versions_are_refused(tmp_path: Path) -> None:
+    _table(tmp_path, [1])
+    stream = _stream(tmp_path)
+    record = stream.record(Position(2))
+    assert list(record) == ["sourceVersion", "reservoirId", "reservoirVersion", "index", "isStartingVersion"]
+    assert stream.read_position({**record, "sourceVersion": 3, "index": -100}) == Position(2)
+    with pytest.raises(VersionNotFoundError, match="another table"):
+        stream.read_position({**record, "reservoirId": "another"})
+    with pytest.raises(UnsupportedFeatureError, match="log of schemas"):
+        stream.read_position({**record, "sourceVersion": 3, "index": -20})
+    for wrong in ({"sourceVersion": 2}, {"reservoirVersion": "1"}, {"index": True}, {"isStartingVersion": 0}):
+        with pytest.raises(InvalidArgumentError, match="no offset"):
+            stream.read_position({**record, **wrong})
+    with pytest.raises(InvalidArgumentError, match="no offset"):
+        stream.read_position({})
+
+
+@pytest.mark.req("DL-STR-04", half="writer")
+def test_a_table_that_is_made_anew_stops_the_stream(tmp_path: Path) -> None:
+    at = tmp_path / "table"
+    _table(at, [1])
+    stream = _stream(at)
+    end, _ = _drain(stream)
+    shutil.rmtree(at)
+    with pytest.raises(TableNotFoundError):
+        stream.latest(end, ALL)
+    _table(at, [2], [3], [4])
+    with pytest.raises(VersionNotFoundError, match="made anew"):
+        stream.latest(end, ALL)
+
+
+@pytest.mark.req("DL-STR-05", half="writer")
+@pytest.mark.parametrize("lost", [2, 3])
+def test_a_commit_that_is_lost_is_never_skipped(tmp_path: Path, lost: int) -> None:
+    _table(tmp_path, [1], [2], [3])
+    stream = _stream(tmp_path, start=0)
+    end = stream.latest(stream.initial(), ALL)
+    assert end == Position(4)
+    (tmp_path / "_delta_log" / commit_name(lost)).unlink()
+    again = _stream(tmp_path, start=0) if lost == 3 else stream
+    again._planned = None
+    with pytest.raises((VersionNotFoundError, CorruptLogError)):
+        again.batch(Position(0), end)
+    with pytest.raises((VersionNotFoundError, CorruptLogError)):
+        again.latest(end if lost == 3 else Position(2), ALL)
+    loose = _stream(tmp_path, start=0, allow_data_loss=True) if lost == 3 else None
+    if loose is not None:
+        assert _flat([_rows(loose, Position(0), end)]) == [1, 2]
+
+
+@pytest.mark.req("DL-STR-06", half="writer")
+@pytest.mark.parametrize(
+    ("change", "is_widened"),
+    [
+        (lambda alter: alter.add("more", pa.string()), True),
+        (lambda alter: alter.rename("name", "other"), False),
+        (lambda alter: alter.drop("name"), False),
+        (lambda alter: alter.widen("small", pa.int64()), True),
+    ],
+    ids=["add", "rename", "drop", "widen"],
+)
+def test_schema_changes_stop_the_stream(tmp_path: Path, change: Any, is_widened: bool) -> None:
+    columns = {"small": pa.int32(), "name": pa.string()}
+    properties = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    table = create_table(tmp_path, columns, properties=properties)
+    table.append(pa.table({"small": pa.array([1], pa.int32()), "name": ["a"]}))
+    stream = _stream(tmp_path, start=0)
+    change(table.alter()).commit()
+    end = stream.latest(stream.initial(), ALL)
+    assert end == Position(2)
+    with pytest.raises(SchemaError, match="version 2 has another"):
+        stream.latest(end, ALL)
+    # A stream that begins anew has the new columns. Older rows fit them if columns were only added or widened.
+    later = _stream(tmp_path, start=0)
+    if is_widened:
+        (rows,) = _drain(later)[1]
+        assert rows.column_names == open_table(tmp_path).schema.names
+    else:
+        with pytest.raises(SchemaError, match="begin a new stream"):
+            later.latest(later.initial(), ALL)
+    assert _drain(_stream(tmp_path))[1][0].num_rows == 1
+
+
+@pytest.mark.req("DL-STR-09", half="writer")
+def test_changes_are_those_of_the_batch_feed(tmp_path: Path, rng: random.Random) -> None:
+    table = _table(tmp_path, properties={**_FEED, "delta.enableDeletionVectors": "true"})
+    live: set[int] = set()
+    for number in range(12):
+        wanted = rng.choice(sorted(live)) if live else None
+        kind = rng.choice(("append", "append", "delete", "update")) if live else "append"
+        if kind == "append":
+            table.append(pa.table({"id": [number * 10, number * 10 + 1]}))
+            live |= {number * 10, number * 10 + 1}
+        elif kind == "delete":
+            table.delete(f"id = {wanted}")
+            live.discard(wanted or 0)
+        else:
+            table.update({"id": "id + 1000"}, f"id = {wanted}")
+            live = {one + 1000 if one == wanted else one for one in live}
+    names = ["id", "_change_type", "_commit_version"]
+    order = [(name, "ascending") for name in names]
+    expected = table.changes(1).to_arrow().select(names).sort_by(order)
+    stream = _stream(tmp_path, start=1, change_feed=True)
+    _, batches = _drain(stream, limits=Limits(files=rng.randint(1, 4)))
+    assert pa.concat_tables(batches).select(names).sort_by(order).equals(expected)
+    assert all(len(pc.unique(rows["_commit_version"])) <= 4 for rows in batches)
+    # A stream that begins with the rows of the table gives them as inserts of its version.
+    (rows,) = _drain(_stream(tmp_path, change_feed=True))[1]
+    assert sorted(rows["id"].to_pylist()) == sorted(live)
+    assert set(rows["_change_type"].to_pylist()) == {"insert"}
+
+
+@pytest.mark.req("DL-STR-10", half="writer")
+@pytest.mark.parametrize(
+    ("limits", "ids"),
+    [
+        (Limits(bytes=4), [[0], [1], [2]]),
+        (Limits(bytes=10), [[0, 1], [2]]),
+        (Limits(files=2), [[0, 1], [2]]),
+        (Limits(files=3, bytes=9), [[0], [1], [2]]),
+        (ALL, [[0, 1, 2]]),
+    ],
+)
+@pytest.mark.parametrize("start", [None, 0])
+def test_limits(limits: Limits, ids: list[list[int]], start: int | None, builder: DeltaBuilder) -> None:
+    _sized(builder, 1, 9, 1)
+    stream = _stream(builder.root, start=start)
+    _, batches = _drain(stream, limits=limits)
+    # The files of the snapshot are in the order of their paths, which are random.
+    assert [len(rows) for rows in batches] == [len(batch) for batch in ids] or start is None
+    if start == 0:
+        assert _ids(batches) == ids
+    assert sorted(_flat(batches)) == [0, 1, 2]
+
+
+def test_a_position_inside_of_the_changes_of_a_commit_is_refused(builder: DeltaBuilder) -> None:
+    adds = [builder.add(pa.table({"id": [number]})) for number in range(3)]
+    builder.create(pa.table({"id": [0]}).schema, *adds, configuration=_FEED)
+    stream = _stream(builder.root, start=0, change_feed=True)
+    for start, end in ((Position(0), Position(0, 1)), (Position(0, 1), Position(1))):
+        with pytest.raises(UnsupportedFeatureError, match="middle of the changes"):
+            stream.batch(start, end)
+    assert len(_rows(stream, Position(0), Position(1))) == 3
+
+
+def test_a_batch_whose_plan_is_lost_is_planned_alike(tmp_path: Path) -> None:
+    _table(tmp_path, [1], [2], [3], [4])
+    for start in (None, 0):
+        stream = _stream(tmp_path, start=start)
+        at = stream.initial()
+        while (end := stream.latest(at, Limits(files=1))) != at:
+            first, second = _rows(stream, at, end), _rows(_stream(tmp_path, start=start), at, end)
+            assert first.equals(second)
+            at = end
+        # An engine that lost all but the end of the first batch asks where it began.
+        first = stream.latest(stream.initial(), Limits(files=2))
+        begun = _stream(tmp_path, start=start).first_before(first)
+        assert begun == stream.initial()
+
+
+def test_excluded_files_count_but_are_not_read(tmp_path: Path) -> None:
+    table = create_table(tmp_path, {"part": pa.string(), "id": pa.int64()}, partition_by=["part"])
+    table.append(pa.table({"part": ["a", "b"], "id": [1, 2]}))
+    assert _ids(_drain(_stream(tmp_path, exclude="part=a"))[1]) == [[2]]
+    with pytest.raises(InvalidArgumentError, match="regular expression"):
+        _stream(tmp_path, exclude="(")
+
+
+def test_features_that_are_not_there_stop_the_stream(builder: DeltaBuilder) -> None:
+    _sized(builder, 1)
+    stream = _stream(builder.root)
+    end, _ = _drain(stream)
+    builder.commit(builder.protocol(3, 7, ["unheardOf"], ["unheardOf"]))
+    with pytest.raises(DeltabergError, match="unheardOf"):
+        stream.latest(end, ALL)
+
+
+def test_files_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
+    # The order of the actions of a commit is what positions count by, in both backends.
+    adds = [pa.table({"id": [number]}) for number in (3, 1, 2)]
+    builder = DeltaBuilder(tmp_path)
+    builder.create(adds[0].schema)
+    builder.commit(*(builder.add(rows) for rows in adds))
+    stream = _stream(tmp_path, start=1)
+    assert _ids(_drain(stream, limits=Limits(files=1))[1]) == [[3], [1], [2]]
