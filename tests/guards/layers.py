@@ -62,11 +62,12 @@ FOLDERS = {
     "delta": "actions log schema checkpoint data snapshot after_commit scan stream transaction properties rows alter "
     "create change write maintain",
     "delta/maintain": "cleaning cloning",
-    "iceberg": "schema metadata updates location partition manifests deletes scan inspect transaction rows create refs "
-    "alter change write maintain",
+    "iceberg": "schema metadata updates location partition manifests deletes scan stream inspect transaction rows "
+    "create refs alter change write maintain",
     "iceberg/maintain": "cleaning manifest_rewriting rewriting statistics copying",
     "catalogs": "sql rest",
-    "spark": "native read write maintain stream source columns tables",
+    "spark": "native read write maintain source columns tables",
+    "spark/source": "streaming",
     "cli": "rows show commands",
 }
 #: The most modules that stand beside one another in a folder.

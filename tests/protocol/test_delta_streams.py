@@ -16,7 +16,7 @@ from deltaberg import DeltaTable, create_table, open_table
 from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
 from deltaberg.delta.stream.delta_stream import DeltaStream
 from deltaberg.delta.stream.position import Position
-from deltaberg.delta.table import delta_stream
+from deltaberg.delta.streams import delta_stream
 from deltaberg.errors import (
     CorruptLogError,
     DeltabergError,

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import TaskContext
 
 from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
-from deltaberg.spark.source.stream_sink import StreamSink
+from deltaberg.spark.source.streaming.stream_sink import StreamSink
 
 __all__ = ["KILLING_SOURCES"]
 

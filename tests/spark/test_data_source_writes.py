@@ -126,8 +126,6 @@ def test_streams_are_refused(tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"id": [1]}))
     for source in DATA_SOURCES:
         made = source({"path": str(tmp_path)})
-        with pytest.raises(UnsupportedFeatureError, match="no source of streams"):
-            made.streamReader(st.StructType())
     with pytest.raises(InvalidArgumentError, match=r"hint: use save\(path\)"):
         DeltaWriteOptions({}).stage(pa.schema([("id", pa.int64())]), overwrite=False)
 

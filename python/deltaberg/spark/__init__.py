@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deltaberg.spark.maintain.file_tasks import file_tasks
     from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
     from deltaberg.spark.source.register import register
-    from deltaberg.spark.stream.current_batch import current_batch
+    from deltaberg.spark.source.streaming.current_batch import current_batch
     from deltaberg.spark.tables.delta_table import DeltaTable
     from deltaberg.spark.write.frame_rows import FrameRows
     from deltaberg.spark.write.row_tasks import row_tasks
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "DeltaTable": "tables",
     "FrameRows": "write.frame_rows",
-    "current_batch": "stream.current_batch",
+    "current_batch": "source.streaming.current_batch",
     "explain_roads": "read.roads",
     "file_tasks": "maintain.file_tasks",
     "register": "source.register",

@@ -104,16 +104,23 @@ class DeltaStream(TableStream[Position]):
             )
         return Position(version)
 
+    def newest(self) -> Position:
+        """Return the position after the newest commit of the log."""
+        return Position(self._commits.newest() + 1)
+
     def first_before(self, end: Position) -> Position:
         """Return where a stream began whose first batch has this end."""
-        if self._options.start not in (None, _LATEST) or self._options.start_millis is not None:
-            return self.initial()
-        if end.is_initial:
-            return Position(end.version, is_initial=True)
         if self._options.start == _LATEST:
-            return Position(end.version)
-        # The rows of the version before the end, and then what the batch has of the commit of the end.
-        return Position(max(end.version - 1, 0), is_initial=True)
+            raise VersionNotFoundError(
+                f"the stream was stopped in its first batch, which ends at version {end.version}, and nothing tells "
+                "where it began",
+                hint="begin a new stream, with a new checkpoint, at the version that was the newest then",
+                table=self._table,
+            )
+        if self._options.start is not None or self._options.start_millis is not None:
+            return self.initial()
+        # After the snapshot, a batch may go on with commits: the rows of the version before its end are the same ones.
+        return Position(end.version if end.is_initial else max(end.version - 1, 0), is_initial=True)
 
     def read_position(self, recorded: Mapping[str, Any]) -> Position:
         """Return the position that an offset of delta-spark says."""

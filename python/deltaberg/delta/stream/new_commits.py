@@ -71,6 +71,24 @@ class NewCommits:
                 self._seen = entry
             yield version, data
 
+    def newest(self) -> int:
+        """Return the newest version that the log has.
+
+        Raises
+        ------
+        TableNotFoundError, VersionNotFoundError
+            If there is no log any more, or it ends below a version that was read.
+        """
+        known = 0 if self._seen is None else self._seen.version
+        found = [
+            entry.version
+            for entry in self._log.entries(known)
+            if entry.file.kind == "commit" or entry.file.is_checkpoint
+        ]
+        if not found:
+            self._check_end(known)
+        return max(found, default=known)
+
     def _read(self, entry: LogEntry) -> bytes | None:
         try:
             return self._log.read(entry)

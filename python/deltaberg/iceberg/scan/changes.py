@@ -183,11 +183,12 @@ class ChangesSource:
     @property
     def file_columns(self) -> list[str]:
         """The names of the columns of the file table."""
-        return list(self._no_files.column_names)
+        return list(self.no_files.column_names)
 
     @property
-    def _no_files(self) -> pa.Table:
-        return self._marked(located_files(self._source, []), 0, None, INSERT).slice(0, 0)
+    def no_files(self) -> pa.Table:
+        """A file table without files."""
+        return self.marked(located_files(self._source, []), 0, None, INSERT).slice(0, 0)
 
     @property
     def _files(self) -> pa.Table:
@@ -208,7 +209,7 @@ class ChangesSource:
             parts += self._files_of(number, snapshot, then, now)
             keys += [now.deletes.key_fields] if self._appends else [then.deletes.key_fields, now.deletes.key_fields]
             then = now
-        return ChangedFiles.of(pa.concat_tables(parts) if parts else self._no_files, all_key_fields(keys))
+        return ChangedFiles.of(pa.concat_tables(parts) if parts else self.no_files, all_key_fields(keys))
 
     def _files_of(self, number: int, snapshot: Snapshot, then: IcebergSource, now: IcebergSource) -> Iterator[pa.Table]:
         """Yield the files that hold the changes of one snapshot, which lie between two states of the table."""
@@ -216,19 +217,19 @@ class ChangesSource:
         own = data.filter(pc.equal(data.column("added_snapshot_id"), snapshot.snapshot_id))
         entries = now.reader.read(own.to_pylist(), _PART)
         added = _chosen(entries, snapshot.snapshot_id, ADDED)
-        yield self._marked(located_files(now, added), number, snapshot, INSERT)
+        yield self.marked(located_files(now, added), number, snapshot, INSERT)
         if self._appends:
             return
         removed = _chosen(entries, snapshot.snapshot_id, DELETED)
         if any(len(found.table) for found in removed):
-            yield self._marked(located_files(then, removed), number, snapshot, DELETE)
+            yield self.marked(located_files(then, removed), number, snapshot, DELETE)
         if not have_same_deletes(then, now):
             old, new = files_of_both(then, now)
-            yield self._marked(deleted_only_in_other(old, new), number, snapshot, DELETE)
+            yield self.marked(deleted_only_in_other(old, new), number, snapshot, DELETE)
             # Rows come back if a delete file was removed, or if a deletion vector lost rows.
-            yield self._marked(deleted_only_in_other(new, old), number, snapshot, INSERT)
+            yield self.marked(deleted_only_in_other(new, old), number, snapshot, INSERT)
 
-    def _marked(self, files: pa.Table, number: int, snapshot: Snapshot | None, kind: str) -> pa.Table:
+    def marked(self, files: pa.Table, number: int, snapshot: Snapshot | None, kind: str) -> pa.Table:
         """Return files with the columns that describe the change."""
         rows = len(files)
         millis = 0 if snapshot is None else snapshot.timestamp_ms

@@ -15,17 +15,18 @@ from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import as_array, with_columns
 
-__all__ = ["deleted_only_in_other", "files_of_both", "have_same_deletes", "located_files"]
+__all__ = ["deleted_only_in_other", "files_of_both", "have_same_deletes", "located_files", "with_places"]
 
 _DELETES = ("deletion_vector", "only_in_vector", "delete_files")
 
 
 def located_files(source: IcebergSource, entries: Sequence[Entries]) -> pa.Table:
     """Return the file table of entries, with the places of files and of what deletes their rows in a snapshot."""
-    return _located(source, source.file_table(entries))
+    return with_places(source, source.file_table(entries))
 
 
-def _located(source: IcebergSource, files: pa.Table) -> pa.Table:
+def with_places(source: IcebergSource, files: pa.Table) -> pa.Table:
+    """Return a file table of a snapshot, with the places of files and of what deletes their rows."""
     located = source.locate(files)
     none = pa.nulls(len(files), DELETE_FILES)
     columns = {name: files.column(name) for name in files.column_names if name not in _DELETES}
@@ -46,7 +47,7 @@ def _delete_manifests(source: IcebergSource) -> set[str]:
 
 def files_of_both(one: IcebergSource, other: IcebergSource) -> tuple[pa.Table, pa.Table]:
     """Return the data files that two snapshots share, in one order, with what deletes their rows in each."""
-    first, second = (_located(source, source.select_files(TRUE).files) for source in (one, other))
+    first, second = (with_places(source, source.select_files(TRUE).files) for source in (one, other))
     place = pc.index_in(second.column("path"), value_set=as_array(first.column("path")))
     return first.take(place.drop_null()), second.filter(place.is_valid())
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import ClassVar, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
@@ -20,10 +26,14 @@ from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
 from deltaberg.spark.source.options import ReadOptions, WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.reader import PushdownReader, TableReader
-from deltaberg.spark.source.stream_sink import stream_sink
+from deltaberg.spark.source.streaming.delta_stream_settings import DeltaStreamSettings
+from deltaberg.spark.source.streaming.iceberg_stream_settings import IcebergStreamSettings
+from deltaberg.spark.source.streaming.stream_reader import StreamReader
+from deltaberg.spark.source.streaming.stream_settings import StreamSettings
+from deltaberg.spark.source.streaming.stream_sink import stream_sink
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
-from deltaberg.table.read.scan import bound_scan
+from deltaberg.table.read.scan import Scan, bound_scan
 
 __all__ = ["DATA_SOURCES", "PUSHDOWN_DATA_SOURCES"]
 
@@ -32,6 +42,7 @@ class _TableSource(DataSource):
     """A Data Source of tables; its options are all that Spark tells it."""
 
     settings: ClassVar[type[ReadOptions]]
+    stream_settings: ClassVar[type[StreamSettings]]
     write_settings: ClassVar[type[WriteOptions]]
 
     @briefly
@@ -46,8 +57,25 @@ class _TableSource(DataSource):
 
     @briefly
     def schema(self) -> StructType:
-        """Return the columns to be read."""
-        return spark_schema(bound_scan(self._settings.scan()).output)
+        """Return the columns to be read, by a query or by a stream: Spark does not say by which of them."""
+        try:
+            scan = self._settings.scan()
+        except InvalidArgumentError as error:
+            scan = self._stream_scan(error)
+        return spark_schema(bound_scan(scan).output)
+
+    def _stream_scan(self, error: InvalidArgumentError) -> Scan:
+        """Return a scan with the columns of a stream, for options that a read does not have.
+
+        Where a stream does not have them either, the error of the read is raised, unless a stream is surely meant.
+        """
+        settings = self.stream_settings(self.options)
+        try:
+            return settings.scan()
+        except DeltabergError:
+            if settings.is_meant:
+                raise
+            raise error from None
 
     @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -63,12 +91,9 @@ class _TableSource(DataSource):
         return TableWriter(staged, tuple(columns.names))
 
     @briefly
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 - PySpark calls it so
-        """Refuse: streams are not read."""
-        raise UnsupportedFeatureError(
-            f'format("{self.name()}") is no source of streams',
-            hint="read the changes since a version by changes(version)",
-        )
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark calls it so
+        """Return what reads the table as a stream."""
+        return StreamReader(self.stream_settings(self.options), schema)
 
     @briefly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - PySpark's name
@@ -97,6 +122,27 @@ class DeltaDataSource(_TableSource):
         As in `ScanOptions`.
     Every other option is passed on to the store.
 
+    Options of streams
+    ------------------
+    path, columns, filter, batchSize, timezone
+        As above. A stream begins with the rows of the newest version, and goes on with those that later commits add.
+    startingVersion, startingTimestamp
+        The first version whose commit is read, or ``latest`` for none that there is yet; or the time from which on
+        commits are read.
+    readChangeFeed
+        ``true``: read the changes in place of added rows.
+    ignoreDeletes, ignoreChanges, skipChangeCommits
+        ``true``: pass over commits that only delete rows; give the rows of files that were written anew again; pass
+        over all commits that change or delete rows. Otherwise, such a commit stops a stream of added rows.
+    maxFilesPerTrigger, maxBytesPerTrigger
+        The most that a batch may hold; of changes, a batch has whole commits. Spark before 4.2 ends a query with
+        ``Trigger.AvailableNow`` after one batch, so that these are refused there unless
+        ``deltaberg.limitsWithoutAvailableNow`` is ``true``.
+    excludeRegex
+        A regular expression, in Python's spelling: files in whose path it is found are left out.
+    failOnDataLoss
+        ``false``: pass over commits that were cleaned up before they were read.
+
     Options of writes
     -----------------
     path
@@ -120,6 +166,7 @@ class DeltaDataSource(_TableSource):
     """
 
     settings = DeltaReadOptions
+    stream_settings = DeltaStreamSettings
     write_settings = DeltaWriteOptions
 
 
@@ -145,6 +192,20 @@ class IcebergDataSource(_TableSource):
         As for Delta tables.
     Every other option is passed on to the store.
 
+    Options of streams
+    ------------------
+    path, branch, location-map, columns, filter, batchSize, timezone
+        As above. A stream begins with the rows of the newest snapshot, and goes on with those that later ones append.
+    stream-from-timestamp
+        Begin with what the first snapshot appended that is not older than this, in milliseconds since 1970.
+    streaming-skip-overwrite-snapshots, streaming-skip-delete-snapshots
+        ``true``: pass over snapshots that replace rows, or only delete some. Otherwise, such a snapshot stops a stream
+        of appended rows.
+    changes
+        ``true``: read all changes in place of appended rows, with the columns that `IcebergTable.changes` adds.
+    streaming-max-files-per-micro-batch, streaming-max-rows-per-micro-batch
+        The most that a batch may hold, as for Delta tables.
+
     Options of writes
     -----------------
     path
@@ -166,6 +227,7 @@ class IcebergDataSource(_TableSource):
     """
 
     settings = IcebergReadOptions
+    stream_settings = IcebergStreamSettings
     write_settings = IcebergWriteOptions
 
 

@@ -38,6 +38,8 @@ class Step(Generic[_P]):
         Whether the files have to be in one batch.
     is_initial
         Whether they are of the snapshot that the stream begins with.
+    is_last
+        Whether a batch ends with them.
     """
 
     files: pa.Table
@@ -45,6 +47,7 @@ class Step(Generic[_P]):
     first: int = 0
     is_whole: bool = False
     is_initial: bool = False
+    is_last: bool = False
 
 
 class TableStream(ABC, Generic[_P]):
@@ -62,6 +65,10 @@ class TableStream(ABC, Generic[_P]):
     @abstractmethod
     def initial(self) -> _P:
         """Return the position before all that a new stream reads."""
+
+    @abstractmethod
+    def newest(self) -> _P:
+        """Return the position after all that the table has now."""
 
     @abstractmethod
     def first_before(self, end: _P) -> _P:
@@ -98,7 +105,7 @@ class TableStream(ABC, Generic[_P]):
     def _batch(self, files: list[pa.Table], start: _P, end: _P) -> ScanSource:
         """Return what reads the files of a batch."""
 
-    def latest(self, start: _P, limits: Limits) -> _P:
+    def latest(self, start: _P, limits: Limits, target: _P | None = None) -> _P:
         """Return the position at which a batch ends that begins at a position; the same one if there is nothing new.
 
         If a commit cannot be streamed, the batch ends before it, and only a batch that begins there raises.
@@ -107,6 +114,8 @@ class TableStream(ABC, Generic[_P]):
         ----------
         limits
             The most that the batch may hold.
+        target
+            A position that `newest` returned, beyond which the batch does not go; None for no such position.
 
         Raises
         ------
@@ -115,7 +124,7 @@ class TableStream(ABC, Generic[_P]):
         """
         end, taken = start, []
         admission = Admission(limits)
-        steps = self._steps(start, None)
+        steps = self._steps(start, target)
         while not admission.is_full:
             try:
                 step = next(steps, None)
@@ -131,6 +140,8 @@ class TableStream(ABC, Generic[_P]):
                 end = self._within(step, count) if count else end
                 break
             end = step.end
+            if step.is_last:
+                break
         self._planned = (start, end, taken)
         return end
 

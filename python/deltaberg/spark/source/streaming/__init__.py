@@ -1,0 +1,1 @@
+"""Streams of tables as sources of Spark's queries."""

@@ -1,1 +1,0 @@
-"""Streams: the batch that Spark runs at the moment."""

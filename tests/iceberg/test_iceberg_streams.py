@@ -1,0 +1,205 @@
+"""Streams of Iceberg tables, planned without Spark: positions, limits, what stops a stream, what is never skipped."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import IcebergTable, create_table, open_table
+from deltaberg.errors import (
+    CorruptMetadataError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
+from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosition
+from deltaberg.iceberg.streams import iceberg_stream
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.scan import Scan
+from deltaberg.table.streaming.limits import ALL, Limits
+
+#: After every snapshot.
+_LATER = dt.datetime(9000, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def _stream(at: Path, **options: Any) -> IcebergStream:
+    table = open_table(at)
+    assert isinstance(table, IcebergTable)
+    return iceberg_stream(table, IcebergStreamOptions(**options))
+
+
+def _rows(stream: IcebergStream, start: SnapshotPosition, end: SnapshotPosition) -> pa.Table:
+    return Scan(BoundScan.of(stream.batch(start, end))).to_arrow()
+
+
+def _drain(
+    stream: IcebergStream, start: SnapshotPosition | None = None, limits: Limits = ALL
+) -> tuple[SnapshotPosition, list[pa.Table]]:
+    """Return the end of a stream, and the rows of its batches up to there."""
+    at = stream.initial() if start is None else start
+    batches = []
+    while (end := stream.latest(at, limits)) != at:
+        batches.append(_rows(stream, at, end))
+        at = end
+    return at, batches
+
+
+def _flat(batches: Iterable[pa.Table]) -> list[int]:
+    return [number for rows in batches for number in rows["id"].to_pylist()]
+
+
+def _table(at: Path, *ids: list[int]) -> Any:
+    table = create_table(at, {"id": pa.int64()}, format="iceberg")
+    for some in ids:
+        table.append(pa.table({"id": some}))
+    return table
+
+
+@pytest.mark.req("ICE-STR-01", half="writer")
+def test_a_snapshot_in_bounded_batches_and_then_each_append_once(tmp_path: Path) -> None:
+    table = _table(tmp_path, *([number, number + 50] for number in range(7)))
+    table.delete("id = 56", strategy="merge-on-read")
+    stream = _stream(tmp_path)
+    at = stream.initial()
+    batches = []
+    for appended in ([100], [101], None):
+        end = stream.latest(at, Limits(files=3))
+        batches.append(_rows(stream, at, end))
+        again = _rows(_stream(tmp_path), at, end)
+        assert again.equals(batches[-1])
+        at = end
+        if appended is not None:
+            table.append(pa.table({"id": appended}))
+            table.compact()
+    assert sorted(_flat(batches)) == [*range(7), *range(50, 56)]
+    at, others = _drain(stream, at, Limits(files=3))
+    assert _flat(others) == [100, 101]
+    # Another process goes on from the record, and finds nothing new.
+    later = _stream(tmp_path)
+    assert _drain(later, later.read_position(stream.record(at))) == (at, [])
+
+
+@pytest.mark.req("ICE-STR-01", half="writer")
+def test_starts(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2], [3])
+    second = table.snapshots[1].timestamp_ms
+    later = [number for number, found in enumerate(table.snapshots, 1) if found.timestamp_ms >= second]
+    assert _flat(_drain(_stream(tmp_path, start_millis=second))[1]) == later
+    assert _flat(_drain(_stream(tmp_path, start_millis=0), limits=Limits(rows=1))[1]) == [1, 2, 3]
+    with pytest.raises(VersionNotFoundError, match="after the last snapshot"):
+        _stream(tmp_path, start_millis=second + (1 << 40)).initial()
+    table.expire_snapshots(older_than=_LATER, retain_last=2)
+    with pytest.warns(UserWarning, match="older ones were expired"):
+        assert _flat(_drain(_stream(tmp_path, start_millis=0))[1]) == [2, 3]
+
+
+def test_a_table_without_snapshots(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    stream = _stream(tmp_path)
+    assert stream.initial() == stream.latest(BEFORE_ALL, ALL) == BEFORE_ALL
+    table.append(pa.table({"id": [1]}))
+    table.append(pa.table({"id": [2]}))
+    assert _flat(_drain(stream, BEFORE_ALL)[1]) == [1, 2]
+
+
+@pytest.mark.req("ICE-STR-02", half="writer")
+@pytest.mark.parametrize(
+    ("where", "options", "ids"),
+    [
+        ("id = 1", {}, None),
+        ("id = 1", {"skip_deletes": True}, None),
+        ("id = 1", {"skip_overwrites": True}, [1, 2, 3, 4]),
+        ("id < 3", {}, None),
+        ("id < 3", {"skip_overwrites": True}, None),
+        ("id < 3", {"skip_deletes": True}, [1, 2, 3, 4]),
+    ],
+)
+def test_snapshots_that_remove_rows(tmp_path: Path, where: str, options: Any, ids: list[int] | None) -> None:
+    table = _table(tmp_path, [1, 2], [3])
+    table.delete(where, strategy="copy-on-write")
+    table.append(pa.table({"id": [4]}))
+    table.compact()
+    stream = _stream(tmp_path, start_millis=0, **options)
+    if ids is not None:
+        assert _flat(_drain(stream, limits=Limits(files=1))[1]) == ids
+        return
+    before = stream.latest(stream.initial(), ALL)
+    assert _flat([_rows(stream, stream.initial(), before)]) == [1, 2, 3]
+    with pytest.raises(UnsupportedFeatureError, match="of the operation"):
+        stream.latest(before, ALL)
+
+
+@pytest.mark.req("ICE-STR-03", half="writer")
+def test_positions_that_are_gone(tmp_path: Path) -> None:
+    at = tmp_path / "table"
+    table = _table(at, [1], [2], [3])
+    first, second, third = (found.snapshot_id for found in table.snapshots)
+    stream = _stream(at)
+    record = stream.record(SnapshotPosition(first, 1))
+    assert list(record) == ["version", "snapshot_id", "position", "scan_all_files"]
+    for wrong in ({"version": 2}, {"snapshot_id": "1"}, {"position": True}, {"scan_all_files": 0}):
+        with pytest.raises(InvalidArgumentError, match="no offset"):
+            stream.read_position({**record, **wrong})
+    assert _flat(_drain(stream, stream.read_position(record))[1]) == [2, 3]
+    table.restore(second)
+    with pytest.raises(VersionNotFoundError, match="rolled back"):
+        stream.latest(SnapshotPosition(third, 1), ALL)
+    table.append(pa.table({"id": [4]}))
+    table.expire_snapshots(older_than=_LATER, retain_last=1)
+    for position in (SnapshotPosition(first, 1), BEFORE_ALL):
+        with pytest.raises(VersionNotFoundError, match="expired"):
+            _stream(at).latest(position, ALL)
+    shutil.rmtree(at)
+    with pytest.raises(DeltabergError):
+        stream.latest(stream.read_position(record), ALL)
+    _table(at, [1], [2], [3])
+    with pytest.raises((CorruptMetadataError, VersionNotFoundError), match="begin a new stream"):
+        stream.latest(stream.read_position(record), ALL)
+
+
+def test_new_columns_stop_the_stream(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1])
+    stream = _stream(tmp_path)
+    end, _ = _drain(stream)
+    table.alter().add("name", pa.string()).commit()
+    assert stream.latest(end, ALL) == end
+    table.append(pa.table({"id": [2], "name": ["b"]}))
+    with pytest.raises(SchemaError, match="other columns"):
+        stream.latest(end, ALL)
+    assert _flat(_drain(_stream(tmp_path), end)[1]) == [2]
+
+
+def test_a_branch(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1])
+    table.alter().create_branch("audit").commit()
+    table.append(pa.table({"id": [2]}), branch="audit")
+    table.append(pa.table({"id": [3]}))
+    assert _flat(_drain(_stream(tmp_path, start_millis=0, branch="audit"))[1]) == [1, 2]
+
+
+@pytest.mark.parametrize("strategy", ["copy-on-write", "merge-on-read"])
+def test_changes_are_those_of_the_batch_changelog(tmp_path: Path, strategy: Any) -> None:
+    table = _table(tmp_path, [1, 2, 3], [4])
+    table.delete("id = 2", strategy=strategy)
+    table.append(pa.table({"id": [5]}))
+    table.update({"id": "id + 100"}, "id = 3", strategy=strategy)
+    names = ["_commit_snapshot_id", "id", "_change_type"]
+    order = [(name, "ascending") for name in names]
+    expected = table.changes(None).to_arrow().select(names).sort_by(order)
+    stream = _stream(tmp_path, start_millis=0, changes=True)
+    _, batches = _drain(stream, limits=Limits(files=1))
+    assert len(batches) == 5
+    assert pa.concat_tables(batches).select(names).sort_by(order).equals(expected)
+    # A stream that begins with the rows of the table gives them as inserts of its snapshot.
+    (rows,) = _drain(_stream(tmp_path, changes=True))[1]
+    assert sorted(rows["id"].to_pylist()) == [1, 4, 5, 103]
+    assert set(rows["_change_type"].to_pylist()) == {"INSERT"}

@@ -1,0 +1,116 @@
+"""``spark.readStream`` without a jar: a case of each kind; plans are tested without Spark."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import create_table
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from tests.spark.doors import VERSION, needs_data_sources, register
+
+pytestmark = [pytest.mark.spark, needs_data_sources]
+
+_ANYWHERE = {"deltaberg.limitsWithoutAvailableNow": "true"}
+
+
+def _stream(spark: Any, at: Path, form: str, **options: str) -> list[list[int]]:
+    """Run a query to the end of what there is, and return the ids of each batch."""
+    batches: list[list[int]] = []
+
+    def give(rows: Any, number: int) -> None:
+        batches.append(sorted(row["id"] for row in rows.collect()))
+
+    reader = register(spark).readStream.format(form).options(**options)
+    writer = reader.load(str(at / "table")).writeStream.foreachBatch(give)
+    query = writer.option("checkpointLocation", str(at / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return batches
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_query_goes_on_from_its_checkpoint(form: Any, spark: Any, tmp_path: Path) -> None:
+    table = create_table(tmp_path / "table", {"id": pa.int64()}, format=form)
+    for number in range(3):
+        table.append(pa.table({"id": [number, number + 10]}))
+    limit = "maxFilesPerTrigger" if form == "delta" else "streaming-max-files-per-micro-batch"
+    batches = _stream(spark, tmp_path, form, **{limit: "2", "filter": "id < 100", **_ANYWHERE})
+    # Before Spark 4.2, such a query ends after one batch.
+    assert [len(batch) for batch in batches] == ([4, 2] if VERSION >= (4, 2) else [4])
+    table.append(pa.table({"id": [20, 120]}))
+    table.compact()
+    for _ in range(2):
+        batches += _stream(spark, tmp_path, form, filter="id < 100")
+    given = [number for batch in batches for number in batch]
+    assert sorted(given) == [0, 1, 2, 10, 11, 12, 20]
+
+
+@pytest.mark.parametrize(("form", "options"), [("delta", {"readChangeFeed": "true"}), ("iceberg", {"changes": "true"})])
+def test_what_is_planned_and_read(form: Any, options: dict[str, str], tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    properties = {"delta.enableChangeDataFeed": "true"} if form == "delta" else None
+    table = create_table(tmp_path, {"id": pa.int64()}, format=form, properties=properties)
+    table.append(pa.table({"id": list(range(1000))}))
+    made = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path), **options})
+    schema = made.schema()
+    assert "_change_type" in schema.names
+    reader = made.streamReader(schema)
+    end = reader.latestOffset()
+    start = reader.initialOffset()
+    (partition,) = reader.partitions(start, end)
+    # What reads is another process, which gets nothing but the partition.
+    reading = pickle.loads(pickle.dumps(reader))
+    assert len(pickle.dumps(reader)) < 500
+    assert len(pickle.dumps(partition)) < 10_000
+    assert sum(batch.num_rows for batch in reading.read(partition)) == 1000
+    # A query that was stopped in its first batch asks for it again, and knows its end only.
+    table.append(pa.table({"id": [1]}))
+    again = made.streamReader(schema)
+    (repeated,) = again.partitions(again.initialOffset(), end)
+    assert sum(batch.num_rows for batch in again.read(repeated)) == 1000
+    assert again.latestOffset() != end
+    # The first call after a restart is for no rows, and tells the position.
+    later = made.streamReader(schema)
+    assert later.partitions(end, end) == []
+    (newer,) = later.partitions(end, later.latestOffset())
+    assert sum(batch.num_rows for batch in later.read(newer)) == 1
+    table.alter().add("name", pa.string()).commit()
+    with pytest.raises(SchemaError, match="start the query again"):
+        made.streamReader(schema).latestOffset()
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "message"),
+    [
+        ("delta", {"maxFilesPerTrigger": "0", **_ANYWHERE}, "at least 1"),
+        ("delta", {"maxBytesPerTrigger": "many", **_ANYWHERE}, "a number of bytes"),
+        ("delta", {"startingVersion": "0", "startingTimestamp": "2024-01-01"}, "cannot be used together"),
+        ("delta", {"startingVersion": "newest", "ignoreDeletes": "true"}, "must be an integer"),
+        ("delta", {"ignoreChange": "true"}, "no option ignoreChange"),
+        ("delta", {"excludeRegex": "("}, "regular expression"),
+        ("iceberg", {"stream-from-timestamp": "yesterday"}, "must be an integer"),
+        ("iceberg", {"streaming-max-rows-per-micro-batch": "-1", **_ANYWHERE}, "at least 1"),
+    ],
+)
+def test_what_is_refused(form: Any, options: dict[str, str], message: str, tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    create_table(tmp_path, {"id": pa.int64()}, format=form)
+    made = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path), **options})
+    with pytest.raises(InvalidArgumentError, match=message):
+        made.streamReader(made.schema()).latestOffset()
+
+
+@pytest.mark.skipif(VERSION >= (4, 2), reason="Spark 4.2 and newer lets a source know its position")
+def test_limits_are_refused_where_they_would_lose_rows(tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    create_table(tmp_path, {"id": pa.int64()})
+    made = DATA_SOURCES[0]({"path": str(tmp_path), "maxBytesPerTrigger": "10m"})
+    with pytest.raises(InvalidArgumentError, match="would stay unread"):
+        made.streamReader(made.schema()).latestOffset()
