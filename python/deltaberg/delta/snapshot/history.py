@@ -80,18 +80,30 @@ class CommitTimes:
         The version.
     first
         The first version of interest. The log is listed from there on.
+    and_later
+        Whether commits after the version are there, too.
     """
 
-    def __init__(self, log: LogDirectory, newest: Snapshot, first: int = 0) -> None:
+    def __init__(self, log: LogDirectory, newest: Snapshot, first: int = 0, *, and_later: bool = False) -> None:
         self._log = log
         self._newest = newest
         self._entries = {
             entry.file.version: entry
             for entry in log.entries(first)
-            if entry.file.kind == "commit" and entry.file.version <= newest.version
+            if entry.file.kind == "commit" and (and_later or entry.file.version <= newest.version)
         }
         self._file_times = _monotonic(self._entries)
         self._recorded: dict[int, int] = {}
+        #: A commit that was read before, and the bytes of its log entry.
+        self._kept: tuple[int, bytes] | None = None
+
+    def keep(self, version: int, data: bytes) -> None:
+        """Keep the log entry of a version that was read, in place of another one, so that it is not read again."""
+        self._kept = (version, data)
+
+    def knows(self, version: int) -> bool:
+        """Return whether the log held a commit when it was listed."""
+        return version in self._entries
 
     def commits(self, limit: int | None = None) -> Iterator[Commit]:
         """Return the commits, newest first, at most ``limit`` of them.
@@ -147,6 +159,8 @@ class CommitTimes:
         CorruptLogError
             If it is missing between others.
         """
+        if self._kept is not None and self._kept[0] == version:
+            return self._kept[1]
         entry = self._entries.get(version)
         try:
             if entry is not None:

@@ -61,6 +61,8 @@ class DeltaStream(TableStream[Position]):
         #: The version that the stream begins with, and its files in order; it stays as it is.
         self._initial: tuple[int, pa.Table] | None = None
         self._is_start_known = False
+        #: When the commits of a change feed were made, as far as they have been listed.
+        self._times: CommitTimes | None = None
         _ = options.excluded(pa.array([], pa.string()))
 
     @cached_property
@@ -74,12 +76,14 @@ class DeltaStream(TableStream[Position]):
 
     @cached_property
     def _feed(self) -> ChangesSource:
-        return self._feed_of(self._snapshot)
+        return self._feed_of(self._snapshot, self._times_from(self._snapshot.version))
 
-    def _feed_of(self, snapshot: Snapshot) -> ChangesSource:
-        version = snapshot.version
-        times = CommitTimes(snapshot.log, snapshot, max(version - 1, 0))
-        return ChangesSource(snapshot, *self._own, snapshot, version, times)
+    def _feed_of(self, snapshot: Snapshot, times: CommitTimes) -> ChangesSource:
+        return ChangesSource(snapshot, *self._own, snapshot, snapshot.version, times)
+
+    def _times_from(self, version: int) -> CommitTimes:
+        # A commit is younger than the one before it, whatever their log entries say.
+        return CommitTimes(self._snapshot.log, self._snapshot, max(version - 1, 0), and_later=True)
 
     @property
     def _table(self) -> str:
@@ -190,7 +194,7 @@ class DeltaStream(TableStream[Position]):
             order = pc.sort_indices(live, [("modificationTime", "ascending"), ("path", "ascending")])
             added = live.take(order)
             if self._options.change_feed:
-                time = CommitTimes(snapshot.log, snapshot, max(version - 1, 0)).time_of(version)
+                time = self._times_from(version).time_of(version)
                 changed = ChangedFiles(version, time).whole_files(added, "insert")
                 files = self._feed.file_table(changed)
             else:
@@ -210,7 +214,11 @@ class DeltaStream(TableStream[Position]):
         return self._rows.file_table(appended_files(version, replay, self._options, self._table))
 
     def _changed(self, version: int, data: bytes) -> pa.Table:
-        source = self._feed_of(self._snapshot.alone(version, data))
+        if self._times is None or not self._times.knows(version):
+            # A listing serves all commits of a batch.
+            self._times = self._times_from(version)
+        self._times.keep(version, data)
+        source = self._feed_of(self._snapshot.alone(version, data), self._times)
         return source.select_files(TRUE).files
 
     def _batch(self, files: list[pa.Table], start: Position, end: Position) -> ScanSource:
