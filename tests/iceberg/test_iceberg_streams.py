@@ -111,6 +111,29 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     assert _flat(_drain(stream, BEFORE_ALL)[1]) == [1, 2]
 
 
+def test_a_new_partitioning_does_not_disturb_a_stream(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2])
+    stream = _stream(tmp_path)
+    start = stream.initial()
+    at = stream.latest(start, Limits(files=1))
+    table.alter().partition_by(["id"]).commit()
+    table.append(pa.table({"id": [3]}))
+    first = _rows(stream, start, at)
+    assert sorted(_flat([first, *_drain(stream, at)[1]])) == [1, 2, 3]
+
+
+def test_where_a_first_batch_began(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    stream = _stream(tmp_path)
+    table.append(pa.table({"id": [1]}))
+    end = stream.latest(BEFORE_ALL, ALL)
+    assert _stream(tmp_path).first_before(end) == BEFORE_ALL
+    table.delete("id = 1")
+    table.append(pa.table({"id": [2]}))
+    with pytest.raises(VersionNotFoundError, match="nothing tells"):
+        _stream(tmp_path).first_before(SnapshotPosition(table.snapshots[-1].snapshot_id, 1))
+
+
 @pytest.mark.req("ICE-STR-02", half="writer")
 @pytest.mark.parametrize(
     ("where", "options", "ids"),

@@ -97,7 +97,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         #: The files of the snapshot that the stream begins with, in order; it stays as it is.
         self._initial: tuple[int, pa.Table, tuple[Field, ...]] | None = None
 
-    @cached_property
+    @property
     def source(self) -> ScanSource:
         """The rows of no snapshot, or its changes."""
         return self._changes
@@ -122,9 +122,13 @@ class IcebergStream(TableStream[SnapshotPosition]):
                 table=self._table,
             )
         if loaded is not self._loaded:
+            if metadata.specs != self._loaded.metadata.specs:
+                # File tables have a column of the partition fields of all specs.
+                self._initial = None
             self._loaded = loaded
             own = self._own
             self._own = IcebergSource.of(loaded, None, own.schema, own.resolver)
+            self.__dict__.pop("_changes", None)
         with in_context(table=self._table):
             head = metadata.snapshot_of_ref(self._options.branch)
         return [] if head is None else list(metadata.ancestors(head))[::-1]
@@ -160,8 +164,19 @@ class IcebergStream(TableStream[SnapshotPosition]):
         """Return where a stream began whose first batch has this end."""
         if self._options.start_millis is not None:
             return self.initial()
-        # All files of a snapshot are never in a batch with others.
-        return replace(end, position=0) if end.scan_all_files else BEFORE_ALL
+        if end.scan_all_files:
+            # All files of a snapshot are never in a batch with others.
+            return replace(end, position=0)
+        chain = self._refreshed()
+        before = chain[: self._place(chain, end)] if chain else []
+        if any(snapshot.operation not in ("append", "replace") for snapshot in before):
+            raise VersionNotFoundError(
+                f"the stream was stopped in its first batch, which ends in snapshot {end.snapshot_id}, and nothing "
+                "tells where it began: the table may have had no rows",
+                hint="begin a new stream, with a new checkpoint",
+                table=self._table,
+            )
+        return BEFORE_ALL
 
     def read_position(self, recorded: Mapping[str, Any]) -> SnapshotPosition:
         """Return the position that an offset of iceberg-spark says."""
