@@ -5,7 +5,7 @@ Each run ends in the middle of a batch, whose end is in the checkpoint already: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,10 @@ class _Query:
         self._judge = judge
         self._spark = register(spark)
 
-    def run(self, by: str, stop: int = 1000, **options: str) -> None:
+    def run(self, by: str, options: Mapping[str, str] | None = None, stop: int = 1000) -> None:
         """Run the query by the connector (``theirs``) or this library (``ours``), up to a batch."""
         folder = {"out": str(self._folder / "out"), "checkpoint": str(self._folder / "checkpoint")}
-        arguments = {**self._arguments, **folder, "stop": stop, "options": options}
+        arguments = {**self._arguments, **folder, "stop": stop, "options": dict(options or {})}
         if by == "theirs":
             self._judge.run(_RUN, **arguments)
         else:
@@ -75,11 +75,11 @@ class _Query:
 def _take_over(query: _Query, append: Callable[..., Any], limit: dict[str, str]) -> None:
     """Append to a table and stream it, in turns of both, and compare what was given."""
     limited = {**limit, "deltaberg.limitsWithoutAvailableNow": "true"}
-    query.run("theirs", 1, **limit)
-    query.run("ours", 2, **limited)
+    query.run("theirs", limit, 1)
+    query.run("ours", limited, 2)
     append(100, 101, 102)
-    query.run("ours", 3, **limited)
-    query.run("theirs", **limit)
+    query.run("ours", limited, 3)
+    query.run("theirs", limit)
     append(200)
     query.run("ours")
     assert query.ids() == [*range(6), 100, 101, 102, 200]

@@ -70,12 +70,12 @@ def test_what_is_planned_and_read(form: Any, options: dict[str, str], tmp_path: 
     assert sum(batch.num_rows for batch in reading.read(partition)) == 1000
     # A query that was stopped in its first batch asks for it again, and knows its end only.
     table.append(pa.table({"id": [1]}))
-    again = made.streamReader(schema)
+    again: Any = made.streamReader(schema)
     (repeated,) = again.partitions(again.initialOffset(), end)
     assert sum(batch.num_rows for batch in again.read(repeated)) == 1000
     assert again.latestOffset() != end
     # The first call after a restart is for no rows, and tells the position.
-    later = made.streamReader(schema)
+    later: Any = made.streamReader(schema)
     assert later.partitions(end, end) == []
     (newer,) = later.partitions(end, later.latestOffset())
     assert sum(batch.num_rows for batch in later.read(newer)) == 1
