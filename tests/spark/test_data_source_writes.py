@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as st
 
-from deltaberg import create_table, open_table, write_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg import create_table, open_table
+from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from tests.spark.doors import SourceWrites, needs_data_sources, own_calls, register
 

@@ -7,7 +7,7 @@ query needs, so that all of them are read unless the option ``columns`` names so
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions

@@ -22,8 +22,8 @@ from pyspark.sql.types import Row, StructType
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.spark.source.raised import briefly
-from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
+from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema
 
 __all__ = ["StreamSink", "stream_sink"]
