@@ -251,8 +251,8 @@ def test_tables_go_back_and_forth(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (
-            ["append", "{root}", "{root}/x.csv", "--txn", "a=1"],
-            "--txn applies only to Delta tables; this is an Iceberg table",
+            ["append", "{root}", "{root}/x.csv", "--message", "a"],
+            "--message applies only to Delta tables; this is an Iceberg table",
         ),
         (
             ["update", "{root}", "--set", "id=1", "-m", "x"],

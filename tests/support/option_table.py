@@ -25,6 +25,9 @@ from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.iceberg_write_options import _AS_IT_IS, _REFUSED, IcebergWriteOptions
+from deltaberg.spark.source.streaming.delta_stream_settings import DeltaStreamSettings
+from deltaberg.spark.source.streaming.iceberg_stream_settings import IcebergStreamSettings
+from deltaberg.spark.source.streaming.stream_settings import LIMITS_ANYWHERE
 from deltaberg.words import words_of
 
 __all__ = ["DOORS", "VERBS_OF_COMMANDS", "Door", "arguments_of_verb", "verbs_of_library"]
@@ -256,6 +259,13 @@ _COMMAND_LINE = Door(
         }
     ),
 )
+#: Options that only streams have.
+_OF_STREAMS = {
+    name
+    for settings in (DeltaStreamSettings, IcebergStreamSettings)
+    for name in (*settings.only_streams, *settings.limits_of, LIMITS_ANYWHERE)
+}
+_READING = ("open_table", "scan", "changes")
 _WRITING, _PROPERTY = ("open_table", "append", "overwrite"), "snapshot-property.NAME"
 _SOURCES = Door(
     {
@@ -264,6 +274,8 @@ _SOURCES = Door(
             ("open_table", "scan", "changes", "appends"),
             frozenset(IcebergReadOptions._known().values()),
         ),
+        "stream delta": (_READING, frozenset(DeltaStreamSettings._known().values())),
+        "stream iceberg": (_READING, frozenset(IcebergStreamSettings._known().values())),
         "write delta": (_WRITING, frozenset(DeltaWriteOptions._known().values()) | {_PROPERTY}),
         "write iceberg": (_WRITING, frozenset(IcebergWriteOptions._known().values()) | {_PROPERTY}),
     },
@@ -285,6 +297,7 @@ _SOURCES = Door(
             "it chooses changes instead of rows": ("changes", "readChangeData", "readChangeFeed"),
             "it is refused, or asks for what is done anyway": (*_AS_IT_IS, *_REFUSED),
             "it is a property of the table": ("write-format",),
+            "it is for streams": tuple(_OF_STREAMS),
         }
     ),
     _reasons(

@@ -138,13 +138,13 @@ class SchemaRule:
             )
         if metadata.partition_columns != mine.metadata.partition_columns:
             raise self._changed(version, "other partition columns")
-        found = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
-        lost = lost_column(found, mine.schema)
+        schema = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
+        lost = lost_column(schema, mine.schema)
         if lost is None and version > mine.version:
-            lost = lost_column(mine.schema, found)
+            lost = lost_column(mine.schema, schema)
         if lost is not None:
             raise self._changed(version, f"another column {lost}")
-        renamed = _renamed(found, mine.schema)
+        renamed = _renamed(schema, mine.schema)
         if renamed is not None:
             raise self._changed(version, f"another name for the column {renamed}")
 

@@ -79,15 +79,15 @@ class NewCommits:
         TableNotFoundError, VersionNotFoundError
             If there is no log any more, or it ends below a version that was read.
         """
-        known = 0 if self._seen is None else self._seen.version
-        found = [
+        seen = 0 if self._seen is None else self._seen.version
+        versions = [
             entry.version
-            for entry in self._log.entries(known)
+            for entry in self._log.entries(seen)
             if entry.file.kind == "commit" or entry.file.is_checkpoint
         ]
-        if not found:
-            self._check_end(known)
-        return max(found, default=known)
+        if not versions:
+            self._check_end(seen)
+        return max(versions, default=seen)
 
     def _read(self, entry: LogEntry) -> bytes | None:
         try:
@@ -122,10 +122,10 @@ class NewCommits:
         """Refuse a log of another table in the same place."""
         if self._seen is None:
             return
-        found = commits.get(self._seen.version)
-        if found == self._seen:
+        entry = commits.get(self._seen.version)
+        if entry == self._seen:
             return
-        if found is None and self._seen.version < min(commits, default=0):
+        if entry is None and self._seen.version < min(commits, default=0):
             return  # It was cleaned up.
         identity = Snapshot.load(self._log).metadata.id
         if identity != self._table_id:
@@ -134,5 +134,5 @@ class NewCommits:
                 hint="begin a new stream, with a new checkpoint",
                 table=str(self._log.root),
             )
-        if found is not None:
-            self._seen = found
+        if entry is not None:
+            self._seen = entry

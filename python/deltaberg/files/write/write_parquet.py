@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from deltaberg.choices import Codec, PageVersion
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.files.write.dictionaries import columns_without_dictionary, holds_negative_zero
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
@@ -168,8 +169,7 @@ def _check_dictionary(given: Any) -> None:
     """Refuse what is neither None, nor a flag, nor the paths of columns."""
     if given is None or isinstance(given, bool):
         return
-    is_list = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-    if not is_list or not all(isinstance(path, str) for path in given):
+    if isinstance(given, Mapping) or not is_list(given) or not all(isinstance(path, str) for path in given):
         raise InvalidArgumentError(
             f"dictionary is {given!r:.200}", hint="pass True, False or a list of paths of columns"
         )

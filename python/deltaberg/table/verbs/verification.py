@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from deltaberg.choices import VerifyDepth
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint
 from deltaberg.signatures import public, takes
 from deltaberg.table.arguments import checked_choice, checked_flag
@@ -147,7 +148,7 @@ def _listed(findings: Any) -> list[Finding] | None:
     if findings is None:
         return None
     found = findings.findings if isinstance(findings, VerifyResult) else findings
-    listed = list(found) if isinstance(found, Iterable) else [found]
+    listed: list[Any] = list(found) if is_list(found) else [found]
     if not all(isinstance(one, Finding) for one in listed):
         raise InvalidArgumentError(
             Hint(f"⟪findings⟫ must be those of ⟪verify()⟫, not a value of type {type(findings).__name__}"),
