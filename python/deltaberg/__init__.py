@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from deltaberg.table.read.scan_options import ScanOptions
     from deltaberg.table.read.source import PruneStep
     from deltaberg.table.rows.progress import WriteProgress
+    from deltaberg.table.streaming.follow import FollowedCommit
     from deltaberg.table.write.sources import WriteRoad
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "Field",
     "Finding",
     "Fixed",
+    "FollowedCommit",
     "IcebergTable",
     "List",
     "LostFile",
@@ -124,6 +126,7 @@ _HOMES = {
     "Explanation": "table.read.explain",
     "Field": "schema.types",
     "Finding": "table.maintain.verifying.findings",
+    "FollowedCommit": "table.streaming.follow",
     "Fixed": "schema.types",
     "IcebergTable": "iceberg",
     "List": "schema.types",

@@ -65,7 +65,7 @@ PYICEBERG: dict[str, dict[str, str]] = {
         "partition_spec": Refused('pass partition_by=, as in partition_by=["day(at)", "bucket(16, id)"]'),
         "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"]'),
     },
-    **dict.fromkeys(("appends", "changes", "scan"), _SCAN),
+    **dict.fromkeys(("appends", "changes", "follow", "scan"), _SCAN),
     "append": _ROWS,
     "overwrite": {
         **_ROWS,

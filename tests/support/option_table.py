@@ -38,6 +38,7 @@ VERBS_OF_COMMANDS = {
     **dict.fromkeys(("inspect", "schema"), ("open_table",)),
     **{name: (name, "open_table") for name in ("changes", "history")},
     "cherry-pick": ("cherrypick_snapshot",),
+    "tail": ("follow", "open_table"),
     "convert": ("convert_to_delta",),
     "copy-plan": ("rewrite_table_path",),
     "create": ("create_table",),
@@ -216,6 +217,7 @@ _COMMAND_LINE = Door(
         {
             "it names the table on which the verb is called": ("catalog", "storage_option", "table"),
             "it says how results are printed": ("_click_default_help", "as_json", "stats", "traceback"),
+            "without it, poll waits": ("tail once",),
             "it says whether to ask, or to do it": ("is_agreed", "delete dry_run", "alter dry_run"),
             "it says how files are read": ("files_format",),
             "it chooses one of the verbs": ("rewrite-deletes only",),
@@ -235,7 +237,7 @@ _COMMAND_LINE = Door(
             _OBJECTS: (*_OBJECT_NAMES, "checkpoint layout", "repair findings"),
             "it is how this process reads": (
                 *_TUNING_NAMES,
-                *("changes timezone", "scan timezone", "open_table timezone"),
+                *("changes timezone", "follow timezone", "scan timezone", "open_table timezone"),
             ),
             "changes are shown as they were recorded": (
                 *("changes carry_over", "changes compute_updates", "changes identifier_columns", "changes net_changes"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -60,6 +61,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "restore": {"target": 1},
     "clone": {"target": ""},
     "drop_feature": {"name": "appendOnly"},
+    "follow": {"start": "latest"},
     "maintain": {"policy": MaintenancePolicy()},
 }
 #: These need tables with a history of their own.
@@ -70,6 +72,7 @@ _RIGHT: dict[str, Any] = {
     "batch_size": 100,
     "branch": "main",
     "catalog": None,
+    "changes": False,
     "check": False,
     "cluster": False,
     "check_duplicate_files": False,
@@ -96,6 +99,7 @@ _RIGHT: dict[str, Any] = {
     "options": ScanOptions(),
     "partition_by": "p",
     "planning": "auto",
+    "poll": 0.5,
     "policy": CommitPolicy(retries=1),
     "post_commithook_properties": deltalake.PostCommitHookProperties(),
     "progress": lambda _: None,
@@ -103,9 +107,11 @@ _RIGHT: dict[str, Any] = {
     "replace": True,
     "schema_mode": "merge",
     "shallow": False,
+    "skip_changes": True,
     "source_alias": "s",
     "split_size": 1 << 20,
     "storage_options": {},
+    "stop": threading.Event(),
     "strategy": "copy-on-write",
     "target_alias": "t",
     "target_file_size": 1 << 20,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from deltaberg import find_commit, open_table
+from deltaberg import find_commit, open_table, write_table
 from deltaberg.errors import CommitConflictError, ConcurrentAppendError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.iceberg.metadata.snapshot_refs import SnapshotRef
 from deltaberg.iceberg.refs.cherry_pick import about_pick, cherry_pick
@@ -280,3 +280,16 @@ def test_snapshots_are_staged_and_published(tmp_path: Path, version: str) -> Non
         assert len(set(ids)) == 3
     with pytest.raises(InvalidArgumentError, match=r"wap.branch is 'x', which is empty, or named beside wap.id"):
         table.append(_rows(1), properties={"wap.branch": "x", "wap.id": "y"})
+
+
+def test_a_branch_that_the_commit_itself_drops_is_created_again(tmp_path: Path) -> None:
+    """It is not one that others have created, which would be left alone."""
+    write_table(tmp_path / "t", _rows(1), format="iceberg")
+    table = open_table(tmp_path / "t", "iceberg")
+    table.alter().create_branch("b").create_tag("g").commit()
+    table.append(_rows(2))
+    table.alter().drop_branch("b").create_branch("b", if_exists="ignore").commit()
+    table.alter().drop_tag("g").create_tag("g", if_exists="ignore").commit()
+    assert [_ids(open_table(tmp_path / "t", "iceberg", ref=name)) for name in ("b", "g")] == [[1, 2], [1, 2]]
+    table.alter().rename_branch("b", "c").create_branch("b", if_exists="ignore").commit()
+    assert {"b", "c"} <= open_table(tmp_path / "t", "iceberg").metadata.all_refs.keys()

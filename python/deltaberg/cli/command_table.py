@@ -14,6 +14,7 @@ COMMANDS = {
     "count": "scan",
     "head": "scan",
     "changes": "scan",
+    "tail": "scan",
     "metadata": "scan",
     "create": "create",
     "append": "change_rows",

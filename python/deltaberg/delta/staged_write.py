@@ -79,6 +79,7 @@ class StagedWrite:
         """Commit files that were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)
         with _transaction(self.log, base, self.request) as transaction:
+            transaction.has_foreign_files = True
             if base is None or self.protocol != base.protocol:
                 transaction.set_protocol(self.protocol)
             if base is None or self.metadata != base.metadata:

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.maintain.feature_drop import FeatureDrop
     from deltaberg.delta.schema.writer_rules import IdentityColumn
-    from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
-    from deltaberg.delta.stream.delta_stream import DeltaStream
     from deltaberg.delta.table_transaction import DeltaTransaction
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
@@ -68,8 +66,10 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
+    from deltaberg.table.streaming.follow import FollowRequest
+    from deltaberg.table.streaming.table_stream import TableStream
 
-__all__ = ["DeltaTable", "delta_stream", "open_delta_table"]
+__all__ = ["DeltaTable", "open_delta_table"]
 
 _T = TypeVar("_T")
 
@@ -451,6 +451,11 @@ class DeltaTable(DeltaUpkeep, VerifiedTable["DeltaTransaction", "Alteration"]):
 
         return repair_table(self._snapshot, self._resolver, findings, begin, self._file_tasks)
 
+    def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
+        from deltaberg.delta.streams import followed
+
+        return followed(self, asked), None
+
     def _scan(self, source: ScanSource, *arguments: Any) -> Scan:
         try:
             return super()._scan(source, *arguments)
@@ -463,10 +468,3 @@ def open_delta_table(location: str | os.PathLike[str], options: OpenOptions) -> 
     table = DeltaTable.__new__(DeltaTable)
     table._open(location, options)  # noqa: SLF001 - another way to construct one
     return table
-
-
-def delta_stream(table: DeltaTable, options: DeltaStreamOptions) -> DeltaStream:
-    """Return a stream of a table, in the columns of the version that is open."""
-    from deltaberg.delta.stream.delta_stream import DeltaStream
-
-    return DeltaStream(table._snapshot, table._options.timezone, table._resolver, options)  # noqa: SLF001

@@ -73,6 +73,7 @@ class StagedWrite:
                     file=str(self.file),
                 ) from None
         with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
+            transaction.has_foreign_files = True
             self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
             return transaction.commit()
 

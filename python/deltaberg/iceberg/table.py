@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
+    from deltaberg.table.streaming.follow import FollowRequest
+    from deltaberg.table.streaming.table_stream import TableStream
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
@@ -412,9 +414,7 @@ class IcebergTable(
         >>> result.operation, sorted(table.scan().to_arrow()["id"].to_pylist())
         ('append', [1, 2, 3])
         """
-        with in_context(table=self.location):
-            picked = self.metadata.snapshot_by_id(snapshot_id)
-        return self._pick(picked, commit)
+        return self._pick(self.metadata.snapshot_by_id(snapshot_id), commit)
 
     def _pick(self, picked: Snapshot, commit: Mapping[str, Any]) -> CommitResult:
         from deltaberg.iceberg.refs.cherry_pick import about_pick, pick_snapshot
@@ -475,21 +475,22 @@ class IcebergTable(
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
         from deltaberg.iceberg.maintain.repair import repair_table
 
-        def newest() -> IcebergSource:
-            return self._newest()._source  # noqa: SLF001 - it is of the same class
+        return repair_table(lambda: self._newest()._source, findings, begin, self._file_tasks)  # noqa: SLF001 - its own
 
-        return repair_table(newest, findings, begin, self._file_tasks)
+    def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
+        from deltaberg.iceberg.streams import followed
+
+        return followed(self, asked)
 
     def _newest(self) -> IcebergTable:
         return open_iceberg_table(self._pointer, self._options)
 
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""
-        with in_context(table=self.location):
-            start = checked_integer("start", start, "pass the number of a snapshot, or None")
-            end = checked_integer("end", end, "pass the number of a snapshot, or None")
-            last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
-            return last, snapshots_between(self.metadata, start, last)
+        start = checked_integer("start", start, "pass the number of a snapshot, or None")
+        end = checked_integer("end", end, "pass the number of a snapshot, or None")
+        last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
+        return last, snapshots_between(self.metadata, start, last)
 
 
 def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> IcebergTable:

@@ -22,7 +22,7 @@ _OPTIONS = {
     "batch_size": "batchSize",
     "branch": "branch",
     "carry_over": "carry-over",
-    "change_feed": "readChangeFeed or changes",
+    "changes": "readChangeFeed or changes",
     "columns": "columns",
     "commit_properties": "snapshot-property.NAME",
     "compression": "compression or compression-codec",
@@ -33,8 +33,6 @@ _OPTIONS = {
     "exclude": "excludeRegex",
     "filter": "filter",
     "identifier_columns": "identifier-columns",
-    "ignore_changes": "ignoreChanges",
-    "ignore_deletes": "ignoreDeletes",
     "location": "path",
     "location_map": "location-map",
     "net_changes": "net-changes",
@@ -55,7 +53,6 @@ _OPTIONS = {
 #: What else the Data Sources have for arguments, or for some of their values. An argument with = is one with a value,
 #: which {} stands for.
 _OF_SOURCES = {
-    "allow_data_loss=True": '.option("failOnDataLoss", "false")',
     "format=": "format({})",
     "location_map=": "deltaberg.open_table(path, location_map={}).scan().to_spark(spark)",
     "schema_mode": "the option mergeSchema or overwriteSchema",

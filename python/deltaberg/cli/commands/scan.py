@@ -1,11 +1,12 @@
-"""Commands about scans and metadata tables: files, plan, count, head, changes, metadata."""
+"""Commands about scans and metadata tables: files, plan, count, head, changes, tail, metadata."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +17,10 @@ from deltaberg.cli.show.output import print_facts, print_json, print_rows, progr
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable, IcebergTable, Scan
+    from deltaberg import DeltaTable, FollowedCommit, IcebergTable, Scan
     from deltaberg.schema.types import Field, Struct
 
-__all__ = ["changes", "count", "files", "head", "metadata", "plan"]
+__all__ = ["changes", "count", "files", "head", "metadata", "plan", "tail"]
 
 
 @table_command
@@ -159,6 +160,63 @@ def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:
     if next(rows, None) is not None:
         sys.stdout.flush()
         click.echo(f"These are the first {most} rows, and there are more; --limit N prints N of them.", err=True)
+
+
+#: What names the rows that the table has, for a command that begins after them by default.
+_BEGINNING, _LATEST = "beginning", "latest"
+
+
+@table_command
+@scan_options
+@click.option(
+    "--start",
+    default=_LATEST,
+    metavar="START",
+    help=f"{_LATEST}, {_BEGINNING} for all rows of the table first, a version (Delta), a snapshot (Iceberg), a time, "
+    f"or the token of a commit.  [default: {_LATEST}]",
+)
+@click.option("--changes", is_flag=True, help="Print all changes in place of added rows.")
+@click.option("--skip-changes", is_flag=True, help="Pass over commits that change or delete rows.")
+@click.option("--poll", type=float, default=1.0, show_default=True, metavar="SECONDS", help="How long to wait between.")
+@click.option("--once", is_flag=True, help="End where nothing is new, in place of waiting.")
+def tail(
+    table: DeltaTable | IcebergTable,
+    as_json: bool,
+    start: str,
+    changes: bool,
+    skip_changes: bool,
+    poll: float,
+    once: bool,
+    **which: Any,
+) -> None:
+    """Print the rows of new commits as they come, each commit once."""
+    from deltaberg.cli.show.values import json_rows
+    from deltaberg.table.read.scan import bound_scan
+
+    commits = table.follow(
+        None if start == _BEGINNING else _moment(start),
+        changes=changes,
+        skip_changes=skip_changes,
+        poll=None if once else poll,
+        **which,
+    )
+
+    def rows_of(commit: FollowedCommit) -> Iterator[dict[str, Any]]:
+        columns = bound_scan(commit.rows).output
+        for batch in commit.rows.to_batches():
+            yield from json_rows(batch, columns)
+            sys.stdout.flush()
+        click.echo(f"after commit {commit.version}: --start {shlex.quote(commit.token)}", err=True)
+
+    first = next(commits, None)
+    if first is None:
+        return
+    names, every = first.rows.schema.names, chain([first], commits)
+    if as_json or not sys.stdout.isatty():
+        print_rows(names, (row for commit in every for row in rows_of(commit)), as_json)
+    else:
+        for commit in every:
+            print_rows(names, rows_of(commit), as_json)
 
 
 @table_command

@@ -17,15 +17,11 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.hints import at_fault
 from deltaberg.kernels.results import Replay
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
+from deltaberg.table.streaming.table_stream import WAYS_ON
 
 __all__ = ["DeltaStreamOptions", "SchemaRule", "appended_files"]
 
 _GO_ON = "start the query again, which then has the new columns; or begin a new stream, with a new checkpoint"
-#: What lets a stream go on after a commit that removes rows.
-_WAYS_ON = (
-    "⟪skip_changes=True⟫ passes over such commits; ⟪change_feed=True⟫ reads the change data feed; "
-    "⟪ignore_changes=True⟫ gives the rows of files that were written anew again"
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def appended_files(version: int, replay: Replay, options: DeltaStreamOptions, ta
         return added
     raise UnsupportedFeatureError(
         f"version {version} {'changes or ' if len(added) else ''}deletes rows that the stream may have given before",
-        hint=_WAYS_ON if len(added) else "⟪ignore_deletes=True⟫ or " + _WAYS_ON,
+        hint=WAYS_ON,
         table=table,
         version=version,
     )

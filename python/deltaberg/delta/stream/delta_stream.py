@@ -108,21 +108,31 @@ class DeltaStream(TableStream[Position]):
             )
         return Position(version)
 
+    @property
+    def begins_empty(self) -> bool:
+        """Whether the stream begins with what comes after the newest version, so that its first batch has no rows."""
+        return self._options.start == _LATEST
+
     def newest(self) -> Position:
         """Return the position after the newest commit of the log."""
         return Position(self._commits.newest() + 1)
 
     def first_before(self, end: Position) -> Position:
         """Return where a stream began whose first batch has this end."""
-        if self._options.start == _LATEST:
+        if self.begins_empty:
+            return end
+        if self._options.start is not None or self._options.start_millis is not None:
+            begin, opened = self.initial(), self._snapshot
+            if self._options.start_millis is None or not begin.version or self._options.allow_data_loss:
+                return begin
+            if begin.version - 1 in CommitTimes(opened.log, opened).versions(0):
+                return begin
             raise VersionNotFoundError(
                 f"the stream was stopped in its first batch, which ends at version {end.version}, and nothing tells "
-                "where it began",
-                hint="begin a new stream, with a new checkpoint, at the version that was the newest then",
+                f"where it began: the log entries before version {begin.version} were cleaned up",
+                hint="begin a new stream, with a new checkpoint",
                 table=self._table,
             )
-        if self._options.start is not None or self._options.start_millis is not None:
-            return self.initial()
         # After the snapshot, a batch may go on with commits: the rows of the version before its end are the same ones.
         return Position(end.version if end.is_initial else max(end.version - 1, 0), is_initial=True)
 
@@ -134,11 +144,15 @@ class DeltaStream(TableStream[Position]):
         """Return a position as the offset of delta-spark."""
         return position.record(self._snapshot.metadata.id or "")
 
-    def _within(self, step: Step[Position], count: int) -> Position:
-        # A step ends where the next version begins, so that its own version is the one before.
-        return Position(step.end.version - 1, step.first + count - 1, step.is_initial)
+    def commit_of(self, position: Position) -> int:
+        """Return the version that ends at a position."""
+        return position.version - 1
 
-    def _steps(self, start: Position, end: Position | None) -> Iterator[Step[Position]]:
+    def _within(self, step: Step[Position], count: int) -> Position:
+        return Position(self.commit_of(step.end), step.first + count - 1, step.is_initial)
+
+    def steps(self, start: Position, end: Position | None = None) -> Iterator[Step[Position]]:
+        """Yield the files of each version between two positions; see `TableStream`."""
         version = start.version
         skipped = start.index + 1
         if start.is_initial:
@@ -221,7 +235,8 @@ class DeltaStream(TableStream[Position]):
         source = self._feed_of(self._snapshot.alone(version, data), self._times)
         return source.select_files(TRUE).files
 
-    def _batch(self, files: list[pa.Table], start: Position, end: Position) -> ScanSource:
+    def rows_of(self, files: list[pa.Table], start: Position, end: Position) -> ScanSource:
+        """Return what reads files; see `TableStream`."""
         whole = pa.concat_tables([self._no_files, *files])
         excluded = self._options.excluded(as_array(whole.column("path")))
         if excluded is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
@@ -29,6 +30,8 @@ class NewCommits:
         self._may_lose = may_lose
         #: The newest commit that was seen, by which a replaced log is noticed.
         self._seen: LogEntry | None = snapshot.segment.commit
+        #: What it holds, as far as it was read here.
+        self._seen_digest: bytes | None = None
 
     def read(self, first: int, last: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the commits from one version to another, or to the newest, with the bytes of their log entries.
@@ -68,7 +71,7 @@ class NewCommits:
                     file=entry.file.name,
                 )
             if self._seen is None or version > self._seen.version:
-                self._seen = entry
+                self._seen, self._seen_digest = entry, _digest(data)
             yield version, data
 
     def newest(self) -> int:
@@ -101,8 +104,8 @@ class NewCommits:
             return found
         return VersionNotFoundError(
             f"the stream needs version {version}, up to version {end}, and its log entry is not there",
-            hint="restore the log entry from a copy; or begin a new stream, with a new checkpoint; or pass over what "
-            "was lost, by ⟪allow_data_loss=True⟫",
+            hint="restore the log entry from a copy; or begin a new stream, with a new checkpoint; or, on Spark, "
+            'set the option failOnDataLoss to "false"',
             table=str(self._log.root),
             version=version,
         )
@@ -134,5 +137,23 @@ class NewCommits:
                 hint="begin a new stream, with a new checkpoint",
                 table=str(self._log.root),
             )
+        if entry is not None and self._holds_another(entry):
+            raise VersionNotFoundError(
+                f"version {entry.version}, which the stream has read, is another commit now: the log lost commits",
+                hint="restore the log from a copy, or begin a new stream, with a new checkpoint",
+                table=str(self._log.root),
+                version=entry.version,
+            )
         if entry is not None:
             self._seen = entry
+
+    def _holds_another(self, entry: LogEntry) -> bool:
+        """Return whether a log entry holds another commit than the one of its version that was seen."""
+        if self._seen_digest is None or self._seen is None:
+            return self._seen is not None and entry.meta.size != self._seen.meta.size
+        data = self._read(entry)
+        return data is None or _digest(data) != self._seen_digest
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

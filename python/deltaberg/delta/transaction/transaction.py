@@ -317,7 +317,8 @@ class Transaction(PendingChanges):
             # The loop had nothing to send: the newest version is as the changes leave it, or records the progress.
             if state is None:
                 raise AssertionError("a new table is always committed")
-            self._delete_all()
+            if not self.has_foreign_files:
+                self._delete_all()
             self._tell(state)
             made = change.provenance
             if not self.is_empty:

@@ -35,7 +35,7 @@ from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosit
 from deltaberg.schema.types import Field
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 from deltaberg.table.streaming.batch_source import BatchSource
-from deltaberg.table.streaming.table_stream import Step, TableStream
+from deltaberg.table.streaming.table_stream import WAYS_ON, Step, TableStream
 
 __all__ = ["IcebergStream", "IcebergStreamOptions"]
 
@@ -162,21 +162,30 @@ class IcebergStream(TableStream[SnapshotPosition]):
 
     def first_before(self, end: SnapshotPosition) -> SnapshotPosition:
         """Return where a stream began whose first batch has this end."""
+        if end == BEFORE_ALL:
+            return BEFORE_ALL
         if self._options.start_millis is not None:
-            return self.initial()
+            begin = self.initial()
+            chain = self._refreshed()
+            if begin.snapshot_id == chain[0].snapshot_id and chain[0].parent_snapshot_id is not None:
+                raise self._unknown_beginning(end, "older snapshots were expired")
+            return begin
         if end.scan_all_files:
             # All files of a snapshot are never in a batch with others.
             return replace(end, position=0)
         chain = self._refreshed()
         before = chain[: self._place(chain, end)] if chain else []
         if any(snapshot.operation not in ("append", "replace") for snapshot in before):
-            raise VersionNotFoundError(
-                f"the stream was stopped in its first batch, which ends in snapshot {end.snapshot_id}, and nothing "
-                "tells where it began: the table may have had no rows",
-                hint="begin a new stream, with a new checkpoint",
-                table=self._table,
-            )
+            raise self._unknown_beginning(end, "the table may have had no rows")
         return BEFORE_ALL
+
+    def _unknown_beginning(self, end: SnapshotPosition, why: str) -> VersionNotFoundError:
+        return VersionNotFoundError(
+            f"the stream was stopped in its first batch, which ends in snapshot {end.snapshot_id}, and nothing "
+            f"tells where it began: {why}",
+            hint="begin a new stream, with a new checkpoint",
+            table=self._table,
+        )
 
     def read_position(self, recorded: Mapping[str, Any]) -> SnapshotPosition:
         """Return the position that an offset of iceberg-spark says."""
@@ -186,10 +195,15 @@ class IcebergStream(TableStream[SnapshotPosition]):
         """Return a position as the offset of iceberg-spark."""
         return position.record()
 
+    def commit_of(self, position: SnapshotPosition) -> int:
+        """Return the snapshot of a position."""
+        return position.snapshot_id
+
     def _within(self, step: Step[SnapshotPosition], count: int) -> SnapshotPosition:
         return replace(step.end, position=step.first + count)
 
-    def _steps(self, start: SnapshotPosition, end: SnapshotPosition | None) -> Iterator[Step[SnapshotPosition]]:
+    def steps(self, start: SnapshotPosition, end: SnapshotPosition | None = None) -> Iterator[Step[SnapshotPosition]]:
+        """Yield the files of each snapshot between two positions; see `TableStream`."""
         self._keys = []
         chain = self._refreshed()
         if end == BEFORE_ALL or not chain:
@@ -256,7 +270,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         raise UnsupportedFeatureError(
             f"snapshot {snapshot.snapshot_id} is of the operation {operation!s:.100}: it removes rows that the stream "
             "may have given before",
-            hint="⟪skip_changes⟫ passes over such snapshots; ⟪change_feed⟫ reads all changes",
+            hint=WAYS_ON,
             snapshot_id=snapshot.snapshot_id,
         )
 
@@ -283,7 +297,8 @@ class IcebergStream(TableStream[SnapshotPosition]):
         end = SnapshotPosition(snapshot.snapshot_id, len(files), scan_all_files=True)
         return Step(files.slice(first), end, first, is_initial=True, is_last=True)
 
-    def _batch(self, files: list[pa.Table], start: SnapshotPosition, end: SnapshotPosition) -> ScanSource:
+    def rows_of(self, files: list[pa.Table], start: SnapshotPosition, end: SnapshotPosition) -> ScanSource:
+        """Return what reads files; see `TableStream`."""
         source = self._changes
         columns = source.file_columns
         whole = pa.concat_tables([table.select(columns) for table in (source.no_files, *files)])

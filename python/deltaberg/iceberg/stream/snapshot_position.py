@@ -62,10 +62,11 @@ def read_snapshot_position(recorded: Mapping[str, Any], table: str) -> SnapshotP
     numbers = [recorded.get(name) for name in ("snapshot_id", "position")]
     scan_all = recorded.get("scan_all_files")
     whole = [number for number in numbers if type(number) is int and -1 <= number <= _MOST]
-    if recorded.get("version") != 1 or len(whole) != len(numbers) or not isinstance(scan_all, bool):
+    known = len(whole) == len(numbers) and type(recorded.get("version")) is int and isinstance(scan_all, bool)
+    if not known or recorded.get("version") != 1 or (whole[1] < 0 and (whole[0] >= 0 or scan_all)):
         raise InvalidArgumentError(
             f"{str(dict(recorded))[:200]} is no offset of a stream of an Iceberg table",
             hint="it must be one that this library or iceberg-spark recorded",
             table=table,
         )
-    return SnapshotPosition(whole[0], whole[1], scan_all)
+    return SnapshotPosition(whole[0], whole[1], bool(scan_all))

@@ -415,7 +415,7 @@ class Transaction(shared.Transaction):
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
         if found is None or not found.committed:
             # Files of one operation may have been dropped by a later one. What was sent may be there all the same.
-            if self._change is None or not self._change.was_sent:
+            if not (self.has_foreign_files or (self._change is not None and self._change.was_sent)):
                 self._delete_all()
         else:
             self._production.delete_unused(found.loaded.metadata)

@@ -7,6 +7,7 @@ expiry of snapshots leaves it alone. The snapshot repeats it under the keys that
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN
@@ -17,8 +18,8 @@ from deltaberg.whole_numbers import whole_number
 
 __all__ = ["ApplicationProgress"]
 
-#: The property of a table, before the name of the application.
-_PROPERTY = "deltaberg.stream."
+#: The property of a table, before the name of the application; for branches but main, before that of the branch.
+_PROPERTY, _OF_BRANCH = "deltaberg.stream.", "deltaberg.stream-in-branch."
 #: The keys of iceberg-spark in the summaries of snapshots.
 _QUERY, _EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
@@ -65,5 +66,7 @@ class ApplicationProgress(NamedTuple):
 
     @property
     def _property(self) -> str:
-        # The same rows may go to several branches.
-        return f"{_PROPERTY}{self.application}" + ("" if self.branch == MAIN else f"@{self.branch}")
+        if self.branch == MAIN:
+            return f"{_PROPERTY}{self.application}"
+        # The same rows may go to several branches. Without escapes, other names could make the same property.
+        return f"{_OF_BRANCH}{quote(self.branch, safe='')}:{self.application}"

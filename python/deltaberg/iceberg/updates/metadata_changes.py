@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.updates.updates import SetSnapshotRef, Update, apply_updates
+from deltaberg.iceberg.updates.updates import RemoveSnapshotRef, SetSnapshotRef, Update, apply_updates
 
 __all__ = ["MetadataChanges"]
 
@@ -41,7 +41,15 @@ class MetadataChanges:
 
     def on_top_of(self, newest: TableMetadata) -> list[Update]:
         """Return the updates for metadata that others have changed, without branches and tags that are left alone."""
-        return [one for one in self.updates if not (isinstance(one, SetSnapshotRef) and one.is_left(newest))]
+        removed: set[str] = set()
+        left: list[Update] = []
+        for one in self.updates:
+            if isinstance(one, RemoveSnapshotRef):
+                removed.add(one.ref_name)
+            # What was removed before is not that of others.
+            if not (isinstance(one, SetSnapshotRef) and one.ref_name not in removed and one.is_left(newest)):
+                left.append(one)
+        return left
 
     def without_columns(self, files: int) -> MetadataChanges:
         """Return the changes that another change of columns follows on: it takes the place of one that came last.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from deltaberg.engines import spark_engine
@@ -12,8 +13,8 @@ from deltaberg.storage.location import Location
 __all__ = ["StreamBatch"]
 
 _AUTO, _BETWEEN = "auto", ":"
-#: The newest batch whose rows each run of a query has committed to a table, by the run, the table and the application.
-_COMMITTED: dict[tuple[str, str, str], int] = {}
+#: The newest batch whose rows each run of a query has committed, by the run, the table, its branch and the application.
+_COMMITTED: dict[tuple[str, ...], int] = {}
 
 
 class StreamBatch(NamedTuple):
@@ -51,7 +52,7 @@ class StreamBatch(NamedTuple):
         query, run, number = spark_engine().current_batch()
         return cls(f"{query}{between}{name}", number, run)
 
-    def begin(self, table: Location) -> None:
+    def begin(self, table: Location, branch: str | None) -> None:
         """Refuse a second verb of the batch: the table would seem to have its rows already, so that they were lost.
 
         Raises
@@ -59,16 +60,18 @@ class StreamBatch(NamedTuple):
         InvalidArgumentError
             The batch was committed to the table under this name in the same run.
         """
-        if _COMMITTED.get(self._key(table)) == self.number:
+        if _COMMITTED.get(self._key(table, branch)) == self.number:
             raise InvalidArgumentError(
                 Hint(f'the batch {verbatim(str(self.number))} was committed to the table before by ⟪txn="auto"⟫'),
                 hint='name every further verb of the batch, such as ⟪txn="auto:late rows"⟫',
                 table=str(table),
             )
 
-    def end(self, table: Location) -> None:
-        """Take note that the table has the rows of the batch."""
-        _COMMITTED[self._key(table)] = self.number
+    def end(self, table: Location, branch: str | None) -> None:
+        """Take note that a branch of the table has the rows of the batch."""
+        _COMMITTED[self._key(table, branch)] = self.number
 
-    def _key(self, table: Location) -> tuple[str, str, str]:
-        return self.run, str(table), self.application
+    def _key(self, table: Location, branch: str | None) -> tuple[str, ...]:
+        # A table may be reached by several paths.
+        place = os.path.realpath(table.path) if table.scheme == "file" else str(table)
+        return self.run, place, branch or "", self.application

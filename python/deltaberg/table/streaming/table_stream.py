@@ -17,7 +17,10 @@ from deltaberg.errors import DeltabergError
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.streaming.limits import Admission, Limits
 
-__all__ = ["Step", "TableStream"]
+__all__ = ["WAYS_ON", "Step", "TableStream"]
+
+#: What lets a stream go on after a commit that removes rows.
+WAYS_ON = "⟪skip_changes⟫ passes over such commits; ⟪changes⟫ reads all changes"
 
 _P = TypeVar("_P")
 
@@ -66,6 +69,11 @@ class TableStream(ABC, Generic[_P]):
     def initial(self) -> _P:
         """Return the position before all that a new stream reads."""
 
+    @property
+    def begins_empty(self) -> bool:
+        """Whether the first batch has no rows: it ends where it begins, so that its end tells its beginning."""
+        return False
+
     @abstractmethod
     def newest(self) -> _P:
         """Return the position after all that the table has now."""
@@ -94,7 +102,11 @@ class TableStream(ABC, Generic[_P]):
         """Return a position as the JSON object that the connector records."""
 
     @abstractmethod
-    def _steps(self, start: _P, end: _P | None) -> Iterator[Step[_P]]:
+    def commit_of(self, position: _P) -> int:
+        """Return the version or the snapshot whose last file is before a position at the end of a step."""
+
+    @abstractmethod
+    def steps(self, start: _P, end: _P | None = None) -> Iterator[Step[_P]]:
         """Yield what is between two positions, or after one, commit by commit, the oldest first."""
 
     @abstractmethod
@@ -102,7 +114,7 @@ class TableStream(ABC, Generic[_P]):
         """Return the position after some files of a step, but not all of them."""
 
     @abstractmethod
-    def _batch(self, files: list[pa.Table], start: _P, end: _P) -> ScanSource:
+    def rows_of(self, files: list[pa.Table], start: _P, end: _P) -> ScanSource:
         """Return what reads the files of a batch."""
 
     def latest(self, start: _P, limits: Limits, target: _P | None = None) -> _P:
@@ -124,7 +136,7 @@ class TableStream(ABC, Generic[_P]):
         """
         end, taken = start, []
         admission = Admission(limits)
-        steps = self._steps(start, target)
+        steps = self.steps(start, target)
         while not admission.is_full:
             try:
                 step = next(steps, None)
@@ -154,5 +166,5 @@ class TableStream(ABC, Generic[_P]):
             If the table lost what is between them, or was changed in a way that the stream does not allow.
         """
         if self._planned is None or self._planned[:2] != (start, end):
-            self._planned = (start, end, [step.files for step in self._steps(start, end)] if start != end else [])
-        return self._batch(self._planned[2], start, end)
+            self._planned = (start, end, [step.files for step in self.steps(start, end)] if start != end else [])
+        return self.rows_of(self._planned[2], start, end)

@@ -55,9 +55,11 @@ class Transaction(ABC):
         #: The operations that succeeded, in their order.
         self._operations: list[Operation] = []
         self._is_ended = False
-        self._batch = options.batch
+        #: Whether files were written by others, who may have committed them already where there is nothing to do.
+        self.has_foreign_files = False
+        self._batch, self._batch_branch = options.batch, options.branch
         if self._batch is not None:
-            self._batch.begin(root)
+            self._batch.begin(root, options.branch)
 
     @property
     @abstractmethod
@@ -136,7 +138,7 @@ class Transaction(ABC):
         """Keep what the commit did, and return it."""
         self.result = result
         if self._batch is not None:
-            self._batch.end(self.root)
+            self._batch.end(self.root, self._batch_branch)
         return result
 
     def _delete_all(self) -> None:

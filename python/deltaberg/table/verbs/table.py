@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pyarrow as pa
 
 from deltaberg.engines import spark_engine
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.filters import Filter
+from deltaberg.hints import at_fault
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
+from deltaberg.table.arguments import Instant, checked_flag, checked_seconds, integer_of, parse_instant, zone_of
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.read.bound import BoundScan
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from deltaberg.table.change.changed_rows import RowTasks
     from deltaberg.table.maintain.file_tasks import FileTasks
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+    from deltaberg.table.streaming.follow import FollowedCommit, FollowRequest
+    from deltaberg.table.streaming.table_stream import TableStream
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
     from deltaberg.table.verbs.table_transaction import TableTransaction
@@ -75,6 +81,10 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
     @abstractmethod
     def _begin(self, options: CommitOptions) -> _Transaction_co:
         """Begin a transaction on this state."""
+
+    @abstractmethod
+    def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
+        """Return the stream by which the table is followed, and where it begins; None for its own beginning."""
 
     @abstractmethod
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
@@ -130,6 +140,94 @@ class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alte
     ) -> Scan:
         chosen = scan_options(options, execution, self._options.timezone)
         return Scan(BoundScan.of(source, filter=filter, columns=columns, limit=limit, options=chosen))
+
+    @takes(ScanArguments)
+    def follow(
+        self,
+        start: int | Instant | None = None,
+        *,
+        changes: bool = False,
+        skip_changes: bool = False,
+        poll: float | None = None,
+        stop: threading.Event | None = None,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        options: ScanOptions | None = None,
+        **execution: Unpack[ScanArguments],
+    ) -> Iterator[FollowedCommit]:
+        """Follow the table: its rows first, then those of each commit, each commit once.
+
+        Every commit has a token, by which another call goes on after it, also in another process. The tokens are the
+        offsets of delta-spark and iceberg-spark. Compactions, and other commits that change no rows, are left out.
+
+        Parameters
+        ----------
+        start
+            Where to begin: by default with the rows that the table has. ``latest`` begins after them; a version of a
+            Delta table, or a snapshot of an Iceberg table, with that commit; an instant with the first commit that is
+            not older; and the token of a commit after it.
+        changes
+            Give all changes in place of added rows, with the columns that `changes` adds. Delta tables need the change
+            data feed for it.
+        skip_changes
+            Pass over commits that change or delete rows, which are refused by default.
+        poll
+            How many seconds to wait before the table is looked at again where nothing is new. By default the iterator
+            ends there.
+        stop
+            An event that ends the iterator when it is set.
+        filter, columns, options
+            As for `scan`.
+
+        Returns
+        -------
+        Iterator
+            The commits: see `FollowedCommit`. Only what is open of them is held in memory.
+
+        Raises
+        ------
+        VersionNotFoundError
+            Commits that come next were cleaned up or expired, or the table was made anew.
+        UnsupportedFeatureError
+            A commit changes or deletes rows.
+        SchemaError
+            A commit changes columns: open the table again, and go on from the last token.
+        InvalidArgumentError
+            An argument is not valid.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> (first,) = table.follow()
+        >>> first.rows.count(), first.is_initial
+        (3, True)
+        >>> _ = table.append(pa.table({"id": [4], "name": ["d"]}))
+        >>> [commit.rows.to_arrow()["id"].to_pylist() for commit in table.follow(first.token)]
+        [[4]]
+        """
+        from deltaberg.table.streaming.follow import LATEST, FollowRequest, follow, read_token
+
+        waits = None if poll is None else checked_seconds("poll", poll)
+        if stop is not None and not isinstance(stop, threading.Event):
+            raise InvalidArgumentError(
+                at_fault("stop", f"must be a threading.Event, not {type(stop).__name__}"), hint="or leave it out"
+            )
+        version, named = integer_of(start), start if isinstance(start, str) else ""
+        is_token = named.lstrip().startswith("{")
+        is_instant = start is not None and version is None and named != LATEST and not is_token
+        millis = parse_instant(cast("Instant", start), zone_of(self._options.timezone)) if is_instant else None
+        flags = checked_flag("changes", changes), checked_flag("skip_changes", skip_changes)
+        stream, begin = self._follow(FollowRequest(version, millis, *flags))
+        if named == LATEST:
+            begin = stream.newest()
+        elif is_token:
+            begin = stream.read_position(read_token(named))
+
+        def scan_of(source: ScanSource) -> Scan:
+            return self._scan(source, filter, columns, None, options, execution)
+
+        scan_of(stream.source)
+        return follow(stream, begin, scan_of, waits, stop)
 
     @takes(RecordedArguments)
     def transaction(self, **commit: Unpack[RecordedArguments]) -> _Transaction_co:

@@ -106,8 +106,10 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
             The limit of the batch, since 4.2.
         """
         stream = self._stream
-        self._has_planned = True
+        is_first, self._has_planned = not self._has_planned and self._position is None, True
         at = (self._position or self._begin()) if start is None else stream.read_position(start)
+        if is_first and stream.begins_empty and at == self._begin():
+            return stream.record(at)
         end = stream.latest(at, self._limits(limit), self._target)
         return stream.record(end)
 

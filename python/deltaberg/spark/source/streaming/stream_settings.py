@@ -76,8 +76,8 @@ class StreamSettings(ReadOptions, ABC):
 
     def _positive(self, name: str) -> int:
         number = self._bytes(name) if name.lower().startswith("maxbytes") else self._integer(name)
-        if number < 1:
-            raise InvalidArgumentError(f"the option {name} must be at least 1, not {number}")
+        if not 1 <= number <= _MOST:
+            raise InvalidArgumentError(f"the option {name} must be from 1 to {_MOST}, not {number:.5g}")
         return number
 
     def _bytes(self, name: str) -> int:
@@ -92,4 +92,6 @@ class StreamSettings(ReadOptions, ABC):
         return int(digits) * _UNITS.get(unit, 1)
 
 
+#: Limits are counted in 64 bits with a sign.
+_MOST = (1 << 63) - 1
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}

@@ -145,9 +145,7 @@ def stream_sink(
 
 def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches of the rows that PySpark 4.0 hands over."""
-    from pyspark.sql.connect import conversion
+    from pyspark.sql.conversion import LocalDataToArrowConversion
 
-    # Later releases have the class elsewhere, and hand over batches.
-    to_arrow = vars(conversion)["LocalDataToArrowConversion"]
     while part := list(itertools.islice(rows, _ROWS)):
-        yield from to_arrow.convert(part, schema, use_large_var_types=False).to_batches()
+        yield from LocalDataToArrowConversion.convert(part, schema, False).to_batches()
