@@ -125,7 +125,7 @@ _WITHOUT_WORD = {
     # Commands show changes as they were recorded, and times without a zone as such; only create asks for the format.
     | {"batch_size", "carry_over", "compute_updates", "format", "identifier_columns", "net_changes", "timezone"}
     # Objects of Python that other verbs take, and what commands that create, count, clone or expire do not offer.
-    | {"branch", "columns", "findings", "layout", "limit", "partition_by", "partition_strategy"}
+    | {"branch", "columns", "findings", "layout", "limit", "partition_by", "partition_strategy", "stop"}
     | {"validate"}
     # What deltalake calls properties of a commit.
     | {"commit_properties"}

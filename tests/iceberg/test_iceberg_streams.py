@@ -134,6 +134,41 @@ def test_where_a_first_batch_began(tmp_path: Path) -> None:
         _stream(tmp_path).first_before(SnapshotPosition(table.snapshots[-1].snapshot_id, 1))
 
 
+def test_a_first_batch_of_nothing_is_none_again(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    end = _stream(tmp_path).latest(BEFORE_ALL, ALL)
+    assert end == BEFORE_ALL
+    table.append(pa.table({"id": [1]}))
+    again = _stream(tmp_path)
+    assert again.first_before(end) == end
+    assert _flat(_drain(again, end)[1]) == [1]
+
+
+def test_a_first_batch_whose_beginning_was_expired_is_an_error(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2], [3])
+    end = _stream(tmp_path, start_millis=0).latest(_stream(tmp_path, start_millis=0).initial(), ALL)
+    assert _stream(tmp_path, start_millis=0).first_before(end).position == 0
+    table.expire_snapshots(older_than=_LATER, retain_last=1)
+    expired = pytest.warns(UserWarning, match="older ones were expired")
+    with expired, pytest.raises(VersionNotFoundError, match="nothing tells where it began"):
+        _stream(tmp_path, start_millis=0).first_before(end)
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        {"version": 1, "snapshot_id": 7, "position": -1, "scan_all_files": False},
+        {"version": 1, "snapshot_id": -1, "position": -1, "scan_all_files": True},
+        {"version": 1.0, "snapshot_id": 7, "position": 0, "scan_all_files": False},
+        {"version": 1, "snapshot_id": 7, "position": 10**30, "scan_all_files": False},
+    ],
+)
+def test_no_offset(tmp_path: Path, recorded: dict[str, Any]) -> None:
+    _table(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="is no offset"):
+        _stream(tmp_path).read_position(recorded)
+
+
 @pytest.mark.req("ICE-STR-02", half="writer")
 @pytest.mark.parametrize(
     ("where", "options", "ids"),

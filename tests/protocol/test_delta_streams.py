@@ -327,3 +327,45 @@ def test_files_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
     builder.commit(*(builder.add(rows) for rows in adds))
     stream = _stream(tmp_path, start=1)
     assert _ids(_drain(stream, limits=Limits(files=1))[1]) == [[3], [1], [2]]
+
+
+def test_a_first_batch_whose_beginning_was_cleaned_up_is_an_error(tmp_path: Path) -> None:
+    """It began with the first commit after an instant, and there may have been older ones than those that are left."""
+    table = _table(tmp_path, [1], [2], [3])
+    first = _stream(tmp_path, start_millis=0).latest(Position(0), ALL)
+    assert _stream(tmp_path, start_millis=0).first_before(first) == Position(0)
+    table.checkpoint()
+    for version in range(3):
+        (tmp_path / "_delta_log" / commit_name(version)).unlink()
+    with pytest.raises(VersionNotFoundError, match="nothing tells where it began"):
+        _stream(tmp_path, start_millis=0).first_before(first)
+    assert _stream(tmp_path, start_millis=0, allow_data_loss=True).first_before(first) == Position(3)
+
+
+@pytest.mark.req("DL-STR-05", half="writer")
+def test_a_newest_commit_that_was_lost_and_made_anew_is_an_error(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2])
+    stream = _stream(tmp_path)
+    at, _ = _drain(stream)
+    table.append(pa.table({"id": [3]}))
+    at, batches = _drain(stream, at)
+    assert _flat(batches) == [3]
+    (tmp_path / "_delta_log" / commit_name(3)).unlink()
+    open_table(tmp_path).append(pa.table({"id": [77, 78]}))
+    open_table(tmp_path).append(pa.table({"id": [5]}))
+    with pytest.raises(VersionNotFoundError, match="is another commit now"):
+        stream.latest(at, ALL)
+
+
+def test_a_log_that_was_copied_goes_on(tmp_path: Path) -> None:
+    """Its commits have other times, and are the same ones."""
+    _table(tmp_path / "t", [1])
+    stream = _stream(tmp_path / "t")
+    at, _ = _drain(stream)
+    open_table(tmp_path / "t").append(pa.table({"id": [2]}))
+    at, _ = _drain(stream, at)
+    shutil.copytree(tmp_path / "t", tmp_path / "copy", copy_function=shutil.copyfile)
+    shutil.rmtree(tmp_path / "t")
+    (tmp_path / "copy").rename(tmp_path / "t")
+    open_table(tmp_path / "t").append(pa.table({"id": [3]}))
+    assert _flat(_drain(stream, at)[1]) == [3]

@@ -134,6 +134,9 @@ def test_a_batch_that_is_sent_again_is_written_once(tmp_path: Path, table_format
     again.commit(replies, 2)
     _sink(table_format, root, txnAppId="query").abort(replies, 2)
     assert _ids(root) == [1, 2, 3]
+    # Files that are in the table are not taken for those of a batch that was sent again.
+    _sink(table_format, root, txnAppId="query").commit(replies, 2)
+    assert _ids(root) == [1, 2, 3]
     # Of a batch with a task that failed, nothing stays.
     before = _files(root)
     failed = _sink(table_format, root, txnAppId="query")

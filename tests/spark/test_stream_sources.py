@@ -84,17 +84,35 @@ def test_what_is_planned_and_read(form: Any, options: dict[str, str], tmp_path: 
         made.streamReader(schema).latestOffset()
 
 
+def test_a_stream_of_what_comes_later_begins_with_no_rows(tmp_path: Path) -> None:
+    """So a query that is stopped in its first batch knows where that began."""
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    table = create_table(tmp_path, {"id": pa.int64()})
+    made: Any = DATA_SOURCES[0]({"path": str(tmp_path), "startingVersion": "latest"})
+    reader = made.streamReader(made.schema())
+    begin = reader.initialOffset()
+    table.append(pa.table({"id": [1]}))
+    end = reader.latestOffset()
+    assert end == begin
+    again = made.streamReader(made.schema())
+    assert again.partitions(again.initialOffset(), end) == []
+    (partition,) = again.partitions(end, again.latestOffset())
+    assert sum(batch.num_rows for batch in again.read(partition)) == 1
+
+
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
-        ("delta", {"maxFilesPerTrigger": "0", **_ANYWHERE}, "at least 1"),
+        ("delta", {"maxFilesPerTrigger": str(10**30), **_ANYWHERE}, "from 1 to"),
+        ("delta", {"maxFilesPerTrigger": "0", **_ANYWHERE}, "from 1 to"),
         ("delta", {"maxBytesPerTrigger": "many", **_ANYWHERE}, "a number of bytes"),
         ("delta", {"startingVersion": "0", "startingTimestamp": "2024-01-01"}, "cannot be used together"),
         ("delta", {"startingVersion": "newest", "ignoreDeletes": "true"}, "must be an integer"),
         ("delta", {"ignoreChange": "true"}, "no option ignoreChange"),
         ("delta", {"excludeRegex": "("}, "regular expression"),
         ("iceberg", {"stream-from-timestamp": "yesterday"}, "must be an integer"),
-        ("iceberg", {"streaming-max-rows-per-micro-batch": "-1", **_ANYWHERE}, "at least 1"),
+        ("iceberg", {"streaming-max-rows-per-micro-batch": "-1", **_ANYWHERE}, "from 1 to"),
     ],
 )
 def test_what_is_refused(form: Any, options: dict[str, str], message: str, tmp_path: Path) -> None:

@@ -193,7 +193,10 @@ def _reasons(pairs: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 _OBJECTS = "it is an object of Python"
-_OBJECT_NAMES = ("commit_properties", "policy", "post_commithook_properties", "progress", "writer_properties")
+_OBJECT_NAMES = (
+    *("commit_properties", "policy", "post_commithook_properties", "progress", "stop"),
+    "writer_properties",
+)
 _TUNING_NAMES = ("batch_size", "memory", "options", "planning", "split_size", "threads")
 
 _COMMAND_LINE = Door(

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table, write_table
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.table.commit import stream_batches
 
 pytestmark = pytest.mark.one_backend
 
@@ -134,6 +135,54 @@ def test_each_branch_has_its_own_progress(tmp_path: Path) -> None:
         assert table.append(_ROWS, branch=branch, txn=("stream", 1)).committed
         assert not table.append(_ROWS, branch=branch, txn=("stream", 1)).committed
     assert (table.scan().count(), open_table(tmp_path / "t", ref="audit").scan().count()) == (4, 4)
+
+
+def test_names_of_branches_and_applications_are_not_mixed_up(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema, format="iceberg")
+    table.append(_ROWS)
+    table.alter().create_branch("b").create_branch("a:b").commit()
+    for application, branch in (("q", "b"), ("q@b", None), ("b:q", "a"), ("q", "a:b")):
+        if branch != "a":
+            assert table.append(_ROWS, branch=branch, txn=(application, 5)).committed, (application, branch)
+
+
+class _Batch:
+    """Spark, as it runs a batch of a stream."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number, self.run = 0, "run"
+        monkeypatch.setattr(stream_batches, "spark_engine", lambda: self)
+
+    def current_batch(self) -> tuple[str, str, int]:
+        """Return the query, its run, and the batch."""
+        return "query", self.run, self.number
+
+
+def test_a_second_verb_of_a_batch_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever path the table is opened; another run of the query finds the batch in the table."""
+    batch = _Batch(monkeypatch)
+    link = path.parent / "link"
+    link.symlink_to(path)
+    table: Any = open_table(path)
+    is_delta = type(table).__name__ == "DeltaTable"
+    if not is_delta:
+        table.append(_ROWS.slice(0, 0))
+        table.alter().create_branch("audit").commit()
+    places = [str(path), f"{path}/", path.as_uri(), *([str(link)] if is_delta else [])]
+    assert table.append(_ROWS, txn="auto").committed
+    for place in places:
+        with pytest.raises(InvalidArgumentError, match="was committed to the table before"):
+            open_table(place).append(_ROWS, txn="auto")
+    assert table.append(_ROWS, txn="auto:more").committed
+    batch.run = "another"
+    assert not table.append(_ROWS, txn="auto").committed
+    batch.number = 1
+    with pytest.raises(ColumnNotFoundError):
+        table.delete("none = 1", txn="auto")
+    assert table.append(_ROWS, txn="auto").committed
+    if not is_delta:
+        assert table.append(_ROWS, txn="auto", branch="audit").committed
+    assert open_table(path).scan().count() == 6
 
 
 def test_a_property_that_is_no_number_is_an_error(tmp_path: Path) -> None:
