@@ -166,7 +166,7 @@ def test_a_second_verb_of_a_batch_is_refused(path: Path, monkeypatch: pytest.Mon
     table: Any = open_table(path)
     is_delta = type(table).__name__ == "DeltaTable"
     if not is_delta:
-        table.append(_ROWS.slice(0, 0))
+        table.append(_ROWS)
         table.alter().create_branch("audit").commit()
     places = [str(path), f"{path}/", path.as_uri(), *([str(link)] if is_delta else [])]
     assert table.append(_ROWS, txn="auto").committed
@@ -182,7 +182,7 @@ def test_a_second_verb_of_a_batch_is_refused(path: Path, monkeypatch: pytest.Mon
     assert table.append(_ROWS, txn="auto").committed
     if not is_delta:
         assert table.append(_ROWS, txn="auto", branch="audit").committed
-    assert open_table(path).scan().count() == 6
+    assert open_table(path).scan().count() == (6 if is_delta else 8)
 
 
 def test_a_property_that_is_no_number_is_an_error(tmp_path: Path) -> None:
