@@ -53,8 +53,8 @@ CLAIMS = Claims(
         (
             # The hash, the transforms, the bitmaps and the checksum are the same code for readers and for writers.
             *(f"ICE-HASH-{number:02}" for number in (*range(1, 13), 14)),
-            *(f"DL-STR-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 10)),
-            *(f"ICE-STR-{number:02}" for number in (1, 2, 3)),
+            *(f"DL-STR-{number:02}" for number in range(1, 11)),
+            *(f"ICE-STR-{number:02}" for number in range(1, 5)),
             "ICE-TRF",
             *(f"ICE-BIN-{number:02}" for number in (*range(1, 11), 12)),
             *(f"ICE-PQ-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8)),
