@@ -261,3 +261,22 @@ def test_changes_are_those_of_the_batch_changelog(tmp_path: Path, strategy: Any)
     (rows,) = _drain(_stream(tmp_path, changes=True))[1]
     assert sorted(rows["id"].to_pylist()) == [1, 4, 5, 103]
     assert set(rows["_change_type"].to_pylist()) == {"INSERT"}
+
+
+def test_a_stream_outlives_what_was_before_a_compaction(tmp_path: Path) -> None:
+    """Its position moves over the snapshot that only rewrote files, and over those that it skips."""
+    table = _table(tmp_path, [1], [2])
+    stream = _stream(tmp_path, skip_deletes=True)
+    at, batches = _drain(stream)
+    assert sorted(_flat(batches)) == [1, 2]
+    table.compact()
+    table.delete("id = 1", strategy="copy-on-write")
+    assert table.snapshot.operation in ("delete", "overwrite")
+    stream = _stream(tmp_path, skip_deletes=True, skip_overwrites=True)
+    at, batches = _drain(stream, at)
+    assert (_flat(batches), at) == ([], SnapshotPosition(table.snapshot.snapshot_id))
+    table.expire_snapshots(older_than=_LATER, retain_last=1)
+    table.append(pa.table({"id": [3]}))
+    for following in (stream, _stream(tmp_path, skip_deletes=True, skip_overwrites=True)):
+        end, batches = _drain(following, at, Limits(files=1, rows=1))
+        assert (_flat(batches), end.snapshot_id) == ([3], table.snapshot.snapshot_id)

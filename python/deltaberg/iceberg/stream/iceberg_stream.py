@@ -223,6 +223,9 @@ class IcebergStream(TableStream[SnapshotPosition]):
             first = start.position if is_first else 0
             with in_context(table=self._table):
                 if not is_initial and not self._is_read(snapshot, first):
+                    if not first:
+                        # The position moves over what is skipped, since the snapshots before may be expired.
+                        yield Step(self._changes.no_files, SnapshotPosition(snapshot.snapshot_id))
                     continue
                 step = self._initial_step(snapshot, first) if is_initial else self._step(snapshot, first)
             if end is not None and number == stop and end.scan_all_files == is_initial:
