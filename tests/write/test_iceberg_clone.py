@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -285,6 +286,32 @@ def test_lost_and_damaged_files(tmp_path: Path) -> None:
     path.write_bytes(data)
     table.clone(tmp_path / "a")
     assert ids_of(IcebergTable(tmp_path / "a")) == [1]
+
+
+def test_a_clone_says_where_its_source_is_and_takes_no_keys_along(tmp_path: Path) -> None:
+    """Old writers recorded the keys of a store in the location. Later snapshots are no clones, whatever they say."""
+    table: Any = create_table(tmp_path / "t", rows_of(1).schema, format="iceberg")
+    table.append(rows_of(1))
+    said = table.append(rows_of(2, 3))
+    path = Path(table.metadata_location)
+    metadata = json.loads(path.read_bytes())
+    metadata["location"] = "s3a://KEY:SECRET@bucket/t"
+    metadata["snapshots"][-1]["summary"]["deltaberg.cloned-from"] = "elsewhere"
+    path.write_text(json.dumps(metadata))
+    found = deltaberg.find_commit(tmp_path / "t", said.token)
+    assert found is not None
+    assert found.inserted_rows == 2
+    commit = IcebergTable(tmp_path / "t").clone(tmp_path / "clone").commit
+    snapshot = IcebergTable(tmp_path / "clone").snapshot
+    assert snapshot is not None
+    assert snapshot.summary["deltaberg.cloned-from"] == str(tmp_path / "t")
+    files = [file for file in (tmp_path / "clone").rglob("*") if file.is_file()]
+    assert files
+    assert not any(b"SECRET" in file.read_bytes() for file in files)
+    assert commit is not None
+    found = deltaberg.find_commit(tmp_path / "clone", commit.token)
+    assert found is not None
+    assert found.inserted_rows is None
 
 
 class _KilledError(BaseException):

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.one_backend
         *(("iceberg", name) for name in ("operation", "total-records", "added-data-files", "deleted-records")),
         *(("iceberg", name) for name in ("removed-dvs", "changed-partition-count", "replace-partitions")),
         *(("iceberg", name) for name in ("partition-summaries-included", "partitions.a", "total-files-size")),
+        ("iceberg", "deltaberg.cloned-from"),
     ],
 )
 def test_names_of_the_library_are_refused(tmp_path: Path, format: Any, name: str) -> None:

@@ -194,9 +194,10 @@ class _Clone:
         options = dataclasses.replace(
             asked.commit,
             unsafe_single_writer=asked.dry_run or asked.commit.unsafe_single_writer,
-            properties={CLONED_FROM: self.source.metadata.location, **(asked.commit.properties or {})},
         )
-        with Transaction(self.staged, self.committer, options, creates=True) as transaction:
+        # The location that the metadata of the source records may hold the keys of its store.
+        origin = {CLONED_FROM: self.source.table}
+        with Transaction(self.staged, self.committer, options, creates=True, records=origin) as transaction:
             if asked.dry_run:
                 transaction.abort()
                 self._check_there(self.source.store, self.source.table, [copy.source for copy in self._copies()])

@@ -45,18 +45,20 @@ def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
         token,
         summary.get("operation", "commit"),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-        **_rows(summary, counts),
+        **_rows(summary, counts, is_first=snapshot is not None and snapshot.parent_snapshot_id is None),
         **counts,
     )
 
 
-def _rows(summary: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
+def _rows(summary: Mapping[str, str], counts: Mapping[str, Any], *, is_first: bool) -> dict[str, Any]:
     """Return the numbers of rows of a commit, as far as the summary of its snapshot tells.
 
     It counts the rows of files, and not which of them are new, changed, or written anew as they were. Of a commit
-    without a snapshot of its own nobody knows whether it moved a branch.
+    without a snapshot of its own nobody knows whether it moved a branch. Only the first snapshot of a table is that of
+    a clone, whatever other writers have later ones say.
     """
     operation, added = summary.get("operation"), counts.get("added_rows")
     rows: dict[str, Any] = dict.fromkeys(("inserted_rows", "updated_rows", "deleted_rows", "copied_rows"))
     known = {"append": "inserted_rows", "replace": "copied_rows"}.get(operation or "")
-    return rows if known is None or CLONED_FROM in summary else {**dict.fromkeys(rows, 0), known: added}
+    is_clone = is_first and CLONED_FROM in summary
+    return rows if known is None or is_clone else {**dict.fromkeys(rows, 0), known: added}

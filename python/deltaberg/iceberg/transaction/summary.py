@@ -21,7 +21,7 @@ __all__ = ["CLONED_FROM", "REPLACES_PARTITIONS", "Tally", "is_recorded", "snapsh
 
 #: What the summary says of a snapshot whose files replace all files of their partitions.
 REPLACES_PARTITIONS = "replace-partitions"
-#: The location of the table whose files a clone has copied.
+#: Where the table is whose files a clone has copied.
 CLONED_FROM = "deltaberg.cloned-from"
 #: What is counted of the files of each content: the files, the rows, and the bytes, by the names of the summary.
 _FILES = {DATA: "data-files", POSITION_DELETES: "delete-files", EQUALITY_DELETES: "delete-files"}
@@ -37,7 +37,7 @@ _HAS_PARTITIONS, _OF_PARTITION = "partition-summaries-included", "partitions."
 _OPERATION, _CHANGED = "operation", "changed-partition-count"
 _COUNTS = "|".join({*_FILES.values(), *_ROWS.values(), *_KIND.values(), *_TOTALS, _VECTORS})
 _RECORDED = re.compile(
-    f"{_OPERATION}|{REPLACES_PARTITIONS}|{_CHANGED}|{_HAS_PARTITIONS}|{re.escape(_OF_PARTITION)}.*"
+    f"{_OPERATION}|{REPLACES_PARTITIONS}|{re.escape(CLONED_FROM)}|{_CHANGED}|{_HAS_PARTITIONS}|{re.escape(_OF_PARTITION)}.*"
     f"|(?:added|deleted|removed|total)-(?:{_COUNTS})",
     re.DOTALL,
 )
@@ -206,7 +206,7 @@ def snapshot_summary(
 
 
 def is_recorded(name: str) -> bool:
-    """Return whether summaries say under this name what the library itself counts.
+    """Return whether summaries say under this name what the library itself records.
 
     Examples
     --------

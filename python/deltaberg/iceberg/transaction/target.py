@@ -35,7 +35,7 @@ class SnapshotTarget:
     branch
         The branch that the snapshot follows on.
     summary
-        What the caller adds to the summary.
+        What the caller adds to the summary, and the library itself beside numbers.
     is_staged
         Whether no branch gets the snapshot.
     is_created
@@ -51,8 +51,10 @@ class SnapshotTarget:
     progress: ApplicationProgress | None = None
 
     @classmethod
-    def of(cls, metadata: TableMetadata, options: CommitOptions) -> SnapshotTarget:
-        """Return the target that the options of a commit ask for.
+    def of(
+        cls, metadata: TableMetadata, options: CommitOptions, records: Mapping[str, str] | None = None
+    ) -> SnapshotTarget:
+        """Return the target that the options of a commit ask for. The library adds its own records to the summary.
 
         Raises
         ------
@@ -90,7 +92,7 @@ class SnapshotTarget:
                 f"the table has no branch {branch!r}", hint="create it first, with ⟪alter().create_branch(name)⟫"
             )
         progress = None if options.txn is None else ApplicationProgress(*options.txn, branch)
-        summary = kept if progress is None else {**kept, **progress.summary}
+        summary = {**kept, **(records or {}), **({} if progress is None else progress.summary)}
         return cls(branch, summary, WAP_ID in kept, wap_branch is not None, progress)
 
     def is_done(self, metadata: TableMetadata) -> bool:

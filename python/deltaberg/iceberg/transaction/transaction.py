@@ -69,6 +69,8 @@ class Transaction(shared.Transaction):
         ``wap.id`` to none.
     creates
         Whether the table is staged, and comes into being by the commit.
+    records
+        What the summary of the snapshot says of the library itself, beside numbers.
     timezone
         The zone of timestamps without one in filters.
     committed
@@ -89,6 +91,7 @@ class Transaction(shared.Transaction):
         options: CommitOptions | None = None,
         *,
         creates: bool = False,
+        records: Mapping[str, str] | None = None,
         timezone: str = "UTC",
         committed: Callable[[LoadedTable], object] | None = None,
     ) -> None:
@@ -101,7 +104,7 @@ class Transaction(shared.Transaction):
         check_writable(loaded.metadata, self.resolver)
         #: What the caller has the snapshot say.
         self.says = options.properties or {}
-        self._target = SnapshotTarget.of(loaded.metadata, options)
+        self._target = SnapshotTarget.of(loaded.metadata, options, records)
         self._creates = creates
         self._committer = committer
         self._policy = options.clocked
