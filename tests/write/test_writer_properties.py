@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import deltalake
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -122,6 +123,9 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
         CommitProperties(custom_metadata={"version": "1.4.0"}),
         CommitProperties(custom_metadata={"job": "nightly"}),
         CommitProperties(custom_metadata={"userName": 5}),
+        CommitProperties(max_commit_retries=-1),
+        CommitProperties(app_transactions=cast(Any, 5)),
+        CommitProperties(app_transactions=cast(Any, [5])),
         object(),
     ):
         with pytest.raises(InvalidArgumentError):
@@ -132,6 +136,28 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
             tmp_path, _ROWS, mode="append", post_commithook_properties=PostCommitHookProperties(create_checkpoint=False)
         )
     assert DeltaTable(tmp_path).version == 3
+
+
+def test_objects_of_deltalake_hold_what_their_readers_take(tmp_path: Path) -> None:
+    """Numbers and flags of numpy, and any iterable; what is wrong is refused for its own reason."""
+    held: Any = (Transaction("app", number) for number in (4,))
+    write_deltalake(
+        tmp_path,
+        _ROWS,
+        commit_properties=CommitProperties(max_commit_retries=cast(Any, np.int64(3)), app_transactions=held),
+        post_commithook_properties=PostCommitHookProperties(create_checkpoint=cast(Any, np.bool_(True))),
+    )
+    write_deltalake(
+        tmp_path,
+        _ROWS,
+        mode="append",
+        post_commithook_properties=PostCommitHookProperties(create_checkpoint=cast(Any, 1)),
+    )
+    assert deltalake.DeltaTable(tmp_path).transaction_version("app") == 4
+    pairs: Any = CommitProperties(custom_metadata=cast(Any, [("a", "b")]))
+    with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
+        write_deltalake(tmp_path, _ROWS, mode="append", commit_properties=pairs)
+    assert DeltaTable(tmp_path).version == 1
 
 
 def test_what_users_of_deltalake_write(tmp_path: Path) -> None:

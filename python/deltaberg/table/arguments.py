@@ -38,6 +38,7 @@ __all__ = [
     "checked_texts",
     "checked_type",
     "fields_given",
+    "has_attributes",
     "integer_of",
     "parse_instant",
     "refuse_recorded",
@@ -48,6 +49,8 @@ __all__ = [
 Instant = dt.datetime | dt.date | str
 #: The location map that a table derives by itself.
 AUTO = "auto"
+#: No class has an attribute of this name.
+_NO_ATTRIBUTE = "no_such_attribute_of_deltaberg"
 #: More than three years; Python cannot wait for much longer.
 _MOST_SECONDS = 100_000_000
 #: A thousand years.
@@ -206,6 +209,19 @@ def checked_type(name: str, given: Any) -> pa.DataType:
             f"the type of the column {name!r} is {given!r:.80}", hint="pass an Arrow type, such as pa.int64()"
         )
     return given
+
+
+def has_attributes(value: Any, *names: str) -> bool:
+    """Return whether a value has these attributes, and not every attribute that there could be, as a Column of Spark.
+
+    So objects of other libraries are known that need not be installed.
+
+    Examples
+    --------
+    >>> has_attributes(1.5, "real", "imag"), has_attributes(1.5, "real", "day")
+    (True, False)
+    """
+    return all(hasattr(value, name) for name in names) and not hasattr(value, _NO_ATTRIBUTE)
 
 
 _Kind = TypeVar("_Kind")

@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.hints import at_fault
-from deltaberg.table.arguments import refuse_recorded
+from deltaberg.table.arguments import has_attributes, refuse_recorded
 
 __all__ = ["USER_METADATA", "check_hooks", "checked_members"]
 
@@ -61,13 +61,12 @@ def check_hooks(hooks: Any) -> None:
     """
     if hooks is None:
         return
-    writes = getattr(hooks, "create_checkpoint", None)
-    if not isinstance(writes, bool) or not hasattr(hooks, "cleanup_expired_logs"):
+    if not has_attributes(hooks, "create_checkpoint", "cleanup_expired_logs"):
         raise InvalidArgumentError(
             at_fault("post_commithook_properties", f"is of the type {type(hooks).__name__}"),
             hint="pass PostCommitHookProperties of deltalake, or leave it out",
         )
-    if not writes or hooks.cleanup_expired_logs is not None:
+    if not hooks.create_checkpoint or hooks.cleanup_expired_logs is not None:
         raise UnsupportedFeatureError(
             "what follows a commit is chosen by properties of the table alone",
             hint="set delta.checkpointInterval and delta.enableExpiredLogCleanup",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint, at_fault
 from deltaberg.table.arguments import (
     checked_flag,
@@ -16,6 +16,7 @@ from deltaberg.table.arguments import (
     checked_properties,
     checked_text,
     fields_given,
+    has_attributes,
 )
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy, checked_policy
 from deltaberg.table.commit.stream_batches import StreamBatch
@@ -87,17 +88,15 @@ class CommitOptions:
 
     def _take(self, given: Any) -> None:
         """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""
-        kinds = {"custom_metadata": Mapping, "max_commit_retries": int, "app_transactions": Sequence}
         found = given
         if not isinstance(given, Mapping):
-            if not all(isinstance(getattr(given, name, given), (kind, NoneType)) for name, kind in kinds.items()):
+            if not has_attributes(given, "custom_metadata", "max_commit_retries", "app_transactions"):
                 raise InvalidArgumentError(
                     at_fault("commit_properties", f"is of the type {type(given).__name__}"),
                     hint="pass a dict of names and values, or CommitProperties of deltalake",
                 )
             found = given.custom_metadata
-            progress = tuple((one.app_id, one.version) for one in given.app_transactions or ()) or None
-            object.__setattr__(self, "app_transactions", progress)
+            object.__setattr__(self, "app_transactions", _progress_of(given.app_transactions))
             if self.policy is None and given.max_commit_retries is not None:
                 object.__setattr__(self, "policy", CommitPolicy(retries=given.max_commit_retries))
         if self.properties is not None and found is not None:
@@ -127,3 +126,14 @@ class CommitOptions:
                     Hint(f"⟪{one.name}⟫ is about the commit, which is that of the whole transaction"),
                     hint=f"pass ⟪{one.name}=⟫ to ⟪transaction()⟫ of the table",
                 )
+
+
+def _progress_of(given: Any) -> tuple[tuple[str, int], ...] | None:
+    """Return the progress that transactions of deltalake, in any iterable, say applications have made; None for none."""
+    if given is not None and not is_list(given):
+        raise InvalidArgumentError(
+            at_fault("app_transactions", f"must be a list, not {given!r:.200}"),
+            hint="pass a list of Transaction of deltalake",
+        )
+    parts = [(getattr(one, "app_id", None), getattr(one, "version", None)) for one in (() if given is None else given)]
+    return tuple(checked_progress(*part) for part in parts) or None
