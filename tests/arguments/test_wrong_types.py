@@ -128,6 +128,14 @@ def test_wrong_types_are_refused(tmp_path: Path, group: str) -> None:
                     opened = door.open(tmp_path)
 
 
+@pytest.mark.parametrize(("name", "argument"), [("expire_snapshots", "snapshot_ids"), ("publish", "wap_id")])
+def test_columns_of_spark_name_no_snapshots(tmp_path: Path, name: str, argument: str) -> None:
+    door = DOORS[f"iceberg {name}"]
+    opened = door.open(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=f"{argument} must be "):
+        opened.call(**{**door.arguments(opened), argument: _Mirror()})
+
+
 def _is_taken(door: Door, opened: Opened, argument: str, value: Any, shown: str) -> bool:
     given = door.arguments(opened)
     try:

@@ -18,6 +18,7 @@ from deltaberg.iceberg.transaction.summary import REPLACES_PARTITIONS
 from deltaberg.iceberg.transaction.target import PUBLISHED, SOURCE, WAP_ID
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import with_columns
+from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitResult
 
 __all__ = ["about_pick", "cherry_pick", "pick_snapshot", "staged_snapshot"]
@@ -32,8 +33,9 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
     Raises
     ------
     InvalidArgumentError
-        There is none, or there is more than one.
+        There is none, or there is more than one, or the id is no text.
     """
+    checked_text("wap_id", wap_id, "pass the id that the snapshot was written with")
     found = [one for one in metadata.snapshots.values() if one.summary.get(WAP_ID) == wap_id]
     if len(found) != 1:
         what = f"{len(found)} snapshots are" if found else "no snapshot is"

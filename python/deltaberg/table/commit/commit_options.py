@@ -129,7 +129,7 @@ class CommitOptions:
 
 
 def _progress_of(given: Any) -> tuple[tuple[str, int], ...] | None:
-    """Return the progress that transactions of deltalake, in any iterable, say applications have made; None for none."""
+    """Return what transactions of deltalake, in any iterable, say of applications; None if there are none."""
     if given is not None and not is_list(given):
         raise InvalidArgumentError(
             at_fault("app_transactions", f"must be a list, not {given!r:.200}"),

@@ -7,11 +7,12 @@ The properties ``history.expire.max-snapshot-age-ms``, ``history.expire.min-snap
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.hints import Hint, at_fault
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
@@ -68,7 +69,7 @@ def _numbers(given: Any) -> tuple[int, ...]:
     hint = 'pass a list of numbers that ⟪inspect("snapshots")⟫ shows'
     if isinstance(given, int) and not isinstance(given, bool):
         given = [given]
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+    if not is_list(given):
         raise InvalidArgumentError(
             at_fault("snapshot_ids", f"must be a list of numbers, not {given!r:.100}"), hint=hint
         )
