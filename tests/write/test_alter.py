@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, col, create_table, write_table
+from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES
 from deltaberg.errors import InvalidArgumentError, MetadataChangedError, SchemaError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -197,6 +198,20 @@ def test_changes_that_are_refused(tmp_path: Path, change: Any, error: type[Excep
     with pytest.raises(error, match=message):
         change(table.alter())
     assert DeltaTable(tmp_path / "t").version == 0
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL_PROPERTIES))
+def test_properties_of_the_library_are_left_to_it(tmp_path: Path, name: str) -> None:
+    """Also where the table has none of them, and beside a name that is misspelled."""
+    table = create_table(tmp_path / "t", _COLUMNS, partition_by="p")
+    changes: list[Callable[[], Any]] = [
+        lambda: table.alter().unset("delta.apendOnly", name),
+        lambda: table.alter().set({name: "1"}),
+    ]
+    for change in changes:
+        with pytest.raises(InvalidArgumentError, match=f"the property {name} is kept by the library itself") as caught:
+            change()
+        assert caught.value.hint == "leave it out"
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

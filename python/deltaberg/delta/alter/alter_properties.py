@@ -122,11 +122,12 @@ class PropertyAlteration(RuleAlteration):
         """
         for name in names:
             checked_text("the name of a property", name, "pass the names of properties")
-            if name not in self._snapshot.metadata.configuration:
-                check_name(name)
         internal = sorted(INTERNAL_PROPERTIES.intersection(names))
         if internal:
-            raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
+            raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself", hint="leave it out")
+        for name in names:
+            if name not in self._snapshot.metadata.configuration:
+                check_name(name)
         if MAPPING_MODE in names and self._snapshot.mapping_mode != "none":
             raise UnsupportedFeatureError(
                 "column mapping goes only with the names that files have for columns",
