@@ -78,6 +78,8 @@ def filtering(delta: DeltaTable, iceberg: IcebergTable) -> None:
     iceberg.compact(where=7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.transaction().delete(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.merge(_ROWS, on=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.merge(_ROWS, on=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    iceberg.merge(_ROWS, "s.id = t.id").when_matched_delete(False)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.merge(_ROWS, "s.id = t.id").when_matched_delete(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

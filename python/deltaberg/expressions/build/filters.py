@@ -54,7 +54,7 @@ def _of_tuple(item: Any) -> Value:
 
 
 #: How callers write a condition of a merge, in which columns have the names of their sides.
-Condition: TypeAlias = "str | bool | Value | Column"
+Condition: TypeAlias = "str | Value | Column"
 #: How callers write a condition: as SQL text, as an expression of `col`, as tuples like those of pyarrow, or as an
 #: expression of pyiceberg.
 Filter: TypeAlias = "str | Value | Column | Sequence[Any] | PyIcebergExpression"
