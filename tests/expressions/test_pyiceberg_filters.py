@@ -18,6 +18,7 @@ from pyiceberg.types import LongType, NestedField
 
 from deltaberg import create_table
 from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions.bind import bind
 from deltaberg.expressions.build.filters import as_filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Field, Primitive, Struct
@@ -41,6 +42,8 @@ _VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "c": (pa.binary(), [b"ab", b"", None, b"\xff"]),
     "r": (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": None}, None, {"a": 4}]),
 }
+#: The values that are among the fifty days from the second of January on, as text.
+_INSIDE = ("2026-01-02", "2026-01-03", "2026-01-02 00:00:00")
 _FILTERS: list[Any] = [
     ice.EqualTo("id", 2),
     ice.And(ice.GreaterThan("id", 1), ice.LessThanOrEqual("id", 3), ice.NotEqualTo("id", 2)),
@@ -113,6 +116,23 @@ def test_days_beside_timestamps_are_their_midnight_in_utc(table: Any) -> None:
         for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles")
     ]
     assert found == [[4]] * 3 + [[3, 4]] * 3 + [[1, 3]] * 3 + [[3]] * 3
+
+
+@pytest.mark.parametrize("name", ["d", "y", "z", "id"])
+@pytest.mark.parametrize("kind", [ice.In, ice.NotIn])
+def test_lists_of_days_are_bound_together(name: str, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors do not name the type of every day, either."""
+    columns = as_table_schema(pa.schema([(name, _VALUES[name][0])]))
+    tree = as_filter(kind(name, [_DAY + dt.timedelta(days) for days in range(50)]))
+    monkeypatch.setattr(bind._Binder, "_literal", None)
+    if name == "id":
+        with pytest.raises(ExpressionError) as caught:
+            bind.bind_condition(tree, columns)
+        assert caught.value.message == "values of the types bigint, date cannot be compared"
+    else:
+        found = bind.bind_condition(tree, columns).evaluate(pa.record_batch({name: pa.array(*reversed(_VALUES[name]))}))
+        inside = [None if one is None else str(one) in _INSIDE for one in _VALUES[name][1]]
+        assert found.to_pylist() == [one if one is None else one is (kind is ice.In) for one in inside]
 
 
 def test_rows_are_changed(tmp_path: Path) -> None:

@@ -448,7 +448,7 @@ class _Binder:
 
 def _type_in_list(item: Value) -> DataType | None:
     """Return the type of a literal that is bound together with others; None for other items."""
-    if type(item) is not Literal or item.value is None:
+    if not isinstance(item, Literal) or item.value is None:
         return None
     kind = item.type
     return kind if kind is INTEGER or kind in _LISTED or isinstance(kind, Decimal) else None
