@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deltaberg import IcebergTable, create_table, open_table
 from deltaberg.cli.app import cli
 from deltaberg.words import words_of
 from tests.support.command_line import call, json_lines, printed
+from tests.support.pages import ROOT
 
 pytestmark = pytest.mark.one_backend
 
@@ -72,6 +74,18 @@ def _taken(command: str) -> set[str]:
 @pytest.mark.parametrize("command", [*_VERBS, *_PICKS])
 def test_each_shared_argument_has_an_option(command: str) -> None:
     assert _taken(command) - _options(command).keys() - _OBJECTS == set()
+
+
+@pytest.mark.parametrize("option", ["--message", "--txn", "--branch", "--isolation", "--commit-property"])
+def test_the_docs_say_which_commands_take_an_option(option: str) -> None:
+    takers = {name: set(_options(name).values()) for name in cli.list_commands(click.Context(cli))}
+    committing = {name for name, options in takers.items() if "--unsafe-single-writer" in options} - {"expire"}
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    (said,) = re.findall(rf"^\|[^|]*{option} [^|]*\| ([^|]*) \|", text, re.MULTILINE)
+    named = set(re.findall(r"`([a-z-]+)`", said))
+    assert {name for name, options in takers.items() if option in options} == (
+        committing - named if said.startswith("all that commit") else named
+    )
 
 
 @pytest.fixture

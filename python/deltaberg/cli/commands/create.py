@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "create"]
 
+#: How the first commit of a table is made, which has no branches yet.
+_COMMIT = ("txn", "user_metadata", "isolation", "unsafe_single_writer")
+
 
 def _described(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say what the metadata of a table holds."""
@@ -34,7 +37,7 @@ def _described(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@write_command("format", "if_exists", "SingleCommitArguments")
+@write_command("format", "if_exists", *_COMMIT)
 @click.option("--column", "-c", "columns", multiple=True, metavar="'NAME TYPE'", help="A column; may be repeated.")
 @click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
 @format_option
@@ -68,7 +71,7 @@ def create(
     print_done(made.location, {number: getattr(made, number)}, as_json)
 
 
-@write_command("mode", "timezone", "SingleCommitArguments")
+@write_command("mode", "timezone", *_COMMIT)
 @click.option(
     "--partition-by",
     multiple=True,

@@ -123,7 +123,7 @@ def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any
     print_done(opened.location, facts, as_json)
 
 
-@write_command("CommitArguments")
+@write_command("user_metadata", "isolation", "unsafe_single_writer")
 @click.argument("name", metavar="NAME")
 @click.option("--truncate-history", is_flag=True, help="Delete the versions that need it; possible after a day.")
 @asking("delta")
