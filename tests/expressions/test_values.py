@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -13,6 +14,7 @@ from deltaberg.errors import (
     ColumnNotFoundError,
     EvaluationError,
     ExpressionError,
+    MissingDependencyError,
     SchemaError,
     UnsupportedExpressionError,
 )
@@ -316,6 +318,24 @@ def test_keys_that_are_structs_can_become_equal() -> None:
     target = Map(Field("key", Struct((Field("k", _LONG),))), Field("value", _LONG))
     with pytest.raises(EvaluationError, match=r"keys .* become equal"):
         bind_value("v", schema, target=target).evaluate(rows)
+
+
+@pytest.mark.parametrize(("times", "what"), [("{99999}", "of more than 999 times"), ("{1,1000}", "of more than")])
+def test_repetitions_that_are_too_many(times: str, what: str) -> None:
+    columns = Struct((Field("a", Primitive("string")),))
+    bind_value("a RLIKE 'a{999}'", columns)
+    with pytest.raises(UnsupportedExpressionError, match=f"repetition {what}.* ?in the regular expression"):
+        bind_value(f"a RLIKE 'a{times}'", columns)
+
+
+def test_plain_conditions_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    columns = Struct((Field("a", Primitive("long")), Field("d", Primitive("date"))))
+    bind_value("(a != 1 OR a IN (1, 2)) AND d BETWEEN DATE '2020-01-01' AND '2021-01-01' AND a IS NOT NULL", columns)
+    for text in ("a + 1 = 2", "NOT a = 1"):
+        with pytest.raises(MissingDependencyError, match="beyond plain comparisons of columns with literals") as caught:
+            bind_value(text, columns)
+        assert "deltaberg[sql]" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def parse_text(text: str, kind: str, *, is_stored: bool = False) -> exp.Expr:
         from sqlglot.errors import SqlglotError
     except ImportError as error:
         raise MissingDependencyError(
-            f"a {kind} as SQL text needs the package sqlglot" if kind != "expression" else "SQL text needs sqlglot",
+            "SQL text beyond plain comparisons of columns with literals needs the package sqlglot",
             hint="pip install 'deltaberg[sql]'⟦, or build conditions with ⟪col()⟫⟧",
         ) from error
     if has_lone_surrogate(text):

@@ -19,6 +19,8 @@ _LINE_ENDS = "\\n\\r\\x{85}\\x{2028}\\x{2029}"
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \\t\\n\\x0b\\f\\r"}
 _CONTROLS = {"t": "\\t", "n": "\\n", "r": "\\r", "f": "\\f"}
 _REPEAT = re.compile(r"\{([0-9]{1,3})(?:(,)([0-9]{0,3}))?\}")
+#: Repetitions that are counted as above, or with greater numbers.
+_COUNTED = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _RANGE = re.compile(r"([^\\\[\]^&-])-([^\\\[\]^&-])")
 
 
@@ -137,6 +139,8 @@ class _Reader:
     def _repeat(self) -> str:
         found = _REPEAT.match(self._pattern, self._at)
         text = found[0] if found else self._pattern[self._at]
+        if text == "{" and self._at and _COUNTED.match(self._pattern, self._at):
+            raise self._refuse("a repetition of more than 999 times")
         if text == "{" or not self._at:
             raise self._refuse("this repetition" if self._at else "repetition of nothing")
         self._at += len(text)
