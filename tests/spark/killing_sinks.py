@@ -1,17 +1,14 @@
-"""Data Sources whose sinks kill the driver at each step of a stream's batches once.
-
-Spark's Python processes load this module with the class of the source, which changes the sink for all of them.
-"""
+"""Data Sources whose sinks kill the driver at each step of a stream's batches once."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource
 
 from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
 from deltaberg.spark.source.streaming.stream_sink import StreamSink
@@ -38,34 +35,36 @@ def _kill_once(step: str, batch: int) -> None:
         os.kill(_jvm(os.getppid()), signal.SIGKILL)
 
 
-def _write(whole: Callable[..., Any]) -> Callable[..., Any]:
-    def write(self: StreamSink, iterator: Any) -> Any:
-        done = whole(self, iterator)
+class KillingSink(StreamSink):
+    """A sink that kills its driver at each step."""
+
+    def write(self, iterator: Any) -> Any:
+        """Write the rows of a task, and die."""
+        done = super().write(iterator)
         context: Any = TaskContext.get()
         _kill_once("write", int(context.getLocalProperty("streaming.sql.batchId")))
         return done
 
-    return write
-
-
-def _commit(whole: Callable[..., Any]) -> Callable[..., Any]:
-    def commit(self: StreamSink, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Die, commit the files, or die after it."""
         _kill_once("before commit", batchId)
-        whole(self, messages, batchId)
+        super().commit(messages, batchId)
         _kill_once("after commit", batchId)
 
-    return commit
+
+class _Killing(DataSource):
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        """Return the sink, as one that kills."""
+        sink: Any = super().streamWriter(schema, overwrite)
+        sink.__class__ = KillingSink
+        return sink
 
 
-setattr(StreamSink, "write", _write(StreamSink.write))  # noqa: B010
-setattr(StreamSink, "commit", _commit(StreamSink.commit))  # noqa: B010
-
-
-class KillingDelta(DeltaDataSource):
+class KillingDelta(_Killing, DeltaDataSource):
     """The source of Delta tables."""
 
 
-class KillingIceberg(IcebergDataSource):
+class KillingIceberg(_Killing, IcebergDataSource):
     """The source of Iceberg tables."""
 
 
