@@ -49,12 +49,6 @@ def test_what_the_library_says_is_not_said_by_others(kind: str, name: str, tmp_p
     [
         ("delta", {"branch": "b"}, "the option branch applies only to Iceberg tables", "leave it out"),
         ("iceberg", {"userMetadata": "x"}, "the option userMetadata applies only to Delta tables", "snapshot-property"),
-        (
-            "iceberg",
-            {"txnAppId": "app", "txnVersion": "1"},
-            "the option txnAppId applies only to Delta tables",
-            "the option snapshot-property.NAME, and look for them in the summaries",
-        ),
     ],
 )
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
