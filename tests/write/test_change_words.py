@@ -109,7 +109,7 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
             "commit_properties is of the type int",
             "CommitProperties",
         ),
-        (lambda table: table.append(_ROWS, txn=("a", 1)), "txn applies only to Delta tables", "properties="),
+        (lambda table: table.append(_ROWS, user_metadata="a"), "user_metadata applies only to Delta", "properties="),
     ],
 )
 def test_words_of_others_for_iceberg_tables(

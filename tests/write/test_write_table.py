@@ -23,7 +23,7 @@ _ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
     [
         ({"mode": "upsert"}, InvalidArgumentError, "or 'ignore', not 'upsert'"),
         ({"format": "hudi"}, InvalidArgumentError, "format must be 'delta' or 'iceberg', not 'hudi'"),
-        ({"format": "iceberg", "txn": ("a", 1)}, UnsupportedFeatureError, "txn applies only to Delta tables"),
+        ({"format": "iceberg", "user_metadata": "a"}, UnsupportedFeatureError, "user_metadata applies only to Delta"),
         ({"partition_by": "nope"}, SchemaError, "no column 'nope'"),
         ({"configuration": {"delta.nope": "1"}}, InvalidArgumentError, "no property"),
         ({"schema_mode": "widen"}, InvalidArgumentError, "schema_mode must be merge or overwrite, not 'widen'"),
