@@ -361,13 +361,13 @@ def test_nothing_uses_py4j() -> None:
 
     Columns of classic sessions exist only in the JVM, and one module reads and makes them there. Another one writes by
     Spark's own writer in a clone of a classic session, which PySpark cannot make. A third one cancels the jobs of
-    classic sessions by their context.
+    classic sessions by their context, and a fourth one asks the context of which stream a batch is.
     """
     sources = sorted(Path(deltaberg.spark.__file__).parent.rglob("*.py"))
     assert len(sources) >= 7
     assert [path.name for path in sources if "_jc" in _attributes(path)] == ["classic.py"]
     classic = {path.name for path in sources if {"_jvm", "_jdf", "_jsparkSession"} & _attributes(path)}
-    assert classic == {"classic.py", "spark_parquet.py"}
+    assert classic == {"classic.py", "current_batch.py", "spark_parquet.py"}
     assert [path.name for path in sources if "sparkContext" in _attributes(path)] == ["jobs.py"]
     sources = [path for path in sources if path.name not in classic]
     forbidden = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "rdd"}

@@ -252,6 +252,9 @@ _COMMAND_LINE = Door(
             "there is one choice": ("convert_to_delta partition_strategy",),
             "a clone in a catalog is made in Python": ("clone catalog",),
             "statistics of files are those of the table": ("compute_statistics branch",),
+            "a new table has no branches, and Delta tables have none": (
+                *("convert_to_delta branch", "create_table branch", "drop_feature branch"),
+            ),
         }
     ),
     _reasons(

@@ -63,7 +63,8 @@ _ARGUMENTS: dict[str, dict[str, list[Any]]] = {
     "iceberg": {
         "branch": ["nope", 5, ""],
         "properties": [{"a": 5}, {1: "a"}, 5, {"wap.branch": ""}, {"wap.branch": "x", "wap.id": "y"}, {"a": "\ud800"}],
-        "txn": [("a", 1)],
+        "txn": [("a",), ("a", "x"), ("a", 1 << 70), (1, 2), ("a", None), 5],
+        "user_metadata": ["a"],
         **_FILES,
     },
 }

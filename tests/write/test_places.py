@@ -221,7 +221,7 @@ def test_arguments_of_the_commit_of_a_write(place: Place) -> None:
     lacking: dict[str, Any] = {"branch": "main"}
     if place.form == "iceberg":
         assert place.write(ids(3), mode="append", branch="main").committed
-        lacking = {"name": "n", "cluster_by": "id", "txn": ("a", 1), "user_metadata": "m"}
+        lacking = {"name": "n", "cluster_by": "id", "user_metadata": "m"}
         with pytest.raises(UnsupportedFeatureError, match="app_transactions applies only to Delta tables"):
             place.write(ids(4), mode="append", commit_properties=progress)
     else:
@@ -322,7 +322,7 @@ def test_arguments_of_the_commit_that_creates_or_replaces(place: Place) -> None:
     else:
         with pytest.raises(InvalidArgumentError, match="a new table has no branches"):
             place.create(if_exists="replace", branch="main")
-        lacking = {"name": "n", "cluster_by": "id", "txn": ("a", 1), "user_metadata": "m"}
+        lacking = {"name": "n", "cluster_by": "id", "user_metadata": "m"}
     for one, value in lacking.items():
         for if_exists in ("error", "ignore", "replace"):
             with pytest.raises(UnsupportedFeatureError, match=f"^{one} applies only to .* tables; this is an? "):
