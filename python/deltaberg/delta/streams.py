@@ -24,7 +24,7 @@ class OpenVersion(Protocol):
 
 def delta_stream(table: OpenVersion, options: DeltaStreamOptions) -> DeltaStream:
     """Return a stream of a table, in the columns of the version that is open."""
-    return DeltaStream(table._snapshot, table._options.timezone, table._resolver, options)  # noqa: SLF001
+    return DeltaStream(table._snapshot, table._options.timezone, table._resolver, options)  # noqa: SLF001 - of a table
 
 
 def followed(table: OpenVersion, asked: FollowRequest) -> DeltaStream:

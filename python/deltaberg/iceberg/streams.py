@@ -27,14 +27,14 @@ class OpenSnapshot(Protocol):
 
 def iceberg_stream(table: OpenSnapshot, options: IcebergStreamOptions) -> IcebergStream:
     """Return a stream of a branch of a table, in the columns of the metadata that is open."""
-    return IcebergStream(table._pointer, table._loaded, table._source, options)  # noqa: SLF001
+    return IcebergStream(table._pointer, table._loaded, table._source, options)  # noqa: SLF001 - of a table
 
 
 def followed(table: OpenSnapshot, asked: FollowRequest) -> tuple[IcebergStream, SnapshotPosition | None]:
     """Return the stream by which a table is followed, and its position if it begins with a snapshot that is named."""
     options = IcebergStreamOptions(
         start_millis=asked.millis,
-        branch=table._options.ref or MAIN,  # noqa: SLF001
+        branch=table._options.ref or MAIN,  # noqa: SLF001 - of a table
         changes=asked.changes,
         skip_overwrites=asked.skip_changes,
         skip_deletes=asked.skip_changes,

@@ -475,7 +475,7 @@ class IcebergTable(
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
         from deltaberg.iceberg.maintain.repair import repair_table
 
-        return repair_table(lambda: self._newest()._source, findings, begin, self._file_tasks)  # noqa: SLF001 - its own
+        return repair_table(lambda: self._newest()._source, findings, begin, self._file_tasks)  # noqa: SLF001 - same class
 
     def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
         from deltaberg.iceberg.streams import followed

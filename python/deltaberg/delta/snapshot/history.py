@@ -81,7 +81,7 @@ class CommitTimes:
     first
         The first version of interest. The log is listed from there on.
     and_later
-        Whether commits after the version are there, too.
+        Whether commits after the version are listed as well.
     """
 
     def __init__(self, log: LogDirectory, newest: Snapshot, first: int = 0, *, and_later: bool = False) -> None:

@@ -29,11 +29,10 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.streaming.batch_source import BatchSource
+from deltaberg.table.streaming.follow import LATEST
 from deltaberg.table.streaming.table_stream import Step, TableStream
 
 __all__ = ["DeltaStream"]
-
-_LATEST = "latest"
 
 
 class DeltaStream(TableStream[Position]):
@@ -96,7 +95,7 @@ class DeltaStream(TableStream[Position]):
             return Position(CommitTimes(newest.log, newest).first_after(self._options.start_millis))
         if start is None:
             return Position(newest.version, is_initial=True)
-        if start == _LATEST:
+        if start == LATEST:
             return Position(newest.version + 1)
         version = int(start)
         kept = CommitTimes(newest.log, newest).versions(0)
@@ -111,7 +110,7 @@ class DeltaStream(TableStream[Position]):
     @property
     def begins_empty(self) -> bool:
         """Whether the stream begins with what comes after the newest version, so that its first batch has no rows."""
-        return self._options.start == _LATEST
+        return self._options.start == LATEST
 
     def newest(self) -> Position:
         """Return the position after the newest commit of the log."""

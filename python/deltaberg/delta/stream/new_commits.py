@@ -47,9 +47,7 @@ class NewCommits:
         """
         before = first - 1 if first else 0
         begin = before if self._seen is None else min(before, self._seen.version)
-        entries = [
-            entry for entry in self._log.entries(begin) if entry.file.kind == "commit" or entry.file.is_checkpoint
-        ]
+        entries = self._entries(begin)
         commits = {entry.version: entry for entry in entries if entry.file.kind == "commit"}
         self._check_same(commits)
         newest = max((entry.version for entry in entries), default=None)
@@ -83,14 +81,14 @@ class NewCommits:
             If there is no log any more, or it ends below a version that was read.
         """
         seen = 0 if self._seen is None else self._seen.version
-        versions = [
-            entry.version
-            for entry in self._log.entries(seen)
-            if entry.file.kind == "commit" or entry.file.is_checkpoint
-        ]
+        versions = [entry.version for entry in self._entries(seen)]
         if not versions:
             self._check_end(seen)
         return max(versions, default=seen)
+
+    def _entries(self, first: int) -> list[LogEntry]:
+        """Return the log entries, from a version on, by each of which a version is there."""
+        return [entry for entry in self._log.entries(first) if entry.file.kind == "commit" or entry.file.is_checkpoint]
 
     def _read(self, entry: LogEntry) -> bytes | None:
         try:

@@ -16,7 +16,7 @@ from deltaberg.whole_numbers import whole_number
 
 __all__ = ["current_batch", "query_of_checkpoint", "query_of_task"]
 
-#: The local properties of a thread that runs a batch, which its tasks have, too.
+#: Local properties that Spark sets on the thread that runs a batch, and passes on to its tasks.
 _QUERY, _BATCH, _GROUP = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
 
 

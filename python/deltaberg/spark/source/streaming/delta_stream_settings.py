@@ -11,10 +11,9 @@ from deltaberg.delta.streams import delta_stream
 from deltaberg.delta.table import DeltaTable
 from deltaberg.spark.source.streaming.stream_settings import LIMITS_ANYWHERE, StreamSettings
 from deltaberg.table.arguments import parse_instant, zone_of
+from deltaberg.table.streaming.follow import LATEST
 
 __all__ = ["DeltaStreamSettings"]
-
-_LATEST = "latest"
 
 
 class DeltaStreamSettings(StreamSettings):
@@ -46,7 +45,7 @@ class DeltaStreamSettings(StreamSettings):
         start: int | str | None = None
         if "startingversion" in self._options:
             text = self._options["startingversion"].strip().lower()
-            start = text if text == _LATEST else self._integer("startingVersion")
+            start = text if text == LATEST else self._integer("startingVersion")
         instant = self._options.get("startingtimestamp")
         return DeltaStreamOptions(
             start=start,

@@ -44,6 +44,7 @@ class StreamPartition(InputPartition):
         super().__init__((packed, spec))
 
 
+# Before Spark 4.2 there is no such class, so that type checkers do not know the base.
 class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
     """Plans the batches of a stream.
 
