@@ -16,11 +16,12 @@ __all__ = ["FaultySpec", "Reply"]
 
 @dataclass(frozen=True)
 class Reply:
-    """What becomes of one conditional put: whether it lands, what is answered, and what happens before."""
+    """What becomes of one conditional put: whether it lands, what is answered, and what happens before and after."""
 
     lands: bool
     answer: PutOutcome | None
     before: Callable[[], object] = lambda: None
+    after: Callable[[], object] = lambda: None
 
 
 class _Faulty:
@@ -40,6 +41,7 @@ class _Faulty:
         reply = self._script.pop(0)
         reply.before()
         result = self._storage.put(path, data, if_absent=True) if reply.lands else None
+        reply.after()
         if reply.answer is None:
             if result is None:
                 raise StorageError("the store refuses")

@@ -240,6 +240,29 @@ def test_a_commit_is_there_once(table: _Table, script: list[Reply], adds: bool) 
     assert (table.metadata.current_snapshot_id, table.metadata.properties) == ((7, {}) if adds else (None, {"a": "b"}))
 
 
+@pytest.mark.parametrize("answer", [None, _LOST, _EXISTS])
+@pytest.mark.parametrize("deed", ["add", "set", "roll back"])
+def test_a_commit_that_is_undone_before_anybody_looks(table: _Table, answer: PutOutcome | None, deed: str) -> None:
+    """By the time of the newest metadata the snapshot is expired, the property has another value, or main went on."""
+    table.add(5)
+    table.add(6)
+    back = changes.SetSnapshotRef("main", SnapshotRef(5, "branch"))
+    ours: list[changes.Update] = [back if deed == "roll back" else changes.SetProperties({"a": "b"})]
+
+    def others() -> None:
+        table.add(8)
+        table.set("a", "c")
+        commit_table(table.committer(), lambda _: ([changes.RemoveSnapshots((7,))], None), policy=_POLICY)
+
+    reply = Reply(True, answer, after=others)
+    if deed == "add":
+        found = table.add(7, reply)
+    else:
+        found = commit_table(table.committer(reply), lambda _: (ours, None), policy=_POLICY)
+    assert (found.committed, found.retries, len(table.files)) == (True, 0, 7)
+    assert (7 in table.metadata.snapshots, table.metadata.properties) == (False, {"a": "c"})
+
+
 def test_a_race_lost_without_a_reply(table: _Table) -> None:
     found = table.add(7, Reply(False, _LOST, lambda: table.set("a")))
     assert (found.retries, table.files[-1]) == (1, "v3.metadata.json")

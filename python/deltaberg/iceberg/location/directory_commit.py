@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADAT
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.metadata.write_metadata import (
     encode_metadata,
     is_compressed,
@@ -37,6 +39,7 @@ from deltaberg.iceberg.metadata.write_metadata import (
     version_of,
     with_previous_file,
 )
+from deltaberg.iceberg.updates.snapshot_updates import SetSnapshotRef
 from deltaberg.iceberg.updates.updates import apply_updates
 from deltaberg.storage.base import ObjectMeta, PutResult, Storage
 from deltaberg.storage.location import Location, PathResolver
@@ -234,7 +237,7 @@ class DirectoryAttempt:
             return Fate.OURS if self._read_back() == self.data else Fate.ABSENT
         if newest == self.version:
             return Fate.OURS
-        return self._fate_in(self.committer.loaded(versions[newest][0]).metadata)
+        return self._fate_by(versions)
 
     def _read_back(self) -> bytes | None:
         try:
@@ -253,7 +256,19 @@ class DirectoryAttempt:
         newest = max(versions, default=0)
         if newest < self.version:
             return Fate.ABSENT
-        return self._fate_in(self.committer.loaded(versions[newest][0]).metadata)
+        return self._fate_by(versions)
+
+    def _fate_by(self, versions: Mapping[int, list[ObjectMeta]]) -> Fate:
+        """Return what the newest version tells of this one, or else the version that was built upon it.
+
+        By the time of the newest one, a snapshot can have expired, or a property can have another value.
+        """
+        newest, following = max(versions), self.version + 1
+        fate = self._fate_in(self.committer.loaded(versions[newest][0]).metadata)
+        if fate is Fate.HIDDEN and following < newest and following in versions:
+            with suppress(ObjectNotFoundError):
+                fate = self._fate_in(self.committer.loaded(versions[following][0]).metadata)
+        return fate
 
     def _fate_in(self, newest: TableMetadata) -> Fate:
         """Return what the metadata of a later version tells of this one."""
@@ -263,12 +278,24 @@ class DirectoryAttempt:
         is_named = trace.is_named_in(newest)
         if is_named and self.proposal.snapshot_id is None:
             # Another writer can have had the same name in the same millisecond.
-            return Fate.OURS if is_applied(self.proposal.updates, newest) else Fate.HIDDEN
+            return Fate.OURS if self._is_shown_in(newest) else Fate.HIDDEN
         known = {version_of(entry.metadata_file.rpartition("/")[2]) for entry in newest.metadata_log}
         # The log names the version, and the file that had it was not ours.
         if self.version in known and not is_named:
             return Fate.LOST
         return fate_by_snapshots(self.proposal, newest)
+
+    def _is_shown_in(self, later: TableMetadata) -> bool:
+        """Return whether later metadata shows the changes: as they are, or a move of main in its log."""
+        moved = [one for one in self.proposal.updates if isinstance(one, SetSnapshotRef) and one.ref_name == MAIN]
+        now = self.metadata.last_updated_ms
+        if any(
+            (now, one.ref.snapshot_id) == (log.timestamp_ms, log.snapshot_id)
+            for one in moved
+            for log in later.snapshot_log
+        ):
+            return is_applied([one for one in self.proposal.updates if one not in moved], later)
+        return is_applied(self.proposal.updates, later)
 
     def discard(self) -> None:
         """Delete the file if it was written into a gap of the history, where readers could take it for a commit."""
