@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import open_store
 from tests.crash.aftermath import local_files
 from tests.crash.formats import Files
 from tests.crash.operations import Operation
@@ -139,6 +141,9 @@ class InBucket:
         # Tables of Iceberg record where they are, so all copies are at one place, one after the other.
         self._is_moved = operation.kind == "delta"
         start = Target(str(folder)) if self._is_moved else self._at(0)
+        # A bucket is probed once, not in each run: the requests that follow would have other numbers in the first one.
+        place = parse_location(f"s3://{bucket.name}/probe")
+        open_store(place, self._troubled).probe_conditional_put(place.path)
         STARTS[operation.start](start)
         found = local_files(folder) if self._is_moved else self.files(start)
         self._original = {name: read() for name, read in found.items()}

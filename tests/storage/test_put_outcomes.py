@@ -395,3 +395,56 @@ def test_an_upload_that_fails_is_not_visible(
     with pytest.raises(StorageError):
         file.write(b"more")
     assert list(direct.walk("t")) == []
+
+
+_PAGE = Fault(
+    lambda seen: seen.method in ("PUT", "POST"), 99, 0, answer=200, body=b"<title>Sign in</title>", kind="text/html"
+)
+
+
+def _put_in_parts(store: Storage) -> None:
+    with store.open_output("t/x") as output:
+        output.write(b"x" * (9 << 20))
+
+
+_WRITES: dict[str, Callable[[Any], object]] = {
+    "whole": lambda store: store.put("t/x", _OURS),
+    "parts": _put_in_parts,
+    "copy": lambda store: store.copy("t/y", "t/x", len(_THEIRS)),
+}
+
+
+@pytest.mark.parametrize("way", _WRITES)
+def test_a_page_is_not_taken_for_a_success(way: str, store: Storage, direct: Storage, s3_proxy: FaultyProxy) -> None:
+    """It has a status of success, and a tag, as the pages of web servers do."""
+    direct.put("t/y", _THEIRS)
+    s3_proxy.faults.append(replace(_PAGE))
+    with pytest.raises(StorageError, match="t/x"):
+        _WRITES[way](store)
+    assert _there(direct) is None
+    s3_proxy.reset()
+    _WRITES[way](store)
+    assert _there(direct) is not None
+
+
+@pytest.mark.parametrize("way", ["whole", "parts"])
+def test_a_page_of_an_azure_gateway(way: str, azure: Bucket) -> None:
+    with faulty_proxy.running(azure.options["azure_endpoint"]) as proxy:
+        store = open_store(parse_location(azure.url), {**azure.options, "azure_endpoint": proxy.endpoint})
+        proxy.faults.append(replace(_PAGE))
+        with pytest.raises(StorageError, match="does not come from the store"):
+            _WRITES[way](store)
+        proxy.reset()
+        _WRITES[way](store)
+        assert _there(store) is not None
+
+
+def test_stores_are_known_by_their_answers(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object that is put whole costs one request."""
+    store: Any = open_store(parse_location(bucket.url), bucket.options)
+    monkeypatch.setattr(store, "head", None)
+    for data in (b"", _OURS):
+        assert store.put("t/x", data) == PutResult(PutOutcome.WRITTEN)
+    # Buckets that encrypt by keys of their own give other tags.
+    assert answers.is_receipt(None, b"") is answers.is_receipt('"1"', b"") is False
+    assert answers.is_receipt('"5e7f2a1b-264"', _OURS) is answers.is_receipt(f'"{"0" * 32}"', _OURS) is False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.base import PutOutcome, PutResult
 
-__all__ = ["conditional_put", "is_outage", "lacks_credentials", "translated", "written"]
+__all__ = ["conditional_put", "is_outage", "is_receipt", "lacks_credentials", "translated", "written"]
 
 _T = TypeVar("_T")
 
@@ -35,6 +36,8 @@ _DELETION_DENIED = re.compile(r'DeleteFailed \{.*?code: "AccessDenied"', re.DOTA
 _NO_ANSWER = re.compile(r"HttpError \{")
 #: Azure's word for an object that is there; other conflicts have other words, and S3's is of no account.
 _AZURE_EXISTS = "<Code>BlobAlreadyExists</Code>"
+#: A tag of Azure: the time of the change, in hexadecimal.
+_AZURE_TAG = re.compile('"?0x[0-9A-F]{14,16}"?')
 #: The words of S3, Google and Azure for a bucket that is not there. Azure's batches of deletions have their own, and an
 #: answer to HEAD has no body to say it.
 _NO_BUCKET = re.compile(
@@ -163,10 +166,22 @@ def _panicked(error: BaseException, path: str) -> StorageError:
     )
 
 
-def written(work: Callable[[], object], path: str) -> None:
+def is_receipt(tag: str | None, data: bytes) -> bool:
+    """Return whether the tag in the answer to a put shows that it comes from the store.
+
+    S3 and Google answer with the MD5 digest of the bytes, unless the bucket encrypts them by keys of its own, and Azure
+    with a tag of a form that no web server gives.
+    """
+    if tag is None:
+        return False
+    digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return tag.strip('"') == digest or _AZURE_TAG.fullmatch(tag) is not None
+
+
+def written(work: Callable[[], _T], path: str) -> _T:
     """Run a call of obstore that writes an object. What such a call does not find is the bucket."""
     try:
-        translated(work, path)
+        return translated(work, path)
     except ObjectNotFoundError as error:
         raise _without_bucket(path) from error
 

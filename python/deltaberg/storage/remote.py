@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from deltaberg.errors import ObjectNotFoundError, StorageError
-from deltaberg.storage.answers import conditional_put, is_outage, translated, unnamed_key, written
+from deltaberg.storage.answers import conditional_put, is_outage, is_receipt, translated, unnamed_key, written
 from deltaberg.storage.base import (
     MOST_WHOLE,
     Counters,
@@ -279,7 +279,9 @@ class RemoteStorage:
             return conditional_put(
                 lambda: obstore.put(client, path, data, mode="create", use_multipart=False), f"{self._name}/{path}"
             )
-        self._write(lambda: obstore.put(self._store, path, data, use_multipart=False), path)
+        answer = self._write(lambda: obstore.put(self._store, path, data, use_multipart=False), path)
+        if not is_receipt(answer["e_tag"], data):
+            self._check_stored(path, len(data))
         return PutResult(PutOutcome.WRITTEN)
 
     def probe_conditional_put(self, directory: str) -> bool:
@@ -294,12 +296,22 @@ class RemoteStorage:
         import obstore
 
         def stream(parts: Iterator[bytes]) -> None:
-            obstore.put(self._store, path, parts, use_multipart=True, max_concurrency=_CONCURRENT_PARTS)
+            size = 0
 
-        return Upload(partial(self.put, path), lambda parts: self._write(lambda: stream(parts), path))
+            def counted() -> Iterator[bytes]:
+                nonlocal size
+                for part in parts:
+                    size += len(part)
+                    yield part
 
-    def copy(self, path: str, new: str) -> None:
-        """Have the store copy an object of at most 5 GiB to another name, which gets it whole.
+            sent = partial(obstore.put, use_multipart=True, max_concurrency=_CONCURRENT_PARTS)
+            self._write(lambda: sent(self._store, path, counted()), path)
+            self._check_stored(path, size)
+
+        return Upload(partial(self.put, path), stream)
+
+    def copy(self, path: str, new: str, size: int) -> None:
+        """Have the store copy an object of ``size`` bytes, at most 5 GiB, to another name, which gets it whole.
 
         Raises
         ------
@@ -311,6 +323,22 @@ class RemoteStorage:
         import obstore
 
         self._call(lambda: obstore.copy(self._store, path, new, overwrite=True), path)
+        self._check_stored(new, size)
+
+    def _check_stored(self, path: str, size: int) -> None:
+        """Look whether an object is there that was written.
+
+        Where the answer comes from something else, such as a page that asks people to sign in, nothing was stored, and
+        a commit would name what is not there.
+        """
+        with suppress(ObjectNotFoundError):
+            if self.head(path).size == size:
+                return
+        raise StorageError(
+            "the object was not stored, though the answer says so: it does not come from the store",
+            hint="check the endpoint, and gateways and proxies on the way to it, and try again",
+            path=f"{self._name}/{path}",
+        )
 
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
         """Return nothing: a bucket has neither links nor directories."""
@@ -349,9 +377,9 @@ class RemoteStorage:
         self._check_process(path)
         return translated(work, f"{self._name}/{path}")
 
-    def _write(self, work: Callable[[], object], path: str) -> None:
+    def _write(self, work: Callable[[], _T], path: str) -> _T:
         self._check_process(path)
-        written(work, f"{self._name}/{path}")
+        return written(work, f"{self._name}/{path}")
 
     def _check_process(self, path: str) -> None:
         if not _used_by:
