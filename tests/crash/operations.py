@@ -404,8 +404,9 @@ _OF_CATALOGS = [
     Operation("rename", Target.rename, start="iceberg", in_catalog=True),
     Operation("register", Target.register, start="iceberg", in_catalog=True),
 ]
+# In a REST catalog, an expiry first sets the tag that guards it, which is a version of its own.
 _ALL += [
-    replace(one, name=f"{kind}: {one.name}", kind=kind)
+    replace(one, name=f"{kind}: {one.name}", kind=kind, versions=one.versions + (kind == "rest" and one.run is expire))
     for kind in ("iceberg", *CATALOGS)
     for one in (_ICEBERG if kind == "iceberg" else [*_ICEBERG, *_OF_CATALOGS])
 ]

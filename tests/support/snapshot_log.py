@@ -170,8 +170,10 @@ def _check_snapshot(
 ) -> None:
     number = snapshot["snapshot-id"]
     parent = snapshot.get("parent-snapshot-id") or -1
-    # What a parent held that has expired is not known.
-    none: dict[str, Any] | None = {} if parent == -1 else None
+    # What a parent held that has expired is not known. Some catalogs then take its id from its children, too.
+    summary = snapshot.get("summary", {})
+    is_first = summary.get("total-data-files") == summary.get("added-data-files", "0")
+    none: dict[str, Any] | None = {} if parent == -1 and (is_first or replay.live) else None
     found = _Held(replay, number, replay.live.get(parent, none), metadata["format-version"])
     deletes = _Held(replay, number, replay.deletes.get(parent, none), metadata["format-version"])
     for manifest in reader.records(snapshot["manifest-list"]):
