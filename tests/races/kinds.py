@@ -102,8 +102,12 @@ class Racer:
 
     def known(self, most: int) -> list[Row]:
         """Return some rows that the table object sees."""
-        rows = [tuple(row.values()) for row in self.table.scan(columns=COLUMNS.names).to_arrow().to_pylist()]
+        rows = self.rows()
         return self.generator.sample(rows, min(most, len(rows)))
+
+    def rows(self) -> list[Row]:
+        """Return all rows that the table object sees."""
+        return [tuple(row.values()) for row in self.table.scan(columns=COLUMNS.names).to_arrow().to_pylist()]
 
 
 class Kind(NamedTuple):
@@ -290,6 +294,33 @@ def _clean_up(racer: Racer) -> None:
     racer.table.cleanup_metadata()
 
 
+def _restore(racer: Racer) -> Any:
+    """Go back a few versions of a Delta table."""
+    newest = racer.table.refresh().version
+    if newest < 2:
+        return None
+    target = newest - racer.generator.randrange(1, min(newest, 6))
+    racer.claim = Claim(restores=target)
+    try:
+        return racer.table.restore(target).commit
+    except VersionNotFoundError:
+        # The clean-up of another process took the version.
+        return None
+
+
+def _clone(racer: Racer) -> None:
+    """Clone the state that the table object sees, and find the same rows in the clone."""
+    (number, _, _), *_ = racer.fresh(1)
+    place = f"{racer.table.location.rpartition('/')[0]}/clones/{number}"
+    racer.table.refresh()
+    rows = racer.rows()
+    racer.table.clone(place, storage_options=racer.options)
+    table = type(racer.table)(place, storage_options=racer.options)
+    found = sorted(tuple(row.values()) for row in table.scan(columns=COLUMNS.names).to_arrow().to_pylist())
+    if found != sorted(rows):
+        raise AssertionError(f"the clone {place} has {len(found)} rows, and its source {len(rows)}")
+
+
 _ALL = [
     Kind("append", 40, _append),
     Kind("append once", 10, _append_once),
@@ -308,6 +339,8 @@ _ALL = [
     Kind("checkpoint", 3, _checkpoint),
     Kind("compact the log", 4, _compact_log),
     Kind("clean up the log", 4, _clean_up),
+    Kind("go back", 3, _restore),
+    Kind("clone", 2, _clone),
 ]
 
 
@@ -413,6 +446,7 @@ _ALL_OF_ICEBERG = [
     Kind("compact", 5, _compact),
     Kind("rewrite manifests", 4, _rewrite_manifests),
     Kind("join deletes", 5, _join_deletes),
+    Kind("clone", 2, _clone),
     Kind("alter", 5, _set_own),
     Kind("stage", 5, _stage),
     Kind("publish", 8, _publish),
