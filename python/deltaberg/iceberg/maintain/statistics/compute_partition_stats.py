@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +77,8 @@ def _compute(source: IcebergSource, namer: Namer) -> PartitionStatsResult:
     if known is not None:
         return PartitionStatsResult(number, *known)
     table, base = _computed(source, namer.snapshot)
-    entry, made = namer.name(_KIND, lambda: write_partition_stats(source, table))
+    name = f"partition-stats-{number}-{uuid.uuid4()}.parquet"
+    entry, made = namer.name(_KIND, name, lambda store, path: write_partition_stats(store, path, table))
     return PartitionStatsResult(number, entry["statistics-path"], entry["file-size-in-bytes"], len(table), base, made)
 
 

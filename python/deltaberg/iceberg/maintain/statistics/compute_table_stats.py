@@ -13,13 +13,13 @@ import pyarrow as pa
 from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError
 from deltaberg.iceberg.deletes.puffin import Blob, PuffinFile
 from deltaberg.iceberg.deletes.write_puffin import write_puffin
-from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.maintain.statistics.named_file import Namer, StatsKind, StatsRequest, of_snapshot
 from deltaberg.iceberg.maintain.statistics.sketches import Path, chosen_columns, estimate, sketch_columns
 from deltaberg.iceberg.metadata.statistics_files import known_file
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.updates.updates import SetStatistics
 from deltaberg.schema.columns import ColumnName, join_name
+from deltaberg.storage.base import Storage
 from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.removal import FileKind
@@ -115,7 +115,8 @@ def compute_table_stats(
                 blob = Blob(_SKETCH, (field_id,), *sequence, 0, 0, _CODEC, properties=facts)
                 yield blob, pa.compress(sketch, _CODEC, asbytes=True)
 
-        entry, made = namer.name(_KIND, lambda: _write(source, number, blobs()))
+        name = f"{number}-{uuid.uuid4()}.stats"
+        entry, made = namer.name(_KIND, name, lambda store, path: _write(store, path, blobs()))
         named = (entry["statistics-path"], entry["file-size-in-bytes"])
         return TableStatsResult(number, *named, _by_name(paths, counts), made)
 
@@ -141,15 +142,10 @@ def _opened(source: IcebergSource, path: str, size: int) -> PuffinFile | None:
     return puffin if sum(blob.length for blob in puffin.blobs) <= size else None
 
 
-def _write(source: IcebergSource, snapshot_id: int, blobs: Iterator[tuple[Blob, bytes]]) -> dict[str, Any]:
-    """Write a new file, and return its entry in the metadata."""
-    metadata = source.metadata
-    path = f"{metadata_location(metadata.location, metadata.properties)}/{snapshot_id}-{uuid.uuid4()}.stats"
-    place = source.resolver.resolve(path)
-    done = write_puffin(source.store.open(place), place.path, blobs)
+def _write(store: Storage, path: str, blobs: Iterator[tuple[Blob, bytes]]) -> dict[str, Any]:
+    """Write a new file, and return what its entry in the metadata says of it."""
+    done = write_puffin(store, path, blobs)
     return {
-        "snapshot-id": snapshot_id,
-        "statistics-path": path,
         "file-size-in-bytes": done.size,
         "file-footer-size-in-bytes": done.footer_size,
         "blob-metadata": [

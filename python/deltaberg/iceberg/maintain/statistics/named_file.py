@@ -15,6 +15,7 @@ from deltaberg.errors import (
     in_context,
 )
 from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
@@ -25,6 +26,7 @@ from deltaberg.iceberg.transaction.summary import Tally
 from deltaberg.iceberg.transaction.table_commit import TableChange
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.iceberg.updates.updates import Update
+from deltaberg.storage.base import Storage
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.removal import FileKind, discard_locations
@@ -86,8 +88,17 @@ class Namer:
     loaded: LoadedTable
     snapshot: Snapshot
 
-    def name(self, kind: StatsKind, write: Callable[[], Mapping[str, Any]]) -> tuple[Mapping[str, Any], CommitResult]:
-        """Have a file written, name it by its entry, and return the entry.
+    def name(
+        self, kind: StatsKind, file_name: str, write: Callable[[Storage, str], Mapping[str, Any]]
+    ) -> tuple[Mapping[str, Any], CommitResult]:
+        """Have a file written, name it in the metadata, and return its entry there.
+
+        Parameters
+        ----------
+        file_name
+            The name of the file, which nobody else gives.
+        write
+            Writes the file, by its path in a store, and returns what its entry says beside its path and its snapshot.
 
         Raises
         ------
@@ -100,14 +111,15 @@ class Namer:
         options, loaded = self.request.options, self.loaded
         committer = self.request.pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
         read = known_file(loaded.metadata, kind.name, number)
-        entry = write()
-        written = (entry["statistics-path"], entry["file-size-in-bytes"])
+        path = f"{metadata_location(loaded.metadata.location, loaded.metadata.properties)}/{file_name}"
+        folder, file = map(loaded.resolver.resolve, (path.rpartition("/")[0], path))
+        entry: dict[str, Any] = {"snapshot-id": number, "statistics-path": path}
 
         def make(newest: TableMetadata) -> tuple[list[Update], None]:
             check_writable(newest, loaded.resolver)
             # A file of a snapshot that has expired meanwhile would be named for ever.
             newest.snapshot_by_id(number)
-            if known_file(newest, kind.name, number) not in (read, written):
+            if known_file(newest, kind.name, number) not in (read, (path, entry["file-size-in-bytes"])):
                 raise _OvertakenError(
                     f"others have named a file of {kind.name} of snapshot {number} meanwhile, every time",
                     hint="compute them again",
@@ -116,11 +128,11 @@ class Namer:
 
         change = TableChange(committer, make, planned=loaded)
         try:
+            # A store that fails may have the file all the same.
+            entry |= write(loaded.store.open(file), file.path)
             done = change.commit(options.clocked)
         except BaseException as error:
             if not change.is_sent or (isinstance(error, DeltabergError) and not isinstance(error, CommitUnknownError)):
-                path: str = entry["statistics-path"]
-                folder, file = map(loaded.resolver.resolve, (path.rpartition("/")[0], path))
                 discard_locations(loaded.store, [(folder, file)], kind.file)
             raise
         result = commit_result(

@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import io
-import uuid
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from deltaberg.errors import CorruptDataFileError, StorageError, first_line
-from deltaberg.iceberg.location.new_files import metadata_location
+from deltaberg.errors import CorruptDataFileError, first_line
 from deltaberg.iceberg.maintain.statistics.partition_sums import partition_columns
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.name_mapping import FIELD_ID
-from deltaberg.storage.base import PutOutcome
+from deltaberg.storage.base import Storage
 
 __all__ = ["read_partition_stats", "write_partition_stats"]
 
 
-def write_partition_stats(source: IcebergSource, table: pa.Table) -> dict[str, Any]:
-    """Write the statistics of a snapshot as a new Parquet file, and return its entry in the metadata.
+def write_partition_stats(store: Storage, path: str, table: pa.Table) -> dict[str, int]:
+    """Write statistics as a new Parquet file, and return what its entry in the metadata says of it.
 
     Raises
     ------
     StorageError
         The store failed.
     """
-    metadata, snapshot = source.metadata, source.snapshot
-    if snapshot is None:
-        raise AssertionError("without a snapshot there is nothing to describe")
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", store_schema=False)
     data = buffer.getvalue()
-    name = f"partition-stats-{snapshot.snapshot_id}-{uuid.uuid4()}.parquet"
-    path = f"{metadata_location(metadata.location, metadata.properties)}/{name}"
-    place = source.resolver.resolve(path)
-    done = source.store.open(place).put(place.path, data)
-    if done.outcome is not PutOutcome.WRITTEN:
-        raise done.cause or StorageError("a file of statistics could not be written", path=path)
-    return {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": len(data)}
+    store.put(path, data)
+    return {"file-size-in-bytes": len(data)}
 
 
 def read_partition_stats(source: IcebergSource, path: str) -> pa.Table | None:
