@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,100 @@ def test_rows_of_every_format(tmp_path: Path, root: Path, format: str) -> None:
     (found,) = json_lines("append", root, file)
     assert (found["version"], found["added_rows"]) == (2, 2)
     assert DeltaTable(root).scan("id = 3").to_arrow().to_pylist() == [{"id": 3, "day": _DAY, "region": "north"}]
+
+
+_FORMS = [
+    ("id;region\n2;south\n3;\n", ["--delimiter", ";"]),
+    ("2\tsouth\n3\t\n", ["--delimiter", "tab", "--header", "id,region"]),
+    ("2,2026-01-02,south\n3,2026-01-02,NA\n", ["--no-header", "--null", "NA"]),
+    ("id,region\n2,'so''uth'\n3,\n", ["--quote", "'"]),
+    ("id,region\n2,s\xfcdh\n3,\n", ["--encoding", "latin-1"]),
+    ('id,region\n2,"south\nwest"\n3,""\n', []),
+    ('id,region\n2,south\n3,""\n', ["--empty-fields", "quoted-text"]),
+    ("id,region\n2,south\n3,\n", ["--empty-fields", "text"]),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), _FORMS, ids=[str(number) for number in range(len(_FORMS))])
+def test_every_form_of_csv(tmp_path: Path, text: str, options: list[str]) -> None:
+    """An empty field of a column of text is a null, unless the caller says otherwise."""
+    table = create_table(tmp_path / "t", _COLUMNS)
+    (tmp_path / "rows.csv").write_bytes(text.encode("latin-1"))
+    json_lines("append", tmp_path / "t", tmp_path / "rows.csv", *options)
+    rows = table.refresh().scan(columns=["id", "region"]).to_arrow().sort_by("id").to_pylist()
+    first = {"2,'so": "so'uth", "s\xfcdh": "s\xfcdh", "south\nwest": "south\nwest"}
+    wanted = next((found for mark, found in first.items() if mark in text), "south")
+    assert rows == [{"id": 2, "region": wanted}, {"id": 3, "region": "" if "--empty-fields" in options else None}]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "arrow", "arrows", "json"])
+def test_rows_come_from_standard_input(tmp_path: Path, root: Path, format: str) -> None:
+    data = _file(tmp_path, format, _rows(2, 3)).read_bytes()
+    name = "arrow" if format == "arrows" else format
+    done = call("append", root, "-", "--format", name, stdin=data)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert ids_of(DeltaTable(root)) == [1, 2, 3]
+
+
+def test_compressed_csv(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"id,region\n2,south\n"))
+    assert json_lines("append", root, tmp_path / "rows.csv.gz")[0]["added_rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-"], "pass --format"),
+        (["-", "-", "--format", "csv"], "once only"),
+        (["rows.parquet", "--delimiter", ";"], "no CSV file"),
+        (["rows.csv", "--delimiter", ";;"], "one character"),
+        (["rows.csv", "--encoding", "klingon"], "no encoding"),
+        (["rows.csv", "--encoding", "ascii"], "cannot be read"),
+        (["rows.csv", "--null", "x", "--empty-fields", "text"], "exclude each other"),
+    ],
+)
+def test_files_that_cannot_be_read_so(tmp_path: Path, root: Path, arguments: list[str], message: str) -> None:
+    _file(tmp_path, "csv", _rows(2, region="\xfc"))
+    _file(tmp_path, "parquet", _rows(2))
+    done = call(
+        "append", root, *(str(tmp_path / one) if one.startswith("rows") else one for one in arguments), stdin=b""
+    )
+    assert (done.exit_code, DeltaTable(root).version) == (2, 1)
+    assert message in done.stderr
+
+
+def test_columns_of_every_kind(tmp_path: Path) -> None:
+    columns = [
+        "id bigint not null",
+        "tags array<string>",
+        "`ab` map<string, struct<x: int, y: decimal(9,2)>>",
+    ]
+    columns += ["n int default 7 comment 'it''s'"]
+    printed("create", tmp_path / "t", *(word for one in columns for word in ("--column", one)))
+    table = DeltaTable(tmp_path / "t")
+    inner = pa.struct([("x", pa.int32()), ("y", pa.decimal128(9, 2))])
+    assert table.arrow_schema.types == [pa.int64(), pa.list_(pa.string()), pa.map_(pa.string(), inner), pa.int32()]
+    assert table.schema.fields[3].metadata == {"CURRENT_DEFAULT": "7", "comment": "it's"}
+    for wrong in ("id", "id foo", "id array<int", "id map<int>", "id int nul", f"id {'array<' * 99}int{'>' * 99}"):
+        assert call("create", tmp_path / "u", "--column", wrong).exit_code == 2
+    assert call("create", tmp_path / "u", "--column", "n int default 7", "--table-format", "iceberg").exit_code == 2
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_default_values(tmp_path: Path, format: str) -> None:
+    feature = ["delta.feature.allowColumnDefaults=supported"] if format == "delta" else ["format-version=3"]
+    printed("create", tmp_path / "t", "-c", "id int", "-c", "s string", "--table-format", format, "-p", *feature)
+    printed("alter", tmp_path / "t", "set-default", "s", "concat('a', 'b')")
+    added = call("alter", tmp_path / "t", "add", "d", "date", "--default", "DATE '2026-01-02'")
+    assert added.exit_code == (2 if format == "delta" else 0), added.stderr
+    (tmp_path / "rows.csv").write_text("id\n1\n", "utf-8")
+    printed("append", tmp_path / "t", tmp_path / "rows.csv")
+    day = {} if format == "delta" else {"d": "2026-01-02"}
+    assert json_lines("head", tmp_path / "t") == [{"id": 1, "s": "ab", **day}]
+    assert call("alter", tmp_path / "t", "set-default", "s", "north").exit_code == 2
+    printed("alter", tmp_path / "t", "set-default", "s", "NULL")
+    printed("append", tmp_path / "t", tmp_path / "rows.csv")
+    assert sorted(str(row["s"]) for row in json_lines("head", tmp_path / "t")) == ["None", "ab"]
 
 
 def test_several_files_are_one_commit(tmp_path: Path, root: Path) -> None:
@@ -312,7 +407,7 @@ def test_orders_of_rows(tmp_path: Path, root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["create", "{new}"], 2, "either --column or --like"),
+        (["create", "{new}"], 2, "pass either --column"),
         (["create", "{new}", "--column", "id"], 2, "is not a column"),
         (["create", "{new}", "--column", "id list"], 2, "not a type"),
         (["create", "{new}", "--column", "id decimal(99, 2)"], 2, "not a type"),

@@ -16,9 +16,9 @@ from deltaberg.cli.app import cli
 __all__ = ["call", "json_lines", "printed", "spawn", "terminal_text"]
 
 
-def call(*arguments: object) -> Result:
+def call(*arguments: object, stdin: bytes | None = None) -> Result:
     """Run a command and return how it ended, with ``stdout`` and ``stderr`` apart."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments], prog_name="deltaberg")
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], stdin, prog_name="deltaberg")
 
 
 def printed(*arguments: object) -> str:

@@ -19,6 +19,7 @@ from deltaberg import DeltaTable, IcebergTable
 from deltaberg.catalogs import Catalog
 from deltaberg.cli.app import cli
 from deltaberg.cli.command_table import COMMANDS
+from deltaberg.cli.rows.csv_rows import CsvForm
 from deltaberg.spark import tables
 from deltaberg.spark.hints import _OPTIONS as OPTIONS_OF_SOURCES
 from deltaberg.spark.source.delta_options import DeltaReadOptions
@@ -222,14 +223,14 @@ _COMMAND_LINE = Door(
             "it says how results are printed": ("_click_default_help", "as_json", "stats", "traceback"),
             "without it, poll waits": ("tail once",),
             "it says whether to ask, or to do it": ("is_agreed", "delete dry_run", "alter dry_run"),
-            "it says how files are read": ("files_format",),
+            "it says how files are read": ("files_format", *CsvForm._fields),
             "it chooses one of the verbs": ("rewrite-deletes only",),
             "it is a clause of the merge": (
                 *("delete_missing", "delete_missing_where", "deletes", "insert", "insert_where", "set_all"),
                 *("set_where", "merge values"),
             ),
             "it is a part of the change": (
-                *("after", "before", "change", "comment", "alter first", "alter if_exists"),
+                *("after", "before", "change", "comment", "default", "required", "alter first", "alter if_exists"),
                 *("alter snapshot_id", "words"),
                 *("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"),
             ),

@@ -88,9 +88,8 @@ def test_other_doors_have_the_arguments_of_verbs(door: Door) -> None:
 
 
 def test_alter_of_the_command_line_has_every_change() -> None:
-    """The default of a column is an object of Python in Iceberg tables, and SQL in Delta tables."""
     changes = {name for kind in (Alteration, IcebergAlteration) for name in dir(kind) if not name.startswith("_")}
-    assert changes - {name.replace("-", "_") for name in CHANGES} == {"commit", "set_default"}
+    assert changes - {name.replace("-", "_") for name in CHANGES} == {"commit"}
 
 
 def test_the_table(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from deltaberg.cli.place import TablePlace
 
 __all__ = [
     "TRACEBACK",
+    "column_names",
     "columns_option",
     "filter_option",
     "pairs",
@@ -123,10 +124,11 @@ def table_command(function: Callable[..., None]) -> click.Command:
     return click.command(function.__name__)(command)
 
 
-def _names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
+def column_names(_context: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
+    """Return names that are separated by commas."""
     names = None if text is None else [name.strip() for name in _NAME.findall(text) if name.strip()]
     if names == []:
-        raise click.BadParameter("no columns are named", param_hint="--columns")
+        raise click.BadParameter("no columns are named", param=parameter)
     return names
 
 
@@ -138,7 +140,7 @@ def filter_option(function: Callable[..., None]) -> Callable[..., None]:
 def columns_option(function: Callable[..., None]) -> Callable[..., None]:
     """Add the option that names columns."""
     text = "Only these columns, separated by commas."
-    return click.option("--columns", "-c", callback=_names, metavar="NAMES", help=text)(function)
+    return click.option("--columns", "-c", callback=column_names, metavar="NAMES", help=text)(function)
 
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:

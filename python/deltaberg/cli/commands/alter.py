@@ -9,10 +9,13 @@ import click
 
 from deltaberg.cli.commands.verb_commands import verb
 from deltaberg.cli.options import pairs
-from deltaberg.cli.rows.column_types import column_type
+from deltaberg.cli.rows.column_types import column_type, columns_of
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltaberg import DeltaTable, IcebergTable
 
 __all__ = ["CHANGES", "alter"]
@@ -57,13 +60,54 @@ def _set(to: Any, *words: str) -> object:
     return to.set(pairs(click.get_current_context(), None, words))
 
 
+def _add(to: Any, name: str, text: str, *, default: str | None = None, **options: Any) -> object:
+    if default is not None:
+        options["default"] = default if _keeps_sql(to) else _value(default, columns_of([f"c {text}"]), "c")
+    return to.add(name, column_type(text), **options)
+
+
+def _set_default(to: Any, name: str, text: str) -> object:
+    if text.strip().lower() == "null":
+        return to.set_default(name, None)
+    if _keeps_sql(to):
+        return to.set_default(name, text)
+    from deltaberg.iceberg.alter.alter import altered_metadata
+
+    return to.set_default(name, _value(text, altered_metadata(to).current_schema.struct, name))
+
+
+def _keeps_sql(to: Any) -> bool:
+    """Return whether the defaults of a table are SQL, as those of Delta tables are, and not values."""
+    from deltaberg.delta.alter.alter import Alteration
+
+    return isinstance(to, Alteration)
+
+
+def _value(text: str, columns: Any, name: str) -> pa.Scalar:
+    """Return what SQL text without columns is, as a value of a column."""
+    import pyarrow as pa
+
+    from deltaberg.expressions.bind.bind import bind_value
+    from deltaberg.schema.columns import find_column
+    from deltaberg.schema.from_arrow import as_table_schema
+    from deltaberg.schema.types import Struct
+
+    kind = find_column(as_table_schema(columns), name)[-1].type
+    try:
+        bound = bind_value(text, Struct(()), target=kind, column=name)
+    except ColumnNotFoundError as error:
+        hint = "it must be a value; quote a text twice, as in \"'north'\""
+        raise InvalidArgumentError(f"the default value names a column: {text}", hint=hint, column=name) from error
+    return bound.evaluate(pa.record_batch({"": [0]}))[0]
+
+
 _PLACES = ("after", "before", "first")
 _RETENTION = ("max_ref_age_ms", "min_snapshots_to_keep", "max_snapshot_age_ms")
 CHANGES = {
     "add": _Change(
         "NAME TYPE",
-        ("comment", *_PLACES),
-        lambda to, name, kind, **options: to.add(name, column_type(kind), **options),
+        ("comment", "default", "required", *_PLACES),
+        _add,
     ),
     "rename": _Change("NAME NEW_NAME"),
     "drop": _Change("NAME"),
@@ -71,6 +115,7 @@ CHANGES = {
     "comment": _Change("NAME TEXT", (), lambda to, name, text: to.comment(name, text or None)),
     "drop-not-null": _Change("NAME"),
     "widen": _Change("NAME TYPE", (), lambda to, name, kind: to.widen(name, column_type(kind))),
+    "set-default": _Change("NAME SQL", (), _set_default),
     "set": _Change("KEY=VALUE...", (), _set),
     "unset": _Change("KEY..."),
     "drop-feature": _Change("NAME"),
@@ -103,6 +148,8 @@ _COUNT = click.IntRange(min=1)
 @click.argument("change", type=click.Choice(tuple(CHANGES)))
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
+@click.option("--default", metavar="SQL", help="With add: the value of rows that do not name it (Iceberg).")
+@click.option("--required", is_flag=True, help="With add: refuse nulls; then it needs a default value (Iceberg).")
 @click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
 @click.option("--before", metavar="NAME", help="With add and move: the column that it comes before.")
 @click.option("--first", is_flag=True, help="With add and move: put it before all others.")
@@ -132,7 +179,7 @@ def alter(
     add NAME TYPE         rename NAME NEW_NAME   drop NAME
     move NAME             comment NAME TEXT      drop-not-null NAME
     widen NAME TYPE       set KEY=VALUE...       unset KEY...
-    partition-by NAME...
+    set-default NAME SQL  partition-by NAME...
 
     \b
     Delta:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deltaberg.cli.commands.verb_commands import format_option, write_command
+from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.options import pairs
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.column_types import columns_of
+from deltaberg.cli.rows.file_options import FileReading, file_options
 from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, print_result
@@ -38,9 +39,16 @@ def _described(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @write_command("format", "if_exists", *_COMMIT)
-@click.option("--column", "-c", "columns", multiple=True, metavar="'NAME TYPE'", help="A column; may be repeated.")
+@click.option(
+    "--column",
+    "-c",
+    "columns",
+    multiple=True,
+    metavar="'NAME TYPE'",
+    help="A column, such as 'id bigint'; may be repeated.",
+)
 @click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
-@format_option
+@file_options
 @click.option("--partition-by", multiple=True, metavar="NAME", help="A partition column; may be repeated.")
 @click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by (Delta); may be repeated.")
 @click.option("--sort-by", multiple=True, metavar="NAME", help="A column to sort by (Iceberg); may be repeated.")
@@ -51,16 +59,20 @@ def create(
     arguments: dict[str, Any],
     columns: tuple[str, ...],
     like: str | None,
-    files_format: str | None,
+    reading: FileReading,
     **options: Any,
 ) -> None:
     """Create a table without rows."""
     if bool(columns) == (like is not None):
-        raise click.UsageError("pass either --column or --like")
-    schema = columns_of(columns) if like is None else open_row_files([like], files_format).reader.schema
+        raise click.UsageError("pass either --column 'NAME TYPE', or --like FILE for the columns of a file")
+    schema = (
+        columns_of(columns) if like is None else open_row_files([like], reading.format, csv=reading.csv).reader.schema
+    )
     options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by", "sort_by")}
     if arguments.setdefault("format", "delta" if place.catalog is None else "iceberg") == "delta":
         place.check_is_location()
+    elif any(b"CURRENT_DEFAULT" in (field.metadata or {}) for field in schema):
+        raise click.UsageError("DEFAULT applies to Delta tables only: set it afterwards, by alter TABLE set-default")
     catalog = None if place.catalog is None else place.loaded_catalog()
     where = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
     with progress(f"creating {place.location}"):

@@ -10,17 +10,12 @@ import click
 
 from deltaberg.cli.options import place_options
 from deltaberg.cli.place import TablePlace
-from deltaberg.cli.rows.files import FORMATS, open_row_files
+from deltaberg.cli.rows.file_options import FileReading, file_options
+from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import row_progress
 from deltaberg.cli.show.results import print_result
 
-__all__ = ["format_option", "given", "verb", "write_command"]
-
-
-def format_option(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the option that names the format of files."""
-    by_default = "The format of the files; by default their names tell it."
-    return click.option("--format", "files_format", type=click.Choice(FORMATS), help=by_default)(function)
+__all__ = ["given", "verb", "write_command"]
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,15 +96,15 @@ def verb(
             as_json: bool,
             arguments: dict[str, Any],
             files: tuple[str, ...] = (),
-            files_format: str | None = None,
+            reading: FileReading | None = None,
             **options: Any,
         ) -> None:
             opened = place.open(format)
             total = None
-            if takes_files:
+            if reading is not None:
                 # Columns that are replaced say nothing about those of the files.
                 columns = None if options.get("replace_schema") else opened.arrow_schema
-                options["rows"], total = open_row_files(files, files_format, columns)
+                options["rows"], total = open_row_files(files, reading.format, columns, reading.csv)
             with row_progress(f"{doing} {opened.location}", total) as tell:
                 arguments["progress"] = lambda done: tell(done.rows, done.files)
                 result = function(opened, arguments, **options)
@@ -117,7 +112,7 @@ def verb(
 
         command: Callable[..., None] = run
         if takes_files:
-            command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(format_option(command))
+            command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(file_options(command))
         return write_command(*shared)(command)
 
     return made

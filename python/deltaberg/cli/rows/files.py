@@ -1,11 +1,13 @@
-"""Rows from files on the command line: Parquet, CSV, Arrow IPC and lines of JSON."""
+"""Rows from files on the command line: Parquet, CSV, Arrow IPC and lines of JSON, also from standard input."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
+from deltaberg.cli.rows.csv_rows import CsvForm, open_csv_rows
 from deltaberg.cli.rows.json_rows import open_json_rows
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
 from deltaberg.whole_numbers import known_sum
@@ -13,7 +15,12 @@ from deltaberg.whole_numbers import known_sum
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "RowFiles", "open_row_files"]
+__all__ = ["FORMATS", "STANDARD_INPUT", "RowFiles", "open_row_files"]
+
+#: What stands for standard input among files.
+STANDARD_INPUT = "-"
+#: The endings of compressed CSV files, which are decompressed as they are read.
+_COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 #: The formats by the endings of names.
 _ENDINGS = {
@@ -32,17 +39,21 @@ class RowFiles(NamedTuple):
     rows: int | None
 
 
-def open_row_files(paths: Sequence[str], format: str | None, columns: pa.Schema | None = None) -> RowFiles:
+def open_row_files(
+    paths: Sequence[str], format: str | None = None, columns: pa.Schema | None = None, csv: CsvForm | None = None
+) -> RowFiles:
     """Return the rows of files, one file after another. They are read as they are asked for.
 
     Parameters
     ----------
     paths
-        Local files.
+        Local files, and ``-`` for standard input.
     format
         One of `FORMATS`; None to go by the endings of the names.
     columns
         The columns of a table, as whose types CSV and JSON are read; None to infer them from the first rows.
+    csv
+        How CSV files are written, where that is not as usual.
 
     Raises
     ------
@@ -53,52 +64,86 @@ def open_row_files(paths: Sequence[str], format: str | None, columns: pa.Schema 
     """
     import pyarrow as pa
 
-    opened = [_open(path, format or _format_of(path), columns) for path in paths]
+    form = CsvForm() if csv is None else csv
+    if paths.count(STANDARD_INPUT) > 1:
+        raise InvalidArgumentError("standard input can be read once only", hint="pass one - among the files")
+    opened = [_open(path, format or _format_of(path), columns, form) for path in paths]
     schema = opened[0].reader.schema
     for path, one in zip(paths, opened, strict=True):
         if one.reader.schema != schema:
             raise InvalidArgumentError(
-                f"the columns of {path} are not those of {paths[0]}", hint="write the files one by one"
+                f"the columns of {_named(path)} are not those of {_named(paths[0])}", hint="write the files one by one"
             )
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path, one in zip(paths, opened, strict=True):
             try:
                 yield from one.reader
-            except pa.ArrowInvalid as error:
+            except (pa.ArrowInvalid, UnicodeError) as error:
                 raise _damaged(path, error) from None
 
     return RowFiles(pa.RecordBatchReader.from_batches(schema, batches()), known_sum(one.rows for one in opened))
 
 
 def _format_of(path: str) -> str:
-    found = _ENDINGS.get(PurePath(path).suffix.lower())
-    if found is None:
+    names = [ending.lower() for ending in PurePath(path).suffixes]
+    format = _ENDINGS.get(names[-1]) if names else None
+    if format is None and names[-2:-1] and names[-1] in _COMPRESSIONS and _ENDINGS.get(names[-2]) == "csv":
+        return "csv"
+    if format is None:
+        why = "standard input has no name that shows its format" if path == STANDARD_INPUT else None
         raise InvalidArgumentError(
-            f"the name of {path} does not show its format", hint=f"pass --format, one of {', '.join(FORMATS)}"
+            why or f"the name of {path} does not show its format", hint=f"pass --format, one of {', '.join(FORMATS)}"
         )
-    return found
+    return format
+
+
+def _named(path: str) -> str:
+    return "standard input" if path == STANDARD_INPUT else path
 
 
 def _damaged(path: str, error: Exception) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{path} cannot be read: {error}", hint="check the file, and --format")
+    return InvalidArgumentError(
+        f"{_named(path)} cannot be read: {error}", hint="check the file, --format, and how CSV is read"
+    )
 
 
-def _open(path: str, format: str, wanted: pa.Schema | None) -> RowFiles:
+def _open(path: str, format: str, wanted: pa.Schema | None, csv: CsvForm) -> RowFiles:
     import pyarrow as pa
 
+    if format != "csv" and csv != CsvForm():
+        raise InvalidArgumentError(
+            f"{_named(path)} is no CSV file", hint=f"leave out {', '.join(csv.given)}, or pass --format csv"
+        )
     try:
-        if format == "parquet":
-            return _open_parquet(path)
         if format == "csv":
-            return RowFiles(_open_csv(path, wanted), None)
+            source = sys.stdin.buffer if path == STANDARD_INPUT else path
+            return RowFiles(open_csv_rows(source, wanted, csv), None)
+        # The other formats are read in several places, or twice.
+        place = _spooled(sys.stdin.buffer) if path == STANDARD_INPUT else path
+        if format == "parquet":
+            return _open_parquet(place)
         if format == "json":
-            return RowFiles(open_json_rows(path, wanted), None)
-        return _open_arrow(path)
+            return RowFiles(open_json_rows(place, wanted), None)
+        return _open_arrow(place)
     except FileNotFoundError:
         raise ObjectNotFoundError(f"there is no file {path}", hint="check the path") from None
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeError) as error:
         raise _damaged(path, error) from None
+
+
+def _spooled(stream: IO[bytes]) -> str:
+    """Return the path of a file that holds what a stream gives, until the command ends."""
+    import shutil
+    import tempfile
+
+    import click
+
+    folder = tempfile.TemporaryDirectory(prefix="deltaberg-")
+    click.get_current_context().call_on_close(folder.cleanup)
+    with open(f"{folder.name}/rows", "wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    return file.name
 
 
 def _open_parquet(path: str) -> RowFiles:
@@ -108,24 +153,6 @@ def _open_parquet(path: str) -> RowFiles:
     file = pq.ParquetFile(path)
     reader = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
     return RowFiles(reader, file.metadata.num_rows)
-
-
-def _open_csv(path: str, wanted: pa.Schema | None) -> pa.RecordBatchReader:
-    from pyarrow import csv
-
-    delimiter = "\t" if PurePath(path).suffix.lower() == ".tsv" else ","
-    return csv.open_csv(
-        path,
-        parse_options=csv.ParseOptions(delimiter=delimiter),
-        convert_options=csv.ConvertOptions(column_types=None if wanted is None else _plain(wanted)),
-    )
-
-
-def _plain(wanted: pa.Schema) -> pa.Schema:
-    """Return the columns that text can hold, without lists, maps and structs."""
-    import pyarrow as pa
-
-    return pa.schema([child for child in wanted if not pa.types.is_nested(child.type)])
 
 
 def _open_arrow(path: str) -> RowFiles:
