@@ -200,6 +200,11 @@ _OBJECT_NAMES = (
 )
 _TUNING_NAMES = ("batch_size", "memory", "options", "planning", "split_size", "threads")
 
+#: Commands that can be tried out, while their verbs have no argument for that.
+_ONLY_TRIED = (
+    *("alter", "append", "checkpoint", "cherry-pick", "compact-log", "convert", "copy-plan", "create", "delete"),
+    *("generate", "merge", "overwrite", "publish", "stats", "update", "upsert"),
+)
 _COMMAND_LINE = Door(
     _commands(),
     {
@@ -222,7 +227,7 @@ _COMMAND_LINE = Door(
             "it names the table on which the verb is called": ("catalog", "storage_option", "table"),
             "it says how results are printed": ("_click_default_help", "as_json", "stats", "traceback"),
             "without it, poll waits": ("tail once",),
-            "it says whether to ask, or to do it": ("is_agreed", "delete dry_run", "alter dry_run"),
+            "it says whether to ask, or to do it": ("is_agreed", *(f"{name} dry_run" for name in _ONLY_TRIED)),
             "it says how files are read": ("files_format", *CsvForm._fields),
             "it chooses one of the verbs": ("rewrite-deletes only",),
             "it is a clause of the merge": (

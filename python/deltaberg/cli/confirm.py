@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from deltaberg.cli.dry_run import TRYING, dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
 from deltaberg.cli.show.results import print_done
@@ -19,13 +20,12 @@ _Result = TypeVar("_Result")
 
 #: The exit code where something was not wanted.
 _DECLINED = 1
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 _YES = click.option("--yes", "-y", "is_agreed", is_flag=True, help="Do it without a question.")
 
 
 def asking_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--dry-run`` and ``--yes``, as ``dry_run`` and ``is_agreed``, to a command that does not open its table."""
-    return _DRY_RUN(_YES(function))
+    """Add ``--dry-run`` and ``--yes``, as ``dry_run`` and ``is_agreed``, to a command that opens no table."""
+    return dry_run_option(_YES(function))
 
 
 def asking(format: str | None = None) -> Callable[[Callable[..., object]], Callable[..., None]]:
@@ -87,7 +87,7 @@ class Asking(NamedTuple):
             Returns what is asked; None if nothing is to be done.
         """
         if self.dry_run or not self.is_agreed:
-            with progress(f"looking at {self.location}"):
+            with progress(f"{TRYING} {self.location}"):
                 planned = run(True)
             asked = None if self.dry_run else asks(planned)
             if asked is None:

@@ -10,6 +10,7 @@ import click
 from deltaberg.cli.commands.verb_commands import verb
 from deltaberg.cli.options import pairs
 from deltaberg.cli.rows.column_types import column_type, columns_of
+from deltaberg.cli.show.results import numbers_of, state_of
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.whole_numbers import whole_number
 
@@ -144,7 +145,39 @@ _METHODS = {"name": "describe"}
 _COUNT = click.IntRange(min=1)
 
 
-@verb("altering", "RecordedArguments", "if_exists")
+def _outcome(_: object, table: Any, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return what a table would be after a change, and the numbers of a change that writes rows anew."""
+    from deltaberg.table.verbs.matching import preview
+
+    after: dict[str, Any] = {}
+    found = preview(table, lambda to, rest: after.update(_state(_altered(to, rest, **options))), arguments)
+    numbers = numbers_of(found) if found.added_files or found.removed_files else {}
+    return {**state_of(table, arguments.get("branch")), **after, **numbers}
+
+
+def _state(alteration: Any) -> dict[str, Any]:
+    """Return the state of a table after changes."""
+    if _keeps_sql(alteration):
+        from deltaberg.delta.alter.alter import altered_snapshot
+
+        snapshot = altered_snapshot(alteration)
+        return {
+            "columns": [f"{field.name} {field.type}" for field in snapshot.schema],
+            "properties": dict(sorted(snapshot.metadata.configuration.items())),
+            "protocol": [snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version],
+        }
+    from deltaberg.iceberg.alter.alter import altered_metadata
+
+    metadata = altered_metadata(alteration)
+    return {
+        "format_version": metadata.format_version,
+        "columns": [f"{field.name} {field.type}" for field in metadata.current_schema.struct],
+        "properties": dict(sorted(metadata.properties.items())),
+        "refs": sorted(metadata.all_refs),
+    }
+
+
+@verb("altering", "RecordedArguments", "if_exists", previews=_outcome)
 @click.argument("change", type=click.Choice(tuple(CHANGES)))
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
@@ -162,13 +195,11 @@ _COUNT = click.IntRange(min=1)
 @click.option("--max-ref-age-ms", type=_COUNT, metavar="MS", help="How old a branch or a tag becomes.")
 @click.option("--min-snapshots-to-keep", type=_COUNT, metavar="COUNT", help="How many snapshots it keeps.")
 @click.option("--max-snapshot-age-ms", type=_COUNT, metavar="MS", help="How old a branch's snapshots become.")
-@click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
 def alter(
     table: DeltaTable | IcebergTable,
     arguments: dict[str, Any],
     change: str,
     words: tuple[str, ...],
-    dry_run: bool,
     **options: Any,
 ) -> Any:
     """Change columns and properties of a table.
@@ -195,6 +226,11 @@ def alter(
     rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF
     rollback-to-snapshot ID                      rollback-to-timestamp TIME
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
+    return _altered(table, arguments, change, words, **options).commit()
+
+
+def _altered(to: Any, arguments: dict[str, Any], change: str, words: tuple[str, ...], **options: Any) -> Any:
+    """Return an alteration of a table, or in a transaction, that makes a change."""
     usage, count = CHANGES[change], len(words)
     least = 0 if usage.form.startswith("[") else len(usage.form.split())
     if count < least or (count > least and not usage.form.endswith("...")):
@@ -205,40 +241,14 @@ def alter(
     misplaced = sorted(chosen.keys() - set(usage.options))
     if misplaced:
         raise click.UsageError(f"--{misplaced[0].replace('_', '-')} has no meaning with {change}")
-    alteration: Any = table.alter(**arguments)
+    alteration: Any = to.alter(**arguments)
     method = getattr(alteration, _METHODS.get(change, change.replace("-", "_")), None)
     if method is None:
-        from deltaberg import IcebergTable
         from deltaberg.table.formats import DELTA, ICEBERG
 
-        raise click.UsageError((ICEBERG if isinstance(table, IcebergTable) else DELTA).why_not(change))
+        raise click.UsageError((DELTA if _keeps_sql(alteration) else ICEBERG).why_not(change))
     if usage.apply is None:
         method(*words, **chosen)
     else:
         usage.apply(alteration, *words, **chosen)
-    return _outcome(table, alteration) if dry_run else alteration.commit()
-
-
-def _outcome(table: Any, alteration: Any) -> dict[str, Any]:
-    """Return the state of a table after changes."""
-    from deltaberg import IcebergTable
-
-    if isinstance(table, IcebergTable):
-        from deltaberg.iceberg.alter.alter import altered_metadata
-
-        metadata = altered_metadata(alteration)
-        return {
-            "format_version": metadata.format_version,
-            "columns": [f"{field.name} {field.type}" for field in metadata.current_schema.struct],
-            "properties": dict(sorted(metadata.properties.items())),
-            "refs": sorted(metadata.all_refs),
-        }
-    from deltaberg.delta.alter.alter import altered_snapshot
-
-    after = altered_snapshot(alteration)
-    return {
-        "version": table.version,
-        "columns": [f"{field.name} {field.type}" for field in after.schema],
-        "properties": dict(sorted(after.metadata.configuration.items())),
-        "protocol": [after.protocol.min_reader_version, after.protocol.min_writer_version],
-    }
+    return alteration

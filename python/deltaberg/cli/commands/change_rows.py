@@ -58,18 +58,20 @@ def overwrite(
     return table.overwrite(rows, check=not no_check, partition_by=list(partition_by) or None, **which, **arguments)
 
 
-@verb("deleting from", "DeleteArguments")
-@click.argument("where", metavar="SQL")
-@click.option("--dry-run", is_flag=True, help="Count the rows that match, and change nothing.")
-def delete(table: DeltaTable | IcebergTable, arguments: dict[str, Any], where: str, dry_run: bool) -> Any:
-    """Delete the rows of a table for which a condition is true."""
-    if not dry_run:
-        return table.delete(where, **arguments)
+def _matching(_: object, table: Any, arguments: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return how many rows would be deleted, which can be told without writing a file."""
     from deltaberg.table.verbs.matching import count_matching
 
     found = count_matching(table, where, arguments)
     state = state_of(table, arguments.get("branch"))
     return {**state, "rows_to_delete": found.rows, "files_to_change": found.files}
+
+
+@verb("deleting from", "DeleteArguments", previews=_matching)
+@click.argument("where", metavar="SQL")
+def delete(table: DeltaTable | IcebergTable, arguments: dict[str, Any], where: str) -> CommitResult:
+    """Delete the rows of a table for which a condition is true."""
+    return table.delete(where, **arguments)
 
 
 @verb("updating", "UpdateArguments")

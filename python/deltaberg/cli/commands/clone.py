@@ -8,10 +8,11 @@ import click
 
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
+from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.options import pairs
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done
+from deltaberg.cli.show.results import print_done, print_result
 
 if TYPE_CHECKING:
     from deltaberg import CloneResult
@@ -57,9 +58,16 @@ def clone(opened: Any, asking: Asking, arguments: dict[str, Any], target: str, *
 @click.option("--start-version", metavar="NAME", help="The newest metadata file of an earlier copy.")
 @click.option("--end-version", metavar="NAME", help="The metadata file that the copy ends with.")
 @click.option("--staging-location", metavar="DIRECTORY", help="Where rewritten files wait until they are copied.")
-def copy_plan(place: TablePlace, as_json: bool, source_prefix: str, target_prefix: str, **options: str | None) -> None:
+@dry_run_option
+def copy_plan(
+    place: TablePlace, as_json: bool, source_prefix: str, target_prefix: str, dry_run: bool, **options: str | None
+) -> None:
     """Write the metadata of a copy of an Iceberg table, and a list of the files to copy with their targets."""
     opened = place.open("iceberg")
+    if dry_run:
+        facts = {"snapshots": len(opened.snapshots), "data_files": len(opened.inspect("all_data_files"))}
+        print_result(opened.location, facts, as_json)
+        return
     with progress(f"planning a copy of {opened.location}"):
         plan = opened.rewrite_table_path(source_prefix, target_prefix, **options)
     names = (

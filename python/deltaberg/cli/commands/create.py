@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.dry_run import TRYING, dry_run_option, unsent
 from deltaberg.cli.options import pairs
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.column_types import columns_of
@@ -17,7 +18,7 @@ from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, print_result
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable, IcebergTable
+    from deltaberg import CommitResult, DeltaTable, IcebergTable
 
 __all__ = ["convert", "create"]
 
@@ -53,6 +54,7 @@ def _described(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by (Delta); may be repeated.")
 @click.option("--sort-by", multiple=True, metavar="NAME", help="A column to sort by (Iceberg); may be repeated.")
 @_described
+@dry_run_option
 def create(
     place: TablePlace,
     as_json: bool,
@@ -60,6 +62,7 @@ def create(
     columns: tuple[str, ...],
     like: str | None,
     reading: FileReading,
+    dry_run: bool,
     **options: Any,
 ) -> None:
     """Create a table without rows."""
@@ -75,10 +78,17 @@ def create(
         raise click.UsageError("DEFAULT applies to Delta tables only: set it afterwards, by alter TABLE set-default")
     catalog = None if place.catalog is None else place.loaded_catalog()
     where = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
-    with progress(f"creating {place.location}"):
+    with progress(f"{TRYING if dry_run else 'creating'} {place.location}"):
         from deltaberg import IcebergTable, create_table
 
-        made: DeltaTable | IcebergTable = create_table(place.location, schema, **arguments, **options, **where)
+        def make(**policy: Any) -> Any:
+            return create_table(place.location, schema, **arguments, **options, **where, **policy)
+
+        if dry_run:
+            is_made = unsent(lambda policy: make(policy=policy)) is not None
+            print_result(place.location, {"tables_to_create": int(is_made), "columns": len(schema)}, as_json)
+            return
+        made: DeltaTable | IcebergTable = make()
     number = "format_version" if isinstance(made, IcebergTable) else "version"
     print_done(made.location, {number: getattr(made, number)}, as_json)
 
@@ -92,26 +102,43 @@ def create(
 )
 @_described
 @click.option("--no-stats", is_flag=True, help="Record no statistics of the files.")
+@dry_run_option
 def convert(
     place: TablePlace,
     as_json: bool,
     arguments: dict[str, Any],
     partition_by: tuple[str, ...],
     no_stats: bool,
+    dry_run: bool,
     **options: Any,
 ) -> None:
     """Make a Delta table of the Parquet files in a directory, in place."""
     place.check_is_location()
     columns = columns_of(partition_by) if partition_by else None
-    with progress(f"converting {place.location}"):
+    with progress(f"{TRYING if dry_run else 'converting'} {place.location}"):
         from deltaberg import convert_to_delta
 
-        result = convert_to_delta(
-            place.location,
-            partition_by=columns,
-            collect_stats=not no_stats,
-            storage_options=place.storage_options,
-            **arguments,
-            **options,
-        )
-    print_result(place.location, result, as_json)
+        def make(**policy: Any) -> CommitResult:
+            return convert_to_delta(
+                place.location,
+                partition_by=columns,
+                collect_stats=not no_stats,
+                storage_options=place.storage_options,
+                **arguments,
+                **options,
+                **policy,
+            )
+
+        if not dry_run:
+            print_result(place.location, make(), as_json)
+            return
+        change = unsent(lambda policy: make(policy=policy))
+    from deltaberg.delta.transaction.file_changes import total_rows
+
+    files = [] if change is None else change.changes.new_files
+    facts = {
+        "files_to_add": len(files),
+        "rows_to_add": total_rows(files),
+        "bytes_to_add": sum(one.size for one in files),
+    }
+    print_result(place.location, facts, as_json)

@@ -9,9 +9,10 @@ import click
 from deltaberg.choices import GenerateMode, MaintenanceStep
 from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.confirm import Asking, Question, asking
+from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done, state_of
+from deltaberg.cli.show.results import print_done, print_result, state_of
 
 if TYPE_CHECKING:
     from deltaberg import CompactResult, DropFeatureResult, MaintenanceResult
@@ -27,9 +28,13 @@ _MANY = click.IntRange(min=2)
 
 
 @write_command()
-def checkpoint(place: TablePlace, as_json: bool) -> None:
+@dry_run_option
+def checkpoint(place: TablePlace, as_json: bool, dry_run: bool) -> None:
     """Write a checkpoint of the newest version of a Delta table."""
     opened = place.open("delta")
+    if dry_run:
+        print_result(opened.location, {"version": opened.version, "live_files": len(opened.live_files)}, as_json)
+        return
     with progress(f"writing a checkpoint of {opened.location}"):
         made = opened.checkpoint()
     facts = {"version": made.version, "kind": made.kind, "files": list(made.files), "bytes": made.size}
@@ -39,9 +44,13 @@ def checkpoint(place: TablePlace, as_json: bool) -> None:
 
 @write_command()
 @click.option("--mode", type=click.Choice(get_args(GenerateMode)), default=None, help="What is written.")
-def generate(place: TablePlace, as_json: bool, mode: str | None) -> None:
+@dry_run_option
+def generate(place: TablePlace, as_json: bool, mode: str | None, dry_run: bool) -> None:
     """Write manifests of symlinks, by which Athena, Presto and Hive read a Delta table."""
     opened = place.open("delta")
+    if dry_run:
+        print_result(opened.location, {"version": opened.version, "live_files": len(opened.live_files)}, as_json)
+        return
     with progress(f"writing manifests of {opened.location}"):
         made = opened.generate() if mode is None else opened.generate(mode)
     facts = {"version": made.version, "files": made.files, "manifests": made.manifests, "removed": made.removed}
@@ -67,7 +76,7 @@ def generate(place: TablePlace, as_json: bool, mode: str | None) -> None:
 )
 @click.option("--all", "rewrite_all", is_flag=True, default=None, help="Rewrite files whatever their size.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
-@click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
+@dry_run_option
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
     """Put small files of a table together, and drop deleted rows from files (also: optimize)."""
     opened = place.open()
@@ -108,7 +117,7 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
 @click.option("--all", "rewrite_all", is_flag=True, default=None, help="Rewrite manifests that are in order, too.")
 @click.option("--target-size", type=_COUNT, metavar="BYTES", help="Bytes of a new manifest, approximately.")
 @click.option("--min-manifests", type=_MANY, metavar="COUNT", help="How many a new one stands for at least.")
-@click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and write nothing.")
+@dry_run_option
 def rewrite_manifests(place: TablePlace, as_json: bool, arguments: dict[str, Any], **options: Any) -> None:
     """Put the entries of small manifests of an Iceberg table into fewer ones, each for a range of partitions."""
     opened = place.open("iceberg")
@@ -165,12 +174,16 @@ def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: st
     "--first", type=click.IntRange(min=0), metavar="VERSION", help="The first; by default after a checkpoint."
 )
 @click.option("--last", type=click.IntRange(min=0), metavar="VERSION", help="The last; by default the newest version.")
-def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int | None) -> None:
+@dry_run_option
+def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int | None, dry_run: bool) -> None:
     """Write one file that stands in for several log entries of a Delta table, which stay."""
     opened = place.open("delta")
     base = opened.base_checkpoint
     begin = first if first is not None else 0 if base is None else base.version + 1
     end = opened.version if last is None else last
+    if dry_run:
+        print_result(opened.location, {"first": begin, "last": end, "entries": max(0, end - begin + 1)}, as_json)
+        return
     with progress(f"compacting the log of {opened.location}"):
         name = opened.compact_log(begin, end)
     facts = {"first": begin, "last": end, "file": name}

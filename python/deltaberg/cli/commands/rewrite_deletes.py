@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from deltaberg.cli.commands.verb_commands import given, write_command
+from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, state_of
@@ -23,7 +24,7 @@ _NUMBERS = ("removed_files", "added_files", "removed_bytes", "added_bytes", "dat
 @click.option(
     "--all", "rewrite_all", is_flag=True, default=None, help="Join position delete files whatever their number."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@dry_run_option
 def rewrite_deletes(
     place: TablePlace,
     as_json: bool,

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from deltaberg.cli.commands.verb_commands import write_command
+from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.options import columns_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done
+from deltaberg.cli.show.results import print_done, print_result, state_of
 
 __all__ = ["stats"]
 
@@ -20,6 +21,7 @@ __all__ = ["stats"]
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
 @click.option("--distinct", is_flag=True, help="Estimate instead how many distinct values each column has.")
 @columns_option
+@dry_run_option
 def stats(
     place: TablePlace,
     as_json: bool,
@@ -28,6 +30,7 @@ def stats(
     where: str | None,
     distinct: bool,
     columns: list[str] | None,
+    dry_run: bool,
 ) -> None:
     """Compute statistics: of the data files of a Delta table, or of the partitions of an Iceberg table.
 
@@ -41,10 +44,18 @@ def stats(
     if isinstance(opened, DeltaTable):
         if distinct or columns is not None or snapshot_id is not None:
             raise click.UsageError("--distinct, --columns and --snapshot-id apply to Iceberg tables only")
-        _compute_of_files(opened, as_json, where, arguments)
+        if dry_run:
+            print_result(opened.location, {**state_of(opened, None), "files": len(opened.scan(where).files())}, as_json)
+        else:
+            _compute_of_files(opened, as_json, where, arguments)
         return
     if where is not None or arguments.keys() - {"unsafe_single_writer"}:
         raise click.UsageError("--where, --message and --isolation apply to Delta tables only")
+    if dry_run:
+        snapshot = opened.snapshot_id if snapshot_id is None else snapshot_id
+        files = 0 if snapshot is None else len(place.open("iceberg", snapshot_id=snapshot).scan().files())
+        print_result(opened.location, {"snapshot_id": snapshot, "files": files}, as_json)
+        return
     names: tuple[str, ...] = ("ndv",)
     with progress(f"computing statistics of {opened.location}"):
         if distinct or columns is not None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from deltaberg.cli.dry_run import TRYING, dry_run_option
 from deltaberg.cli.options import place_options
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.file_options import FileReading, file_options
 from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import row_progress
-from deltaberg.cli.show.results import print_result
+from deltaberg.cli.show.results import numbers_of, print_result, state_of
 
 __all__ = ["given", "verb", "write_command"]
 
@@ -70,11 +71,16 @@ def write_command(*shared: str) -> Callable[[Callable[..., None]], click.Command
 
 
 def verb(
-    doing: str, *shared: str, takes_files: bool = False, format: str | None = None
+    doing: str,
+    *shared: str,
+    takes_files: bool = False,
+    format: str | None = None,
+    previews: Callable[..., Mapping[str, Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Turn a function of an open table, the library's arguments and the command's own options into a command.
 
-    The command prints what the function returns: the result of a commit, or what a dry run found.
+    The command prints what the function returns, the result of a commit. With ``--dry-run`` the function gets a
+    transaction in place of the table, and the command prints what that would do.
 
     Parameters
     ----------
@@ -86,6 +92,8 @@ def verb(
         Whether the command takes files, whose rows the function gets as ``rows``.
     format
         The format that the table has to have; None for any.
+    previews
+        What finds out in place of the function what would be done. It gets the same, and the function before them.
     """
 
     def made(function: Callable[..., Any]) -> click.Command:
@@ -94,6 +102,7 @@ def verb(
             *,
             place: TablePlace,
             as_json: bool,
+            dry_run: bool,
             arguments: dict[str, Any],
             files: tuple[str, ...] = (),
             reading: FileReading | None = None,
@@ -105,14 +114,25 @@ def verb(
                 # Columns that are replaced say nothing about those of the files.
                 columns = None if options.get("replace_schema") else opened.arrow_schema
                 options["rows"], total = open_row_files(files, reading.format, columns, reading.csv)
-            with row_progress(f"{doing} {opened.location}", total) as tell:
+            with row_progress(f"{TRYING if dry_run else doing} {opened.location}", total) as tell:
                 arguments["progress"] = lambda done: tell(done.rows, done.files)
-                result = function(opened, arguments, **options)
+                if dry_run:
+                    result = (previews or _previewed)(function, opened, arguments, **options)
+                else:
+                    result = function(opened, arguments, **options)
             print_result(opened.location, result, as_json)
 
-        command: Callable[..., None] = run
+        command: Callable[..., None] = dry_run_option(run)
         if takes_files:
             command = click.argument("files", nargs=-1, required=True, metavar="FILE...")(file_options(command))
         return write_command(*shared)(command)
 
     return made
+
+
+def _previewed(function: Callable[..., Any], table: Any, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return what the function of a verb would do to a table."""
+    from deltaberg.table.verbs.matching import preview
+
+    found = preview(table, lambda transaction, rest: function(transaction, rest, **options), arguments)
+    return {**state_of(table, arguments.get("branch")), **numbers_of(found)}

@@ -87,15 +87,15 @@ def open_row_files(
 
 def _format_of(path: str) -> str:
     names = [ending.lower() for ending in PurePath(path).suffixes]
-    format = _ENDINGS.get(names[-1]) if names else None
-    if format is None and names[-2:-1] and names[-1] in _COMPRESSIONS and _ENDINGS.get(names[-2]) == "csv":
+    kind = _ENDINGS.get(names[-1]) if names else None
+    if kind is None and names[-2:-1] and names[-1] in _COMPRESSIONS and _ENDINGS.get(names[-2]) == "csv":
         return "csv"
-    if format is None:
+    if kind is None:
         why = "standard input has no name that shows its format" if path == STANDARD_INPUT else None
         raise InvalidArgumentError(
             why or f"the name of {path} does not show its format", hint=f"pass --format, one of {', '.join(FORMATS)}"
         )
-    return format
+    return kind
 
 
 def _named(path: str) -> str:

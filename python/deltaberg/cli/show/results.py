@@ -10,8 +10,9 @@ from deltaberg.cli.show.output import print_facts, print_json
 
 if TYPE_CHECKING:
     from deltaberg import CommitResult, DeltaTable, IcebergTable
+    from deltaberg.table.verbs.matching import Preview
 
-__all__ = ["print_done", "print_result", "state_of"]
+__all__ = ["numbers_of", "print_done", "print_result", "state_of"]
 
 
 def state_of(table: DeltaTable | IcebergTable, branch: str | None) -> dict[str, int | None]:
@@ -21,6 +22,18 @@ def state_of(table: DeltaTable | IcebergTable, branch: str | None) -> dict[str, 
     if not isinstance(table, IcebergTable):
         return {"version": table.version}
     return {"snapshot_id": table.snapshot_id if branch is None else table.refs[branch].snapshot_id}
+
+
+def numbers_of(found: Preview) -> dict[str, int | None]:
+    """Return what would be done, by what it is called in the output of commands."""
+    return {
+        "rows_to_insert": found.inserted,
+        "rows_to_update": found.updated,
+        "rows_to_delete": found.deleted,
+        "rows_to_copy": found.copied,
+        "files_to_add": found.added_files,
+        "files_to_remove": found.removed_files,
+    }
 
 
 def print_result(location: str, result: CommitResult | Mapping[str, Any], as_json: bool) -> None:

@@ -141,6 +141,9 @@ class Transaction(PendingChanges):
         """Whether the transaction changes nothing so far."""
         return self._changes.is_empty if self._base is None else self._changes.leave_as_it_is(self._base)
 
+    def _file_numbers(self) -> tuple[int, int]:
+        return len(self._changes.new_files), len(self._changes.gone_files)
+
     def _mark(self) -> Callable[[], object]:
         changes, claims, dropped = self._changes.copy(), self._claims.copy(), set(self._dropped)
         row_operations, self._before = self._row_operations, changes

@@ -125,6 +125,11 @@ class PendingFiles:
     regrouping: Regrouping | None = None
 
     @property
+    def numbers(self) -> tuple[int, int]:
+        """How many data files are added and removed."""
+        return sum(len(files.entries) for files in self.added if files.content == DATA), len(self.removed)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is added, removed or put elsewhere."""
         return not (self.added or self.removed or self.removed_deletes or self.regrouping is not None)

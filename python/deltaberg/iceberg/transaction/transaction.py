@@ -125,9 +125,8 @@ class Transaction(shared.Transaction):
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
-        number = int(self.token)
-        extra = self._target.summary
-        self._production = Production(self.store, self.resolver, number, f"{number:016x}", self.pending, extra)
+        own, extra = int(self.token), self._target.summary
+        self._production = Production(self.store, self.resolver, own, f"{own:016x}", self.pending, extra)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -190,6 +189,9 @@ class Transaction(shared.Transaction):
 
     def _check_operation(self) -> None:
         """Do nothing: operations go together as they are."""
+
+    def _file_numbers(self) -> tuple[int, int]:
+        return self.pending.numbers
 
     def _mark(self) -> Callable[[], object]:
         changes, claims, checks = self._changes, self.claims.copy(), list(self._checks)

@@ -103,10 +103,14 @@ class ClockedPolicy(CommitPolicy):
         What waits for a number of seconds.
     now
         What gives the time in milliseconds since 1970.
+    ready
+        What is called before a change is sent for the first time. An exception of it ends the commit, and nothing is
+        sent.
     """
 
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ready: Callable[[Change], object] = lambda _: None
 
     def back_off(self, attempt: int) -> None:
         """Wait after an attempt, which is counted from 0."""
@@ -243,6 +247,8 @@ def commit_change(change: Change, policy: ClockedPolicy) -> int:
     for retry in range(policy.retries + 1):
         if not change.prepare():
             return retry
+        if not retry:
+            policy.ready(change)
         fate, refusal = _settled(change, policy)
         if fate is Fate.OURS:
             return retry

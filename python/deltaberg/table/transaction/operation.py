@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.whole_numbers import known_sum
 
-__all__ = ["Operation", "RowNumbers", "with_rows"]
+__all__ = ["Operation", "RowNumbers", "row_sums", "with_rows"]
 
 
 @dataclass
@@ -61,8 +62,14 @@ def with_rows(result: CommitResult, operations: Sequence[Operation]) -> CommitRe
     >>> found.inserted_rows, found.deleted_rows
     (2, None)
     """
-    found: dict[str, Any] = {}
-    for one in fields(RowNumbers):
-        numbers = [getattr(operation.rows, one.name) for operation in operations]
-        found[f"{one.name}_rows"] = None if None in numbers else sum(numbers)
-    return replace(result, **found)
+    names = [f"{one.name}_rows" for one in fields(RowNumbers)]
+    sums: dict[str, Any] = dict(zip(names, row_sums(operations), strict=True))
+    return replace(result, **sums)
+
+
+def row_sums(operations: Sequence[Operation]) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return the numbers of rows of several operations, in the order of `RowNumbers`."""
+    inserted, updated, deleted, copied = (
+        known_sum(getattr(operation.rows, one.name) for operation in operations) for one in fields(RowNumbers)
+    )
+    return inserted, updated, deleted, copied

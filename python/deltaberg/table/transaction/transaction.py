@@ -15,7 +15,7 @@ from deltaberg.table.change.changed_rows import RowTasks
 from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.rows.progress import Progress, ProgressSum
-from deltaberg.table.transaction.operation import Operation
+from deltaberg.table.transaction.operation import Operation, row_sums
 from deltaberg.table.transaction.own_files import OwnFiles
 
 __all__ = ["Transaction"]
@@ -75,6 +75,15 @@ class Transaction(ABC):
     def progress(self) -> Progress | None:
         """The receiver of the progress of the next write; None if there is none."""
         return None if self._progress is None else self._progress.next_write()
+
+    @property
+    def numbers(self) -> tuple[int | None, int | None, int | None, int | None, int, int]:
+        """The rows inserted, updated, deleted and copied so far, and the data files added and removed."""
+        return (*row_sums(self._operations), *self._file_numbers())
+
+    @abstractmethod
+    def _file_numbers(self) -> tuple[int, int]:
+        """How many data files are added and removed so far."""
 
     @abstractmethod
     def _mark(self) -> Callable[[], object]:
