@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["MOST_DIGITS", "bits_of_endless", "known_sum", "whole_number"]
+__all__ = ["MOST_DIGITS", "bits_of_endless", "counted", "known_sum", "whole_number"]
 
 #: More digits than any member, property or column has. Python itself refuses to read some thousands.
 MOST_DIGITS = 400
@@ -30,6 +30,22 @@ def whole_number(text: str, least: int | None = None) -> int | None:
     found = _NUMBER.fullmatch(text)
     number = None if found is None else int(found[1] + found[2])
     return number if number is None or least is None or number >= least else None
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number of things as text.
+
+    Parameters
+    ----------
+    one, many
+        What one of them and several are called; by default several end with an s.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(0, "row"), counted(2, "entry", "entries")
+    ('1 row', '0 rows', '2 entries')
+    """
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:

@@ -249,7 +249,10 @@ def test_a_terminal_gets_a_table_or_where_it_is_too_narrow_a_block_for_each_row(
     wide = _STYLES.sub("", terminal_text("head", builder.root, columns=200))
     assert wide.replace("\u2500", "").split()[-6:] == ["id", "name", "7", "a" * 30, "8", "null"]
     narrow = _STYLES.sub("", terminal_text("head", builder.root, columns=20))
-    assert narrow.split()[-12:] == ["row", "0", "id", "7", "name", "a" * 30, "row", "1", "id", "8", "name", "null"]
+    assert [line.rstrip() for line in narrow.splitlines()[-8:]] == [
+        *("row 0", "  id    7", f"  name  {'a' * 12}", f"        {'a' * 12}", f"        {'a' * 6}"),
+        *("row 1", "  id    8", "  name  null"),
+    ]
 
 
 @_terminal
@@ -263,13 +266,30 @@ def test_columns_without_values_make_room_on_a_narrow_terminal_and_are_named(bui
     narrow = _STYLES.sub("", terminal_text("head", builder.root, columns=40))
     assert narrow.replace("\u2500", "").split()[-9:-6] == ["id", "7", "8"]
     assert narrow.splitlines()[-1] == f"null in all rows: {', '.join(names[1:])}"
-    # Where that does not make enough room, each row is a block of all columns.
+    # Where that does not make enough room, each row is a block of the other columns.
     blocks = _STYLES.sub("", terminal_text("head", builder.root, columns=4))
-    assert blocks.split()[-16:] == [
-        part
-        for number, value in enumerate("78")
-        for part in ("row", str(number), names[0], value, names[1], "null", names[2], "null")
+    assert blocks[blocks.rindex("row 0") :].splitlines() == [
+        *("row 0", "  id  7", "row 1", "  id  8"),
+        f"null in all rows: {', '.join(names[1:])}",
     ]
+
+
+@_terminal
+@pytest.mark.slow
+def test_facts_go_on_below_themselves_on_a_narrow_terminal(builder: DeltaBuilder) -> None:
+    names = [f"column_{number}" for number in range(6)]
+    builder.create(pa.schema([(name, pa.int64()) for name in names]))
+    shown = _STYLES.sub("", terminal_text("inspect", builder.root, columns=50))
+    lines = shown[shown.index("columns:") : shown.index("partitioned by:")].splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(" " * 23) and line[23] != " " for line in lines[1:])
+
+
+def test_parameters_of_operations_are_words(builder: DeltaBuilder) -> None:
+    builder.create(ID)
+    parameters = {"mode": "Append", "partitionBy": "[]", "predicate": '["id = 1"]', "description": "null"}
+    builder.commit(info={"operation": "WRITE", "operationParameters": parameters})
+    assert printed("history", builder.root, "-n", 1).splitlines()[1].split("\t")[3] == "mode: Append, predicate: id = 1"
 
 
 @_terminal

@@ -31,7 +31,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_files_are_written_anew_after_a_question(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = call("reorg", table.location)
     assert ended.exit_code == 2
-    assert "would put 1 files into 1" in ended.stderr
+    assert "would put 1 file into 1" in ended.stderr
     monkeypatch.setattr(confirm, "_can_ask", lambda: True)
     ended = CliRunner().invoke(cli, ["reorg", table.location], input="n\n", prog_name="deltaberg")
     assert (ended.exit_code, "nothing was changed" in ended.stderr) == (1, True)

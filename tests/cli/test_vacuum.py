@@ -88,10 +88,10 @@ def test_options_are_those_of_the_library(root: Path) -> None:
     ended = call("vacuum", root, "--dry-run", "--retention-hours", "1")
     assert ended.exit_code != 0
     assert "--no-retention-check" in ended.stderr
-    assert "would delete 1 files" in printed(
+    assert "would delete 1 file" in printed(
         "vacuum", root, "--dry-run", "--retention-hours", "1", "--no-retention-check"
     )
-    assert "would delete 1 files" in printed("vacuum", root, "--dry-run", "--lite")
+    assert "would delete 1 file" in printed("vacuum", root, "--dry-run", "--lite")
     assert "would delete 0 files" in printed("vacuum", root, "--dry-run", "--keep-version", "0")
 
 
@@ -138,7 +138,7 @@ def test_snapshots_expire(history: IcebergTable, monkeypatch: pytest.MonkeyPatch
     first = history.snapshots[0].snapshot_id
     ended = _answer(monkeypatch, "n", "expire", history.location, "--older-than", "2100-01-01")
     assert ended.exit_code == 1
-    assert "would expire 1 snapshots" in ended.stderr
+    assert "would expire 1 snapshot" in ended.stderr
     (planned,) = json_lines("expire", history.location, "--snapshot-id", first, "--dry-run")
     assert (planned["snapshot_ids"], planned["dry_run"]) == ([first], True)
     (done,) = json_lines("expire", history.location, "--older-than", "2100-01-01", "--retain-last", "1", "--yes")
@@ -154,5 +154,5 @@ def test_orphans_go(history: IcebergTable) -> None:
     ended = call("orphans", history.location, "--older-than", "2100-01-01", "--yes")
     assert "--no-retention-check" in ended.stderr
     more = ("--no-retention-check", "--prefix-mismatch", "ignore", "--yes")
-    assert "deleted 1 files" in printed("orphans", history.location, "--older-than", "2100-01-01", *more)
+    assert "deleted 1 file" in printed("orphans", history.location, "--older-than", "2100-01-01", *more)
     assert ids_of(history.refresh()) == [2]

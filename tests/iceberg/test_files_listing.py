@@ -65,7 +65,7 @@ def test_what_deletes_rows_is_explained(tmp_path: Path, recorder: Recorder) -> N
     lines = [line.split(":", 1) for line in scan.explain().splitlines()[1:]]
     facts = {name.strip(): text.strip() for name, text in lines}
     assert facts["delete files"] == "1 position, 2 equality; for 3 files"
-    assert facts["deletion vectors"] == "1 files, 1 rows deleted"
+    assert facts["deletion vectors"] == "1 file, 1 row deleted"
     only = table.scan("id >= 5 AND id < 9").explanation()
     assert (only.position_delete_files, only.files_with_delete_files, only.deletion_vectors) == (0, 1, 0)
     assert "delete files" not in table.scan("id = 9").explain()

@@ -60,7 +60,7 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "CleanupResult(would delete 0 files" in capsys.readouterr().out
     assert ids_of(DeltaTable(folder / "visits")) == [2, 3]
     run_blocks("docs/maintenance.md", heading="## Expiry")
-    assert capsys.readouterr().out.startswith("ExpiryResult(would expire 1 snapshots, would delete 3 files")
+    assert capsys.readouterr().out.startswith("ExpiryResult(would expire 1 snapshot, would delete 3 files")
     run_blocks("docs/maintenance.md", heading="## Orphans")
     assert capsys.readouterr().out.startswith("CleanupResult(would delete 0 files")
     run_blocks("docs/maintenance.md", heading="## Manifests")
@@ -76,7 +76,7 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks("docs/maintenance.md", heading="## Copies in another place")
     assert capsys.readouterr().out == "3\n"
     run_blocks("docs/maintenance.md", heading="## Purge")
-    assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 files into 1, 1 commits)"
+    assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 file into 1, 1 commit)"
     run_blocks("docs/maintenance.md", heading="## Data file statistics")
     assert "'numFilesUpdated': 1" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Symlink manifests")

@@ -11,6 +11,7 @@ from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.confirm import Asking, Question, asking, asking_options
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.files import open_row_files
+from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
     from deltaberg import CleanupResult
@@ -156,7 +157,7 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
         forgets = any(getattr(planned, name, ()) for name in _FORGOTTEN)
         if not (planned.deleted_files or forgets):
             return None
-        text = f"Delete {planned.deleted_files} files of {asking.location}?"
+        text = f"Delete {counted(planned.deleted_files, 'file')} of {asking.location}?"
         return Question(text, [*_file_lines(planned), str(planned)], "nothing was deleted")
 
     result = asking.carry_out(

@@ -17,7 +17,10 @@ from deltaberg.cli.show.iceberg import (
     shown_iceberg_facts,
 )
 from deltaberg.cli.show.output import print_facts, print_json, print_rows, print_table, progress
+from deltaberg.cli.show.text import listed
 from deltaberg.errors import VersionNotFoundError
+from deltaberg.lossless_json import read_json
+from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
@@ -95,6 +98,12 @@ def _timestamp(table: DeltaTable) -> str | None:
         return None  # The version was read from a checkpoint, and its log entry was cleaned up.
 
 
+def _vectors(facts: Mapping[str, Any]) -> str:
+    if not facts["deletion_vectors"]:
+        return "none"
+    return f"{facts['deletion_vectors']}, which delete {counted(facts['deleted_rows'], 'row')}"
+
+
 def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     protocol, checkpoint = facts["protocol"], facts["checkpoint"]
     committed = facts["timestamp"] or "at a time that the log no longer records"
@@ -110,16 +119,19 @@ def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "partitioned by", ", ".join(facts["partition_columns"]) or "nothing"
     if facts["clustering_columns"]:
         yield "clustered by", ", ".join(".".join(path) for path in facts["clustering_columns"])
-    yield "files", f"{facts['files']}, {facts['bytes']} bytes"
+    yield "files", f"{facts['files']}, {counted(facts['bytes'], 'byte')}"
     yield "rows", "not recorded for every file" if facts["rows"] is None else facts["rows"]
-    yield "deletion vectors", f"{facts['deletion_vectors']}, which delete {facts['deleted_rows']} rows"
+    yield "deletion vectors", _vectors(facts)
     yield "tombstones", facts["tombstones"]
     since = facts["commits_since_checkpoint"]
     if checkpoint is None:
-        yield "checkpoint", f"none, {since} commits"
+        yield "checkpoint", f"none, {counted(since, 'commit')}"
     else:
-        size = f"{len(checkpoint['files'])} files, {checkpoint['bytes']} bytes"
-        yield "checkpoint", f"version {checkpoint['version']}, {checkpoint['kind']}, {size}; {since} commits since"
+        size = f"{counted(len(checkpoint['files']), 'file')}, {counted(checkpoint['bytes'], 'byte')}"
+        yield (
+            "checkpoint",
+            f"version {checkpoint['version']}, {checkpoint['kind']}, {size}; {counted(since, 'commit')} since",
+        )
     yield from ((f"property {name}", value) for name, value in facts["properties"].items())
     yield "kernels", f"{facts['kernels']['backend']}: {facts['kernels']['reason']}"
 
@@ -189,7 +201,7 @@ def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) 
             "operation": commit.operation,
             "userName": commit.info.get("userName"),
             "engineInfo": commit.info.get("engineInfo"),
-            "operationParameters": commit.info.get("operationParameters"),
+            "operationParameters": listed(_decoded(commit.info.get("operationParameters"))),
             "commitInfo": dict(commit.info),
         }
         for commit in commits
@@ -197,3 +209,15 @@ def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) 
     if as_json:
         rows = [{name: row[name] for name in ("version", "timestamp", "commitInfo")} for row in rows]
     print_rows(("version", "timestamp", "operation", "operationParameters", "userName", "engineInfo"), rows, as_json)
+
+
+def _decoded(value: Any) -> Any:
+    """Return parameters of an operation with the JSON that they hold as text."""
+    if isinstance(value, dict):
+        return {name: _decoded(one) for name, one in value.items()}
+    if not isinstance(value, str) or not value.startswith(("[", "{", "null")):
+        return value
+    try:
+        return read_json(value, plain=True)
+    except ValueError:
+        return value

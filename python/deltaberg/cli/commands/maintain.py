@@ -13,6 +13,7 @@ from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
 from deltaberg.cli.show.results import print_done, print_result, state_of
+from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
     from deltaberg import CompactResult, DropFeatureResult, MaintenanceResult
@@ -38,7 +39,7 @@ def checkpoint(place: TablePlace, as_json: bool, dry_run: bool) -> None:
     with progress(f"writing a checkpoint of {opened.location}"):
         made = opened.checkpoint()
     facts = {"version": made.version, "kind": made.kind, "files": list(made.files), "bytes": made.size}
-    size = f"{', '.join(made.files)}, {made.size} bytes"
+    size = f"{', '.join(made.files)}, {counted(made.size, 'byte')}"
     print_done(opened.location, facts, as_json, ("version", made.version), ("kind", made.kind), ("files", size))
 
 
@@ -101,7 +102,7 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
     arguments |= given(packing)
 
     def question(planned: CompactResult) -> Question | None:
-        text = f"Write {planned.removed_files} files of {opened.location} anew?"
+        text = f"Write {counted(planned.removed_files, 'file')} of {opened.location} anew?"
         return Question(text, [str(planned)]) if planned.groups else None
 
     asking.carry_out(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from deltaberg.cli.show.describe import shown_columns, type_name
+from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
     from deltaberg import IcebergTable
@@ -95,7 +96,7 @@ def shown_iceberg_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "partitioned by", ", ".join(fields) or "nothing"
     for name in _CONTENTS.values():
         found = facts[name]
-        yield name.replace("_", " "), f"{found['files']} files, {found['rows']} rows, {found['bytes']} bytes"
+        yield name.replace("_", " "), ", ".join(counted(found[f"{unit}s"], unit) for unit in ("file", "row", "byte"))
     yield "manifests", facts["manifests"]
     yield from ((f"property {name}", value) for name, value in facts["properties"].items())
     yield "kernels", f"{facts['kernels']['backend']}: {facts['kernels']['reason']}"

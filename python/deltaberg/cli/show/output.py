@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.cli.show.text import clean, json_text, shown
+from deltaberg.cli.show.text import clean, json_text, listed, shown
+from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["print_facts", "print_json", "print_lines", "print_rows", "print_table", "progress", "row_progress"]
 
 _FACT_WIDTH = 22
+#: How many letters there must be room for behind labels, so that lines are broken and not left to the terminal.
+_LEAST_WIDTH = 12
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
     """Show on standard error what is being done, if that is a terminal."""
-    if not sys.stderr.isatty():
+    if not _shows_progress():
         yield
         return
     from rich.console import Console
@@ -46,7 +50,7 @@ def row_progress(doing: str, total: int | None) -> Iterator[Callable[[int, int],
     collections.abc.Callable
         What is told the number of rows, and of files, so far.
     """
-    if not sys.stderr.isatty():
+    if not _shows_progress():
         yield lambda _rows, _files: None
         return
     from rich.console import Console
@@ -64,9 +68,14 @@ def row_progress(doing: str, total: int | None) -> Iterator[Callable[[int, int],
         task = bar.add_task(Text(clean(doing)).markup, total=total, done="")
 
         def tell(rows: int, files: int) -> None:
-            bar.update(task, completed=rows, done=f"{rows} rows, {files} files")
+            bar.update(task, completed=rows, done=f"{counted(rows, 'row')}, {counted(files, 'file')}")
 
         yield tell
+
+
+def _shows_progress() -> bool:
+    """Return whether standard error is a terminal on which lines can be taken back."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 def print_json(value: Any) -> None:
@@ -85,11 +94,15 @@ def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> N
     """Print facts, one per line, below an optional title."""
     indent = ""
     if title is not None:
-        _print_line(clean(title))
+        print_lines(title)
         indent = "  "
-    for name, value in facts:
-        label = f"{indent}{clean(name) + ':':{_FACT_WIDTH}} "
-        _print_line(label + shown(value), bold=len(label))
+    lines = [(f"{indent}{clean(name) + ':':{_FACT_WIDTH}} ", listed(value)) for name, value in facts]
+    if sys.stdout.isatty():
+        from rich.text import Text
+
+        _print_hanging(_console(), ((label, Text(value)) for label, value in lines))
+    else:
+        sys.stdout.writelines(f"{label}{value}\n" for label, value in lines)
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
@@ -115,15 +128,22 @@ def print_table(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None
         sys.stdout.write("\t".join(shown(row[name]) for name in names) + "\n")
 
 
-def _print_line(text: str, bold: int = 0) -> None:
-    if bold and sys.stdout.isatty():
-        from rich.text import Text
+def _print_hanging(console: Console, lines: Iterable[tuple[str, Any]]) -> None:
+    """Print labels and what belongs to them, of which further lines are indented as far as the first one."""
+    from rich.table import Table
+    from rich.text import Text
 
-        line = Text(text)
-        line.stylize("bold", 0, bold)
-        _console().print(line, soft_wrap=True)
-    else:
-        sys.stdout.write(text + "\n")
+    lines = list(lines)
+    if console.width < max((len(label) for label, _ in lines), default=0) + _LEAST_WIDTH:
+        for label, value in lines:
+            console.print(Text.assemble((label, "bold"), value), soft_wrap=True)
+        return
+    grid = Table.grid(padding=0)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in lines:
+        grid.add_row(Text(label, "bold"), value)
+    console.print(grid)
 
 
 def _console() -> Console:
@@ -145,13 +165,23 @@ def _print_rich(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None
         return
     filled = [name for name in names if name not in empty]
     if empty and filled and _print_if_it_fits(console, filled, rows):
-        console.print(Text.assemble(("null in all rows: ", "bold"), ", ".join(map(clean, empty))), soft_wrap=True)
+        _print_empty(console, empty)
         return
-    width = max(len(clean(name)) for name in names)
+    shown_names = filled or names
+    width = max(len(clean(name)) for name in shown_names)
     for number, row in enumerate(rows):
-        console.print(Text(f"row {number}", "bold"))
-        for name in names:
-            console.print(Text.assemble((f"  {clean(name):{width}}  ", "bold"), _cell(row[name])), soft_wrap=True)
+        console.print(Text(f"row {number}", "bold"), soft_wrap=True)
+        _print_hanging(
+            console, ((f"  {clean(name):{width}}  ", _cell(row[name], is_aligned=False)) for name in shown_names)
+        )
+    if empty and filled:
+        _print_empty(console, empty)
+
+
+def _print_empty(console: Console, names: Sequence[str]) -> None:
+    from rich.text import Text
+
+    console.print(Text.assemble(("null in all rows: ", "bold"), ", ".join(map(clean, names))), soft_wrap=True)
 
 
 def _print_if_it_fits(console: Console, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -171,10 +201,10 @@ def _print_if_it_fits(console: Console, names: Sequence[str], rows: Sequence[Map
     return True
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any, *, is_aligned: bool = True) -> Any:
     from rich.text import Text
 
     if value is None:
         return Text("null", "dim")
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = is_aligned and isinstance(value, (int, float)) and not isinstance(value, bool)
     return Text(shown(value), justify="right" if number else "left")

@@ -10,7 +10,7 @@ from typing import Any
 
 from deltaberg.errors import TooLargeError
 
-__all__ = ["JsonText", "clean", "json_number", "json_text", "shown"]
+__all__ = ["JsonText", "clean", "json_number", "json_text", "listed", "shown"]
 
 
 class JsonText(str):
@@ -67,6 +67,23 @@ def shown(value: Any) -> str:
     if value is None:
         return "null"
     return json_text(value)
+
+
+def listed(value: Any) -> str:
+    """Return a value for people as one line of text, without the brackets and quotes of JSON around lists and objects.
+
+    Examples
+    --------
+    >>> listed({"mode": "Append", "partitionBy": []}), listed(["a", 1]), listed({})
+    ('mode: Append', 'a, 1', 'none')
+    """
+    if isinstance(value, dict):
+        parts = [f"{clean(str(name))}: {listed(one)}" for name, one in value.items() if one not in (None, [], {})]
+    elif isinstance(value, (list, tuple)):
+        parts = [listed(one) for one in value]
+    else:
+        return shown(value)
+    return ", ".join(parts) or "none"
 
 
 def _encoded(value: Any) -> str:

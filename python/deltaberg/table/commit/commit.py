@@ -18,6 +18,7 @@ from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergE
 from deltaberg.signatures import public
 from deltaberg.storage.base import PutOutcome, PutResult
 from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds
+from deltaberg.whole_numbers import counted
 
 __all__ = ["Change", "ClockedPolicy", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
 
@@ -188,11 +189,11 @@ class CommitResult:
         for what in ("inserted", "updated", "deleted", "copied"):
             count = getattr(self, f"{what}_rows")
             if count:
-                facts.append((what, _counted(count, "row")))
+                facts.append((what, counted(count, "row")))
         for what in ("added", "removed"):
             counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}
             if any(counts.values()):
-                facts.append((what, ", ".join(_counted(count, unit) for unit, count in counts.items() if count)))
+                facts.append((what, ", ".join(counted(count, unit) for unit, count in counts.items() if count)))
         if self.retries:
             facts.append(("retries", str(self.retries)))
         facts.extend(("warning", text) for text in self.warnings)
@@ -217,10 +218,6 @@ class CommitResult:
         state = "" if self.committed else " (nothing was to be done)"
         place = f"version {self.version}" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         return f"{place}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
-
-
-def _counted(count: int, unit: str) -> str:
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def checked_policy(policy: CommitPolicy | None) -> ClockedPolicy | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.table.maintain.verifying.findings import first_paths
+from deltaberg.whole_numbers import counted
 
 __all__ = ["CLEANED_FILES", "STRAY", "CleanupProgress", "CleanupResult", "OnProgress", "warnings_of_unnamed"]
 
@@ -98,7 +99,7 @@ class CleanupResult:
         done = "would delete" if self.dry_run else "deleted"
         failed = f", {len(self.failed)} could not be deleted" if self.failed else ""
         kept = f", kept {sum(self.kept.values())}" if self.kept else ""
-        return f"{done} {self.deleted_files} files of {self.deleted_bytes} bytes{kept}{failed}"
+        return f"{done} {counted(self.deleted_files, 'file')} of {counted(self.deleted_bytes, 'byte')}{kept}{failed}"
 
     def __repr__(self) -> str:
         return f"CleanupResult({self._counts})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deltaberg.errors import CommitConflictError
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.packing import PackedFile, Packing, kept_size, size_of
-from deltaberg.whole_numbers import known_sum
+from deltaberg.whole_numbers import counted, known_sum
 
 __all__ = ["CompactResult", "CompactedGroup", "committed_groups", "expected_group"]
 
@@ -57,11 +57,11 @@ class CompactResult:
     dry_run: bool = False
 
     def __repr__(self) -> str:
-        counts = f"{self.removed_files} files into {self.added_files}"
+        counts = f"{counted(self.removed_files, 'file')} into {self.added_files}"
         if self.dry_run:
-            return f"CompactResult(would put {counts}, {len(self.groups)} commits)"
-        left = f", {len(self.conflicts)} groups left after conflicts" if self.conflicts else ""
-        return f"CompactResult({counts}, {len(self.commits)} commits{left})"
+            return f"CompactResult(would put {counts}, {counted(len(self.groups), 'commit')})"
+        left = f", {counted(len(self.conflicts), 'group')} left after conflicts" if self.conflicts else ""
+        return f"CompactResult({counts}, {counted(len(self.commits), 'commit')}{left})"
 
     @property
     def commits(self) -> list[CommitResult]:

@@ -9,6 +9,7 @@ from typing import Any
 from deltaberg.signatures import public
 from deltaberg.table.arguments import check_flags, checked_number, parse_instant
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.whole_numbers import counted
 
 __all__ = ["RestoreRequest", "RestoreResult"]
 
@@ -93,13 +94,10 @@ class RestoreResult:
     def __repr__(self) -> str:
         parts = [f"dry run: to {self.state}" if self.dry_run else f"to {self.state}"]
         if self.restored_files is not None and self.removed_files is not None:
-            parts += [f"{_counted(self.restored_files)} restored", f"{_counted(self.removed_files)} removed"]
+            parts.append(f"{counted(self.restored_files, 'file')} restored")
+            parts.append(f"{counted(self.removed_files, 'file')} removed")
         if self.missing_files:
-            parts.append(f"{_counted(len(self.missing_files))} missing")
+            parts.append(f"{counted(len(self.missing_files), 'file')} missing")
         if self.commit is not None and not self.commit.committed:
             parts.append("nothing was to be done")
         return f"RestoreResult({', '.join(parts)})"
-
-
-def _counted(files: int) -> str:
-    return "1 file" if files == 1 else f"{files} files"

@@ -14,6 +14,7 @@ from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
 from deltaberg.table.read.plan import Plan, count_splits
 from deltaberg.table.read.source import PruneStep
+from deltaberg.whole_numbers import counted
 
 __all__ = ["Explanation", "explain_plan"]
 
@@ -80,21 +81,26 @@ class Explanation:
         for number, step in enumerate(self.steps):
             share = f", {self.steps[number - 1].files - step.files} skipped" if number else ""
             size = "" if step.size is None else f", {_bytes(step.size)}"
-            facts.append((f"by {step.name}" if number else "all", f"{step.files} files{size}{share}"))
+            facts.append((f"by {step.name}" if number else "all", f"{counted(step.files, 'file')}{size}{share}"))
         facts.append(("columns from files", ", ".join(self.columns) or "none"))
         if self.constants:
             facts.append(("constant in a file", ", ".join(self.constants)))
         facts.append(("filter", self.filter or "none"))
         if self.filter is not None:
-            facts.append(("applied to rows of", f"{self.residual_files} files; the others match whole"))
+            facts.append(("applied to rows of", f"{counted(self.residual_files, 'file')}; the others match whole"))
         if self.deletion_vectors:
-            facts.append(("deletion vectors", f"{self.deletion_vectors} files, {self.deleted_rows} rows deleted"))
+            facts.append(
+                (
+                    "deletion vectors",
+                    f"{counted(self.deletion_vectors, 'file')}, {counted(self.deleted_rows, 'row')} deleted",
+                )
+            )
         kinds = (("position", self.position_delete_files), ("equality", self.equality_delete_files))
         shown = ", ".join(f"{count} {kind}" for kind, count in kinds if count)
         if shown:
-            facts.append(("delete files", f"{shown}; for {self.files_with_delete_files} files"))
+            facts.append(("delete files", f"{shown}; for {counted(self.files_with_delete_files, 'file')}"))
         if self.limit is not None:
-            facts.append(("limit", f"{self.limit} rows"))
+            facts.append(("limit", counted(self.limit, "row")))
         return [*facts, ("tasks", str(self.tasks)), ("road", self.road)]
 
     def __str__(self) -> str:

@@ -35,6 +35,7 @@ from deltaberg.table.maintain.file_tasks import FileTasks
 from deltaberg.table.maintain.listed_files import earlier_clock
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write.sources import LOCAL_ROAD
+from deltaberg.whole_numbers import counted
 
 __all__ = ["ExpiryResult", "expire_table"]
 
@@ -66,7 +67,7 @@ class ExpiryResult(CleanupResult):
     def __repr__(self) -> str:
         done = "would expire" if self.dry_run else "expired"
         refs = f" and {len(self.refs)} branches or tags" if self.refs else ""
-        return f"ExpiryResult({done} {len(self.snapshot_ids)} snapshots{refs}, {self._counts})"
+        return f"ExpiryResult({done} {counted(len(self.snapshot_ids), 'snapshot')}{refs}, {self._counts})"
 
 
 def expire_table(

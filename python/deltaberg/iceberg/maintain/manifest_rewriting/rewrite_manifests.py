@@ -9,6 +9,7 @@ from deltaberg.iceberg.maintain.manifest_rewriting.manifest_plan import Manifest
 from deltaberg.iceberg.maintain.manifest_rewriting.regrouped_entries import RegroupedManifests
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.whole_numbers import counted
 
 __all__ = ["ManifestRewriteResult", "rewrite_manifests"]
 
@@ -37,7 +38,8 @@ class ManifestRewriteResult:
 
     def __repr__(self) -> str:
         done = "would rewrite" if self.dry_run else "rewrote"
-        counts = f"{self.rewritten_manifests} manifests into {self.added_manifests}, {self.entries} entries"
+        counts = f"{counted(self.rewritten_manifests, 'manifest')} into {self.added_manifests}"
+        counts += f", {counted(self.entries, 'entry', 'entries')}"
         return f"ManifestRewriteResult({done} {counts})"
 
 

@@ -14,6 +14,7 @@ from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import check_flags, checked_integer, checked_properties, parse_instant
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.whole_numbers import counted
 
 __all__ = ["CloneRequest", "CloneResult"]
 
@@ -127,9 +128,9 @@ class CloneResult:
     def __repr__(self) -> str:
         state = "no snapshot" if self.state is None else f"state {self.state}"
         start = "dry run: " if self.dry_run else ""
-        files = "1 file" if self.source_files == 1 else f"{self.source_files} files"
+        files = counted(self.source_files, "file")
         parts = [f"{start}{state} to {self.location}", files]
-        parts.append(f"{self.copied_files} copied ({self.copied_bytes} bytes)")
+        parts.append(f"{self.copied_files} copied ({counted(self.copied_bytes, 'byte')})")
         for count, what in ((self.found_files, "found"), (self.removed_files, "removed")):
             if count:
                 parts.append(f"{count} {what}")

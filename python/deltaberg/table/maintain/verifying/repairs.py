@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deltaberg.signatures import public
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.verifying.findings import first_lines
-from deltaberg.whole_numbers import known_sum
+from deltaberg.whole_numbers import counted, known_sum
 
 __all__ = ["LostFile", "RepairResult", "rows_of"]
 
@@ -98,16 +98,16 @@ class RepairResult:
     def _summary(self) -> str:
         if self.commit is not None and not self.commit.committed:
             return "nothing was to be done: the progress was recorded before"
-        names = _counted(len(self.refs), "branch or tag", "branches and tags")
-        statistics = _counted(len(self.statistics), "file of statistics", "files of statistics")
+        names = counted(len(self.refs), "branch or tag", "branches and tags")
+        statistics = counted(len(self.statistics), "file of statistics", "files of statistics")
         others = [text for text, found in ((names, self.refs), (statistics, self.statistics)) if found]
         if not self.files:
             if others:
                 return f"{'dry run: ' if self.dry_run else ''}{' and '.join(others)} named what is not there"
             return "no file is lost"
-        count = "1 file" if len(self.files) == 1 else f"{len(self.files)} files"
+        count = counted(len(self.files), "file")
         rows = self.rows
-        held = "rows that nobody counted" if rows is None else _counted(rows, "row", "rows")
+        held = "rows that nobody counted" if rows is None else counted(rows, "row")
         count = " and ".join([f"{count} with {held}", *others])
         if self.dry_run:
             return f"dry run: {count} would leave the table"
@@ -123,10 +123,6 @@ class RepairResult:
 
 
 def _line(file: LostFile) -> str:
-    counted = "" if file.rows is None else f", {_counted(file.rows, 'row', 'rows')}"
+    held = "" if file.rows is None else f", {counted(file.rows, 'row')}"
     why = "it is lost" if file.what == "data file" else f"its deletion vector {file.lost} is lost"
-    return f"{file.path}{counted}: {why}"
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"1 {one}" if number == 1 else f"{number} {many}"
+    return f"{file.path}{held}: {why}"
