@@ -78,6 +78,7 @@ def test_the_page_about_spark(spark: Any, tmp_path: Path) -> None:
     assert names["spark"] is spark
     run_blocks("docs/spark.md", names, heading="## Writing", places=places)
     run_blocks("docs/spark.md", names, heading="### Streams", places=places)
+    run_blocks("docs/streams.md", names, heading="## Functions in the reading tasks", places=places)
     run_blocks("docs/spark.md", names, heading="### Merge and upsert", places=places)
     run_blocks("docs/spark.md", names, heading="### Compaction", places=places)
     run_blocks("docs/spark.md", names, heading="### One pipeline for both formats", places=places)

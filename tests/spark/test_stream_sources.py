@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import create_table
+import deltaberg.spark
+from deltaberg import create_table, load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from tests.spark.doors import VERSION, needs_data_sources, register
 
@@ -132,3 +135,51 @@ def test_limits_are_refused_where_they_would_lose_rows(tmp_path: Path) -> None:
     made = DATA_SOURCES[0]({"path": str(tmp_path), "maxBytesPerTrigger": "10m"})
     with pytest.raises(InvalidArgumentError, match="would stay unread"):
         made.streamReader(made.schema()).latestOffset()
+
+
+def _halved(batches: Any) -> Any:
+    for batch in batches:
+        yield pa.record_batch({"half": pc.divide(batch["id"], 2), "name": batch["name"]})
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "catalog"])
+def test_a_function_runs_where_a_stream_is_read(kind: Any, spark: Any, tmp_path: Path) -> None:
+    """The query goes on from the checkpoint of one without a function."""
+    columns = {"id": pa.int64(), "name": pa.string()}
+    if kind == "catalog":
+        catalog = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
+        catalog.create_namespace("sales")
+        table = catalog.create_table("sales.orders", pa.schema(columns.items()))
+    else:
+        table = create_table(tmp_path / "table", columns, format=kind)
+    table.append(pa.table({"id": [0, 2], "name": ["a", "b"]}))
+    checkpoint, written = str(tmp_path / "checkpoint"), tmp_path / "written"
+
+    def run(rows: Any) -> None:
+        query = rows.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        query.format("parquet").option("path", str(written)).start().awaitTermination()
+
+    options = {"filter": "id < 100", "columns": "name,id"}
+    if kind != "catalog":
+        run(register(spark).readStream.format(kind).options(**options).load(str(tmp_path / "table")))
+        for file in written.glob("*.parquet"):
+            file.write_bytes(b"")
+    table.append(pa.table({"id": [4, 102], "name": ["c", "d"]}))
+    run(deltaberg.spark.read_stream(table, spark, options).map_in_arrow(_halved, "half bigint, name string"))
+    files = [pq.read_table(file) for file in written.glob("*.parquet") if file.stat().st_size]
+    rows = pa.concat_tables(files).sort_by("name").to_pylist()
+    before = [{"half": 0, "name": "a"}, {"half": 1, "name": "b"}]
+    assert rows == [*(before if kind == "catalog" else []), {"half": 2, "name": "c"}]
+
+
+def test_tables_of_the_past_are_no_streams(tmp_path: Path) -> None:
+    create_table(tmp_path, {"id": pa.int64()})
+    past, table = open_table(tmp_path, version=0), open_table(tmp_path)
+    for wrong, options, message in (
+        (past, None, "opened with version"),
+        (str(tmp_path), None, "of type str"),
+        (table, ["startingVersion"], "must be a mapping"),
+        (table, None, "not a Spark session"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            deltaberg.spark.read_stream(wrong, None, options)  # type: ignore[arg-type]

@@ -356,6 +356,8 @@ def cataloging() -> None:
 
 def on_spark(spark: SparkSession, delta: DeltaTable, iceberg: IcebergTable) -> None:
     deltaberg.spark.register(spark)
+    stream = deltaberg.spark.read_stream(iceberg, spark, {"changes": True})
+    assert_type(stream.map_in_arrow(_same, "id long"), DataFrame)
     assert_type(delta.on_spark(spark), DeltaTable)
     iceberg.on_spark(spark).delete("id = 1")
     words = deltaberg.spark.DeltaTable.forPath(spark, "/data/t")

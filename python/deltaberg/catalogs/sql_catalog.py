@@ -13,7 +13,7 @@ from deltaberg.catalogs.base import Catalog, LocatedPointer, checked_changes
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
 from deltaberg.catalogs.places import full_location, place_of
-from deltaberg.catalogs.sql.sql_engine import Failure, failure_of, is_missing, without_secrets
+from deltaberg.catalogs.sql.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
 from deltaberg.catalogs.sql.sql_layout import NAMESPACES, TABLES, make_layout
 from deltaberg.errors import (
     CommitConflictError,
@@ -75,6 +75,11 @@ class SqlCatalog(Catalog):
         self._warehouse = warehouse
         self._engine = engine
         self._store = StoreSpec(dict(storage_options or {}))
+
+    def __reduce__(self) -> tuple[Callable[..., SqlCatalog], tuple[Any, ...]]:
+        # Tables travel to the processes of Spark with what finds them; connections stay behind.
+        address = self._engine.url.render_as_string(hide_password=False)
+        return _reopened, (self.name, address, self._store.options, self._warehouse)
 
     def __repr__(self) -> str:
         # Parameters after the question mark can be secret too, and each driver has its own names for them.
@@ -444,3 +449,8 @@ class SqlCatalog(Catalog):
                 yield connection
         except sa.exc.SQLAlchemyError as error:
             raise StorageError(f"the database failed: {self._said(error)}", catalog=self.name) from None
+
+
+def _reopened(name: str, address: str, options: StoreOptions, warehouse: str | None) -> SqlCatalog:
+    """Return a catalog of another process."""
+    return SqlCatalog(name, open_engine(address), options, warehouse)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
     from deltaberg.spark.source.register import register
     from deltaberg.spark.source.streaming.current_batch import current_batch
+    from deltaberg.spark.source.streaming.read_stream import StreamRead, read_stream
     from deltaberg.spark.tables.delta_table import DeltaTable
     from deltaberg.spark.write.frame_rows import FrameRows
     from deltaberg.spark.write.row_tasks import row_tasks
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DeltaTable",
     "FrameRows",
+    "StreamRead",
     "current_batch",
     "explain_roads",
     "file_tasks",
+    "read_stream",
     "register",
     "row_tasks",
     "scan_map_in_arrow",
@@ -43,9 +46,11 @@ __all__ = [
 _HOMES = {
     "DeltaTable": "tables",
     "FrameRows": "write.frame_rows",
+    "StreamRead": "source.streaming.read_stream",
     "current_batch": "source.streaming.current_batch",
     "explain_roads": "read.roads",
     "file_tasks": "maintain.file_tasks",
+    "read_stream": "source.streaming.read_stream",
     "register": "source.register",
     "row_tasks": "write.row_tasks",
     "scan_map_in_arrow": "read.roads",

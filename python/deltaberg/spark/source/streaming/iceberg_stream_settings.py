@@ -43,8 +43,9 @@ class IcebergStreamSettings(StreamSettings):
         moved = self._options.get("location-map")
         if moved not in (None, AUTO):
             raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {moved!r:.200}')
+        path = self._path()
         table = IcebergTable(
-            self._path(),
+            path if self.pointer is None else self.pointer,
             ref=None if branch == MAIN else branch,
             storage_options=self._store,
             location_map=moved,

@@ -14,12 +14,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from deltaberg.errors import SchemaError
-from deltaberg.spark.read.read_tasks import batch_for_spark, read_packed
+from deltaberg.spark.read.read_tasks import (
+    NUMBER_COLUMN,
+    BatchFunction,
+    FusedTask,
+    ReadTask,
+    batch_for_spark,
+    read_packed,
+)
 from deltaberg.spark.source.raised import briefly, briefly_yielded
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from deltaberg.files.read.reader import ReadSpec
     from deltaberg.spark.source.streaming.stream_settings import StreamSettings
     from deltaberg.table.streaming.limits import Limits
     from deltaberg.table.streaming.table_stream import TableStream
@@ -31,7 +39,7 @@ try:
 except ModuleNotFoundError:
     limits_of_spark, _Bounded = None, object
 
-__all__ = ["StreamReader"]
+__all__ = ["FusedStreamReader", "StreamReader"]
 
 #: Spark does not tell a Data Source how many tasks it can run.
 _PARALLELISM = 8
@@ -52,9 +60,10 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
     batch that it asks for after a restart, and what was planned since, tell that.
     """
 
-    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+    def __init__(self, settings: StreamSettings, schema: StructType | None) -> None:
         self._settings: StreamSettings | None = settings
-        self._schema: StructType | None = schema
+        #: The columns of the query; None where they are not those of the table.
+        self._schema = schema
         self._opened: TableStream[Any] | None = None
         self._initial: Any = None
         self._position: Any = None
@@ -70,10 +79,10 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
         if self._opened is None:
             from deltaberg.spark.types import spark_schema
 
-            assert self._settings is not None and self._schema is not None  # noqa: S101, PT018 - only the driver plans
+            assert self._settings is not None  # noqa: S101 - only the driver plans
             stream = self._settings.stream()
             found = spark_schema(self._settings.bound(stream.source).output)
-            if found.simpleString() != self._schema.simpleString():
+            if self._schema is not None and found.simpleString() != self._schema.simpleString():
                 raise SchemaError(
                     f"the columns of the table are {found.simpleString():.2000}, and those of the query "
                     f"{self._schema.simpleString():.2000}",
@@ -163,6 +172,36 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition."""
         packed, pickled = partition.value
-        spec = pickle.loads(pickled)  # noqa: S301 - from the same query
+        yield from self._rows(pickle.loads(pickled), packed)  # noqa: S301 - from the same query
+
+    def _rows(self, spec: ReadSpec, packed: bytes) -> Iterator[pa.RecordBatch]:
+        """Return what the query gets of packed file tasks."""
         for batch in read_packed(spec, packed, None):
             yield batch_for_spark(batch, spec.output)
+
+
+class FusedStreamReader(StreamReader):
+    """Runs a function of the user in the tasks that read, over their rows.
+
+    Parameters
+    ----------
+    settings
+        The options of the stream.
+    function
+        The function.
+    types
+        The columns that it yields; see `FusedTask`.
+    """
+
+    def __init__(
+        self, settings: StreamSettings, function: BatchFunction, types: Mapping[str, pa.DataType | None]
+    ) -> None:
+        super().__init__(settings, None)
+        self._fused = (function, types)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_fused": self._fused}
+
+    def _rows(self, spec: ReadSpec, packed: bytes) -> Iterator[pa.RecordBatch]:
+        task = FusedTask(ReadTask(spec, carried=(packed,)), *self._fused)
+        return task([pa.record_batch({NUMBER_COLUMN: pa.array([0])})])

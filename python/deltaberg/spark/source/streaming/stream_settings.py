@@ -30,6 +30,9 @@ class StreamSettings(ReadOptions, ABC):
     #: The options that only streams have.
     only_streams: ClassVar[Sequence[str]] = ()
 
+    #: What finds the table, where that is not its path.
+    pointer: Any = None
+
     @property
     def is_meant(self) -> bool:
         """Whether an option is there that only streams have."""
