@@ -12,7 +12,7 @@ as both deleted and inserted.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -46,7 +46,6 @@ from deltaberg.errors import (
 )
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.task import constant_column
-from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.arrow import count_up
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
@@ -165,10 +164,6 @@ class ChangesSource(DeltaFiles):
     def layout(self) -> FileLayout:
         """The layout of the columns in data files; change data files store the type of each change."""
         return replace(super().layout, stored=frozenset({CHANGE_TYPE}))
-
-    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
-        """Return unknown statistics, because change data files have none."""
-        return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
 
     @cached_property
     def _files(self) -> pa.Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,7 +25,8 @@ from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.arrow import arrow_schema, as_array, count_up
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.location import PathResolver
-from deltaberg.table.read.source import FILE_NUMBER, FileSelection, ScanSource
+from deltaberg.table.read.all_files import AllFiles
+from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
 __all__ = ["DeltaFiles", "SnapshotSource", "about_row_fields"]
 
@@ -35,7 +35,7 @@ _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
-class DeltaFiles(ABC):
+class DeltaFiles(AllFiles):
     """The common base of scans of snapshots and of changes: the table, and where its files are."""
 
     def __init__(self, snapshot: ScannedVersion, timezone: str = "UTC", resolver: PathResolver | None = None) -> None:
@@ -53,15 +53,6 @@ class DeltaFiles(ABC):
     def layout(self) -> FileLayout:
         """The layout of the columns in data files."""
         return FileLayout(by_id=self.snapshot.mapping_mode == "id")
-
-    @property
-    @abstractmethod
-    def _files(self) -> pa.Table:
-        """Return the file table."""
-
-    def select_files(self, condition: Bound) -> FileSelection:
-        """Return all files: Delta has no metadata above that of single files that could exclude some."""
-        return FileSelection.of_all(self._files)
 
     @property
     def partition_fields(self) -> tuple[Field, ...]:
@@ -87,10 +78,6 @@ class DeltaFiles(ABC):
             columns,
             schema=pa.schema([("location", pa.string()), ("deletion_vector", BITMAP), ("only_in_vector", BITMAP)]),
         )
-
-    def with_all_deletes(self, files: pa.Table) -> pa.Table:
-        """Return the files as they are: their deletion vectors are always with them."""
-        return files
 
 
 class SnapshotSource(DeltaFiles):

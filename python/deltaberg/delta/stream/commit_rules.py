@@ -17,11 +17,9 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.hints import at_fault
 from deltaberg.kernels.results import Replay
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
-from deltaberg.table.streaming.table_stream import WAYS_ON
+from deltaberg.table.streaming.table_stream import NEW_COLUMNS, NEW_STREAM, WAYS_ON
 
 __all__ = ["DeltaStreamOptions", "SchemaRule", "appended_files"]
-
-_GO_ON = "start the query again, which then has the new columns; or begin a new stream, with a new checkpoint"
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class SchemaRule:
         if metadata.id != mine.metadata.id:
             raise VersionNotFoundError(
                 f"the table was made anew in version {version}: its id is now {metadata.id}",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=self._table,
                 version=version,
             )
@@ -146,9 +144,9 @@ class SchemaRule:
 
     def _changed(self, version: int, what: str) -> SchemaError:
         known = self._snapshot.version
-        hint = _GO_ON
+        hint = NEW_COLUMNS
         if version <= known:
-            hint = f"begin a new stream, with a new checkpoint, at version {known} or a later one"
+            hint = f"{NEW_STREAM}, at version {known} or a later one"
         return SchemaError(
             f"version {version} has {what} than the stream, whose columns are those of version {known}",
             hint=hint,

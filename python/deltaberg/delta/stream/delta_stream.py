@@ -30,7 +30,7 @@ from deltaberg.storage.location import PathResolver
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.streaming.batch_source import BatchSource
 from deltaberg.table.streaming.follow import LATEST
-from deltaberg.table.streaming.table_stream import Step, TableStream
+from deltaberg.table.streaming.table_stream import NEW_STREAM, Step, TableStream
 
 __all__ = ["DeltaStream"]
 
@@ -129,7 +129,7 @@ class DeltaStream(TableStream[Position]):
             raise VersionNotFoundError(
                 f"the stream was stopped in its first batch, which ends at version {end.version}, and nothing tells "
                 f"where it began: the log entries before version {begin.version} were cleaned up",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=self._table,
             )
         # After the snapshot, a batch may go on with commits: the rows of the version before its end are the same ones.
@@ -187,7 +187,7 @@ class DeltaStream(TableStream[Position]):
         if first > len(files):
             raise VersionNotFoundError(
                 f"the stream has read file {start.index} of version {start.version}, which has {len(files)} files",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=self._table,
                 version=start.version,
             )

@@ -9,6 +9,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.segment import check_log_reaches, entry_not_found
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.table.streaming.table_stream import NEW_STREAM
 
 __all__ = ["NewCommits"]
 
@@ -102,7 +103,7 @@ class NewCommits:
             return found
         return VersionNotFoundError(
             f"the stream needs version {version}, up to version {end}, and its log entry is not there",
-            hint="restore the log entry from a copy; or begin a new stream, with a new checkpoint; or, on Spark, "
+            hint=f"restore the log entry from a copy; or {NEW_STREAM}; or, on Spark, "
             'set the option failOnDataLoss to "false"',
             table=str(self._log.root),
             version=version,
@@ -115,7 +116,7 @@ class NewCommits:
         except VersionNotFoundError:
             raise VersionNotFoundError(
                 f"the stream has read version {before}, but the log ends below it: it lost commits, or was replaced",
-                hint="restore the log from a copy, or begin a new stream, with a new checkpoint",
+                hint=f"restore the log from a copy, or {NEW_STREAM}",
                 table=str(self._log.root),
             ) from None
 
@@ -132,13 +133,13 @@ class NewCommits:
         if identity != self._table_id:
             raise VersionNotFoundError(
                 f"the table was dropped and made anew: its id was {self._table_id}, and is now {identity}",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=str(self._log.root),
             )
         if entry is not None and self._holds_another(entry):
             raise VersionNotFoundError(
                 f"version {entry.version}, which the stream has read, is another commit now: the log lost commits",
-                hint="restore the log from a copy, or begin a new stream, with a new checkpoint",
+                hint=f"restore the log from a copy, or {NEW_STREAM}",
                 table=str(self._log.root),
                 version=entry.version,
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.table.streaming.table_stream import NEW_STREAM
 
 __all__ = ["NOTHING", "Position", "read_position"]
 
@@ -83,7 +84,7 @@ def read_position(recorded: Mapping[str, Any], table_id: str, table: str) -> Pos
     if table_of != table_id:
         raise VersionNotFoundError(
             f"the stream began with another table: its id was {table_of:.100}, and is now {table_id}",
-            hint="begin a new stream, with a new checkpoint",
+            hint=NEW_STREAM,
             table=table,
         )
     if index == _NOTHING_IN_3:
@@ -91,7 +92,7 @@ def read_position(recorded: Mapping[str, Any], table_id: str, table: str) -> Pos
     if version < 0 or index < NOTHING:
         raise UnsupportedFeatureError(
             f"the position {index} of version {version} is one of delta-spark's log of schemas",
-            hint="finish the change of the schema with delta-spark, or begin a new stream, with a new checkpoint",
+            hint=f"finish the change of the schema with delta-spark, or {NEW_STREAM}",
             table=table,
         )
     return Position(version, index, is_initial)

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import VersionNotFoundError
-from deltaberg.expressions.compute.bound import Bound
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.deletes.key_fields import all_key_fields
@@ -27,11 +26,11 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.compare import deleted_only_in_other, files_of_both, have_same_deletes, located_files
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.arrow import count_up
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.read.source import FILE_NUMBER, FileSelection, require_free_names
+from deltaberg.table.read.all_files import AllFiles
+from deltaberg.table.read.source import FILE_NUMBER, require_free_names
 
 __all__ = [
     "CHANGE_COLUMNS",
@@ -98,7 +97,7 @@ def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot 
     )
 
 
-class ChangesSource:
+class ChangesSource(AllFiles):
     """The changes that some snapshots made, in the columns of a schema and `CHANGE_COLUMNS`.
 
     Parameters
@@ -160,25 +159,13 @@ class ChangesSource:
         """The layout of the columns in data files, with the keys of the deletes of every snapshot that is read."""
         return replace(self._source.layout, keys=self._planned.keys)
 
-    def select_files(self, condition: Bound) -> FileSelection:
-        """Return all files that hold changes, whatever the condition."""
-        return FileSelection.of_all(self._files)
-
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         return self._source.partition_values(files)
 
-    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
-        """Return that nothing is known of the files."""
-        return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
-
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where files and delete files are, which the file table says already."""
         return files.select(["location", "deletion_vector", "only_in_vector", "delete_files", "only_in_delete_files"])
-
-    def with_all_deletes(self, files: pa.Table) -> pa.Table:
-        """Return the files as they are: no filter left out any deletes."""
-        return files
 
     @property
     def file_columns(self) -> list[str]:

@@ -35,7 +35,7 @@ from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosit
 from deltaberg.schema.types import Field
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 from deltaberg.table.streaming.batch_source import BatchSource
-from deltaberg.table.streaming.table_stream import WAYS_ON, Step, TableStream
+from deltaberg.table.streaming.table_stream import NEW_COLUMNS, NEW_STREAM, WAYS_ON, Step, TableStream
 
 __all__ = ["IcebergStream", "IcebergStreamOptions"]
 
@@ -118,7 +118,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         if before is not None and metadata.table_uuid != before:
             raise CorruptMetadataError(
                 f"the table was dropped and made anew: its table-uuid was {before}, and is now {metadata.table_uuid}",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=self._table,
             )
         if loaded is not self._loaded:
@@ -183,7 +183,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         return VersionNotFoundError(
             f"the stream was stopped in its first batch, which ends in snapshot {end.snapshot_id}, and nothing "
             f"tells where it began: {why}",
-            hint="begin a new stream, with a new checkpoint",
+            hint=NEW_STREAM,
             table=self._table,
         )
 
@@ -213,7 +213,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         if start == BEFORE_ALL and chain[0].parent_snapshot_id is not None:
             raise VersionNotFoundError(
                 "the first snapshots of the table were expired before the stream had read them",
-                hint="begin a new stream, with a new checkpoint",
+                hint=NEW_STREAM,
                 table=self._table,
             )
         for number in range(begin, stop + 1):
@@ -245,8 +245,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         why = "is no longer in the branch, which was rolled back or replaced" if known else "was expired or removed"
         raise VersionNotFoundError(
             f"the stream has read up to snapshot {position.snapshot_id}, which {why}",
-            hint=f"begin a new stream, with a new checkpoint; the oldest snapshot of the branch is now "
-            f"{chain[0].snapshot_id}",
+            hint=f"{NEW_STREAM}; the oldest snapshot of the branch is now {chain[0].snapshot_id}",
             table=self._table,
         )
 
@@ -259,8 +258,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         if schema is not None and schema != self._schema_id and schema not in self._known_schemas:
             raise SchemaError(
                 f"snapshot {snapshot.snapshot_id} was written with other columns than the stream has",
-                hint="start the query again, which then has the new columns; or begin a new stream, with a new "
-                "checkpoint",
+                hint=NEW_COLUMNS,
                 snapshot_id=snapshot.snapshot_id,
             )
         if self._options.changes:

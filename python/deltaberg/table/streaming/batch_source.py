@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
-from deltaberg.expressions.compute.bound import Bound
 from deltaberg.files.formats.layout import FileLayout
-from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.arrow import count_up
-from deltaberg.schema.types import Field, Struct
+from deltaberg.schema.types import Struct
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.read.source import FILE_NUMBER, FileSelection, ScanSource
+from deltaberg.table.read.all_files import AllFiles
+from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
 __all__ = ["BatchSource"]
 
 
-class BatchSource:
+class BatchSource(AllFiles):
     """Chosen files of a table, in the columns of another source of it.
 
     Parameters
@@ -36,7 +33,7 @@ class BatchSource:
         self._source = source
         numbers = count_up(0, len(files))
         index = files.column_names.index(FILE_NUMBER)
-        self._files = files.set_column(index, FILE_NUMBER, numbers).combine_chunks()
+        self._chosen = files.set_column(index, FILE_NUMBER, numbers).combine_chunks()
         self._layout = layout
         self.description = description
 
@@ -70,22 +67,14 @@ class BatchSource:
         """The layout of the columns in data files."""
         return self._source.layout if self._layout is None else self._layout
 
-    def select_files(self, condition: Bound) -> FileSelection:
-        """Return all files of the batch: those that a condition excludes by partition values are left out later."""
-        return FileSelection.of_all(self._files)
+    @property
+    def _files(self) -> pa.Table:
+        return self._chosen
 
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the typed partition values of rows of the file table."""
         return self._source.partition_values(files)
 
-    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
-        """Return that nothing is known of the values in the files: a batch is read once, and as a whole."""
-        return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
-
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where files are, and what deletes their rows."""
         return self._source.locate(files)
-
-    def with_all_deletes(self, files: pa.Table) -> pa.Table:
-        """Return the files as they are: no filter left out any deletes."""
-        return files

@@ -17,10 +17,15 @@ from deltaberg.errors import DeltabergError
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.streaming.limits import Admission, Limits
 
-__all__ = ["WAYS_ON", "Step", "TableStream"]
+__all__ = ["NEW_COLUMNS", "NEW_STREAM", "WAYS_ON", "Step", "TableStream"]
 
 #: What lets a stream go on after a commit that removes rows.
 WAYS_ON = "⟪skip_changes⟫ passes over such commits; ⟪changes⟫ reads all changes"
+
+#: What helps where nothing else does, since a position of the stream is lost.
+NEW_STREAM = "begin a new stream, with a new checkpoint"
+#: What helps where the columns of the table have changed.
+NEW_COLUMNS = f"start the query again, which then has the new columns; or {NEW_STREAM}"
 
 _P = TypeVar("_P")
 
