@@ -42,6 +42,8 @@
      ├─ EvaluationError (ArithmeticError)            a value that cannot be computed for a row
      ├─ InvalidArgumentError (ValueError)            an argument that is not valid
      │   └─ ArgumentNameError (TypeError)            a call with an argument that there is not, or without a needed one
+     ├─ UnknownNameError (AttributeError)            an attribute that there is not; the hint says what to write instead
+     ├─ ImportNameError (ImportError)                a name that cannot be imported
      ├─ TooLargeError (OverflowError)                a result beyond a limit of Arrow or of the format
      ├─ MissingDependencyError (ImportError)         an optional package is not installed
      ├─ KernelUnavailableError (ImportError)         the compiled kernels are required, but cannot be imported
@@ -85,6 +87,7 @@ __all__ = [
     "DeltabergError",
     "EvaluationError",
     "ExpressionError",
+    "ImportNameError",
     "InvalidArgumentError",
     "InvalidPartitionValueError",
     "InvalidZ85Error",
@@ -102,6 +105,7 @@ __all__ = [
     "TableExistsError",
     "TableNotFoundError",
     "TooLargeError",
+    "UnknownNameError",
     "UnsafePathError",
     "UnsupportedExpressionError",
     "UnsupportedFeatureError",
@@ -418,6 +422,14 @@ class InvalidArgumentError(DeltabergError, ValueError):
 
 class ArgumentNameError(InvalidArgumentError, TypeError):
     """A call has an argument that there is not, too many of them, or not all that are needed."""
+
+
+class UnknownNameError(DeltabergError, AttributeError):
+    """A module or an object of the library has no such attribute; the hint says what to write instead."""
+
+
+class ImportNameError(DeltabergError, ImportError):
+    """The library has no such name to import; the hint says what to write instead."""
 
 
 class TooLargeError(DeltabergError, OverflowError):

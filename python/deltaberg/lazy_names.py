@@ -23,7 +23,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from deltaberg.missing_names import missing_name
+
+            raise missing_name(sys.modules[package], name)
         found = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError
 from deltaberg.whole_numbers import bits_of_endless
 from deltaberg.words import NEAR, Refused, hint_of_needed, words_of
 
-__all__ = ["NEEDED", "instead", "public", "takes"]
+__all__ = ["NEEDED", "NamesOfClass", "instead", "public", "takes"]
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
@@ -49,7 +50,7 @@ def public(made: _Made) -> _Made:
 
     Calls that do not fit raise an error that helps. Python's own error names the class in which a method is written,
     which may be none that callers know, and does not say which arguments there are. Whatever a method of a table
-    raises names the table.
+    raises names the table. Attributes that a class lacks raise an error that helps, too.
 
     Examples
     --------
@@ -67,10 +68,32 @@ def public(made: _Made) -> _Made:
     if not isinstance(made, type):
         function: _Made = _checked(made, made.__name__)
         return function
+    if not any("__getattr__" in vars(one) for one in made.__mro__):
+        setattr(made, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
     for name, member in list(vars(made).items()):
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(made, name, _checked(member, made.__name__ if name == "__init__" else name))
     return made
+
+
+def _no_such_member(self: Any, name: str) -> Any:
+    if hasattr(type(self), name):
+        # A property raised an AttributeError, which Python dropped.
+        return object.__getattribute__(self, name)
+    from deltaberg.missing_names import missing_name
+
+    raise missing_name(self, name)
+
+
+class NamesOfClass(ABCMeta):
+    """What lets a class say which name of ours to write instead of a class method of another library."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            from deltaberg.missing_names import missing_name
+
+            raise missing_name(cls, name)
 
 
 def _checked(function: Callable[..., Any], shown: str) -> Any:

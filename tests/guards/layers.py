@@ -29,9 +29,10 @@ __all__ = [
 #: Each layer may import itself and those below. What stands on one line never imports each other. The package itself
 #: is ``__init__``.
 LAYERS = (
-    ("_version", "choices", "engines", "hints", "lazy_names"),
+    ("_version", "choices", "coming_from", "engines", "hints"),
     ("errors", "whole_numbers", "words", "workers"),
-    ("signatures",),
+    ("missing_names",),
+    ("lazy_names", "signatures"),
     ("lossless_json",),
     ("kernels",),
     ("schema",),

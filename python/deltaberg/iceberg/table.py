@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import PathResolver, parse_location
-from deltaberg.table.arguments import checked_flag, checked_integer, checked_limit
+from deltaberg.table.arguments import checked_flag, checked_integer, checked_limit, has_attributes
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
@@ -126,8 +126,8 @@ class IcebergTable(
     def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
         options.refuse(("version",), ICEBERG, "use ⟪snapshot_id⟫")
         self._options = options
-        if not isinstance(location, TablePointer):
-            location = FilePointer(parse_location(location), options.store)
+        if not (has_attributes(location, "load", "committer") and isinstance(location, TablePointer)):
+            location = FilePointer(parse_location(cast("str", location)), options.store)
         self._pointer: TablePointer = location
         self._loaded = self._pointer.load()
         self._is_newest = options.snapshot_id is None and options.millis is None

@@ -17,7 +17,7 @@ from deltaberg.files.read.reader import ReadCounters
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_flag
+from deltaberg.table.arguments import checked_flag, checked_number
 from deltaberg.table.read.bound import SPLIT, BoundScan
 from deltaberg.table.read.explain import Explanation, explain_plan
 from deltaberg.table.read.listing import list_files
@@ -235,6 +235,28 @@ class Scan:
         except ImportError as error:
             raise MissingDependencyError("to_polars() needs polars", hint="pip install polars") from error
         return pl.DataFrame(self.to_arrow())
+
+    def head(self, n: int = 5) -> pa.Table:
+        """Return some rows as an Arrow table, those that are read first.
+
+        Parameters
+        ----------
+        n
+            How many rows at most; a limit of the scan may allow fewer.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The number is negative, or no integer.
+
+        Examples
+        --------
+        >>> table.scan("id > 1").head(1).to_pylist()
+        [{'id': 2, 'name': 'b'}]
+        """
+        most = checked_number("n", n, 0, "pass how many rows at most")
+        limit = most if self.limit is None else min(most, self.limit)
+        return Scan(replace(self._bound, limit=limit)).to_arrow()
 
     def count(self) -> int:
         """Count the rows, by metadata where that is exact."""

@@ -28,6 +28,7 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.maintained import MaintainedTable
+from deltaberg.table.verbs.readable import ReadableTable
 from deltaberg.table.verbs.shared_arguments import (
     RecordedArguments,
     RowArguments,
@@ -59,7 +60,7 @@ _Alteration = TypeVar("_Alteration")
 
 
 @public
-class Table(Verbs[CommitResult], MaintainedTable, Generic[_Transaction_co, _Alteration]):
+class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transaction_co, _Alteration]):
     """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
 
     #: What scans of the state read.

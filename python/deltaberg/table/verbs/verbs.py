@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltaberg.schema.columns import column_names
-from deltaberg.signatures import NEEDED, public, takes
+from deltaberg.signatures import NEEDED, NamesOfClass, public, takes
 from deltaberg.table.verbs.shared_arguments import (
     AppendArguments,
     DeleteArguments,
@@ -34,7 +34,7 @@ _Done = TypeVar("_Done")
 
 
 @public
-class Verbs(ABC, Generic[_Done]):
+class Verbs(Generic[_Done], metaclass=NamesOfClass):
     """The verbs that change rows.
 
     On a table, each makes one commit, or none if there is nothing to change, and returns what it did; the table object

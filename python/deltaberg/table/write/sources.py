@@ -163,9 +163,7 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
     # A Column has every attribute, but none of them is a schema.
     if isinstance(data, Rows) and isinstance(data.schema, pa.Schema):
         return data
-    scan = getattr(data, "scan", None)
-    is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
-    return _LocalRows(open_stream(data.scan() if is_table else data), progress)
+    return _LocalRows(open_stream(data), progress)
 
 
 def open_source(data: Any) -> SourceRows:

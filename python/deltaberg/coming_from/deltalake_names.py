@@ -1,0 +1,123 @@
+"""The public names of deltalake, and of polars where it reads and writes Delta tables."""
+
+from __future__ import annotations
+
+from deltaberg.coming_from.name_table import SAME, Names
+
+__all__ = ["DELTALAKE", "POLARS"]
+
+_RESULT = "what the verb returns tells it: `CommitResult`"
+_PROPERTIES = "pass `properties=` and `user_metadata=` to the verb"
+_BLOOM = 'pass `writer_properties=ParquetOptions(bloom_filters={"id": 0.01})` to the verb'
+
+DELTALAKE: dict[str, Names] = {
+    "deltaberg": {
+        "__version__": SAME,
+        "BloomFilterProperties": _BLOOM,
+        "ColumnProperties": "pass `writer_properties=ParquetOptions()` to the verb, whose options go by column",
+        "CommitProperties": _PROPERTIES,
+        "DataType": "pass a type of pyarrow",
+        "DeltaTable": SAME,
+        "Field": SAME,
+        "Metadata": "`deltaberg.delta.Metadata`",
+        "PostCommitHookProperties": "set the property `delta.checkpointInterval` or `delta.enableExpiredLogCleanup`",
+        "QueryBuilder": "pass `table.scan()` to DuckDB or to Polars, which have SQL",
+        "Schema": "pass a `pyarrow.schema`, or the `schema` of a table",
+        "TableFeatures": "pass the name of the feature as text",
+        "Transaction": 'pass `txn=("application", 7)` to the verb',
+        "VariantType": "pass the Arrow type of a table that has such a column",
+        "WriterProperties": "`ParquetOptions()`; the verbs also take deltalake's own objects",
+        "convert_to_deltalake": "`deltaberg.convert_to_delta(target)`",
+        "enable_nanosecond_timestamps": "leave it out; `allow_truncation=True` of a verb cuts nanoseconds off",
+        "init_tracing": "leave it out: there is no tracing",
+        "rust_core_version": "`deltaberg.__version__`",
+        "write_deltalake": "`deltaberg.write_table(target, data)`, which takes the same arguments",
+    },
+    "DeltaTable": {
+        "alter": SAME,
+        "cleanup_metadata": SAME,
+        "compact_logs": "`compact_log(first, last)`",
+        "count": SAME,
+        "create": "`deltaberg.create_table(target, schema)`",
+        "create_checkpoint": "`checkpoint()`",
+        "create_write_transaction": "`transaction()`, or `add_files(paths)` of an Iceberg table",
+        "delete": SAME,
+        "deletion_vectors": "`live_files`, whose column `deletion_vector` has them",
+        "file_uris": '`scan().files()["file_path"]`',
+        "generate": SAME,
+        "get_add_actions": "`live_files`, or `scan().files(statistics=True)`",
+        "history": SAME,
+        "is_deltatable": "`deltaberg.open_table(location)`, which raises `TableNotFoundError` where there is none",
+        "load_as_version": "`deltaberg.open_table(location, version=3)`, or `timestamp=`",
+        "load_cdf": "`changes(start, end)`",
+        "merge": SAME,
+        "metadata": "`metadata`, without parentheses",
+        "optimize": '`compact()`, or `compact(z_order_by=["a"])`',
+        "partitions": '`scan().files()["partition"]`',
+        "protocol": "`protocol`, without parentheses",
+        "repair": SAME,
+        "restore": SAME,
+        "scan": SAME,
+        "schema": "`schema` or `arrow_schema`, without parentheses",
+        "table_config": "`scan()` takes options",
+        "table_uri": "`location`",
+        "to_pandas": SAME,
+        "to_pyarrow_dataset": "`scan(filter, columns)`, which engines take as an Arrow stream, or `to_arrow()`",
+        "to_pyarrow_table": "`to_arrow()`, or `scan(filter, columns).to_arrow()`",
+        "transaction_version": '`transactions["application"].version`',
+        "update": SAME,
+        "update_incremental": "`refresh()`",
+        "vacuum": SAME,
+        "version": "`version`, without parentheses",
+    },
+    "DeltaTable.optimize": {
+        "compact": "`compact()`",
+        "z_order": '`compact(z_order_by=["a", "b"])`',
+    },
+    "DeltaTable.alter": {
+        "add_columns": '`add("name", type).commit()`',
+        "add_constraint": '`add_constraint("name", "condition").commit()`',
+        "add_feature": '`set({"delta.feature.deletionVectors": "supported"}).commit()`',
+        "drop_column_not_null": '`drop_not_null("name").commit()`',
+        "drop_constraint": '`drop_constraint("name").commit()`',
+        "set_column_metadata": '`comment("name", "text").commit()`',
+        "set_table_description": '`describe(description="text").commit()`',
+        "set_table_name": '`describe(name="text").commit()`',
+        "set_table_properties": '`set({"key": "value"}).commit()`',
+    },
+    "DeltaTable.merge": {
+        "execute": SAME,
+        "when_matched_delete": SAME,
+        "when_matched_update": SAME,
+        "when_matched_update_all": SAME,
+        "when_not_matched_by_source_delete": SAME,
+        "when_not_matched_by_source_update": SAME,
+        "when_not_matched_insert": SAME,
+        "when_not_matched_insert_all": SAME,
+    },
+}
+POLARS: dict[str, Names] = {
+    "deltaberg": {
+        "read_delta": "`deltaberg.open_table(location).to_polars()`",
+        "scan_delta": "`deltaberg.open_table(location).scan(filter, columns).to_polars().lazy()`",
+        "scan_iceberg": "`deltaberg.open_table(location).scan(filter, columns).to_polars().lazy()`",
+        "sink_delta": "`deltaberg.write_table(target, frame)`",
+        "sink_iceberg": '`deltaberg.write_table(target, frame, format="iceberg")`',
+        "write_delta": "`deltaberg.write_table(target, frame)`",
+        "write_iceberg": '`deltaberg.write_table(target, frame, format="iceberg")`',
+    },
+    "Scan": {
+        "collect": "`to_polars()` or `to_arrow()`",
+        "collect_batches": "`to_batches()`",
+        "collect_schema": "`schema`",
+        "fetch": "`head(n)`",
+        "group_by": "`to_polars().group_by(…)`",
+        "head": SAME,
+        "lazy": "`to_polars().lazy()`",
+        "sink_parquet": "`pyarrow.parquet.write_table(scan.to_arrow(), path)`",
+        "sort": "`to_polars().sort(…)`",
+        "sql": '`duckdb.sql("SELECT … FROM scan")`',
+        "tail": "`to_polars().tail(n)`",
+        "with_columns": "`to_polars().with_columns(…)`",
+    },
+}
