@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from decimal import Decimal as PyDecimal
+from io import StringIO
 from typing import Any
 
 import pandas as pd
@@ -121,8 +122,21 @@ _REFUSED = [
     (pa.array([(1 << 53) + 1]), P("double"), "c"),
     (pa.array([(1 << 24) + 1], pa.int32()), P("float"), "c"),
     (pa.array([0.1]), P("float"), "c"),
-    (pa.array([1.0]), P("long"), "c"),
-    (pa.array([1.0]), Decimal(10, 2), "c"),
+    (pa.array([1.0, 1.5]), P("long"), "c"),
+    (pa.array([math.nan]), P("long"), "c"),
+    (pa.array([math.inf]), P("integer"), "c"),
+    (pa.array([300.0]), P("byte"), "c"),
+    (pa.array([2.0**63]), P("long"), "c"),
+    (pa.array([0.125]), Decimal(10, 2), "c"),
+    (pa.array([math.nan]), Decimal(10, 2), "c"),
+    (pa.array([1e9]), Decimal(10, 2), "c"),
+    (pa.array([None, 1.5]), P("string"), "c"),
+    (pa.array(["2024-02-30"]), P("date"), "c"),
+    (pa.array(["2024-01-01 12:00:00"]), P("timestamp"), "c"),
+    (pa.array(["2024-01-01 12:00:00Z"]), P("timestamp_ntz"), "c"),
+    (pa.array(["2024-01-01 12:00:00.1234567"]), P("timestamp_ntz"), "c"),
+    (pa.array([1], pa.duration("s")), P("long"), "c"),
+    (pa.array([1], pa.time64("us")), P("string"), "c"),
     (pa.array([PyDecimal("1.55")]), Decimal(10, 1), "c"),
     (pa.array([1000]), Decimal(3, 1), "c"),
     (pa.array([b"a"]), P("string"), "c"),
@@ -327,16 +341,76 @@ def test_batches_have_the_same_columns(given: str) -> None:
     ]
     for other, message in others:
         wrong = [data[0], *_batches(other)]
-        for read in (lambda rows: list(small_batches(rows)), all_rows):
-            with pytest.raises(InvalidArgumentError, match=message):
-                read(open_stream(_AS[given](wrong)))
+        with pytest.raises(InvalidArgumentError, match=message):
+            all_rows(open_stream(_AS[given](wrong)))
+        if "type of a column" in message:
+            with pytest.raises(SchemaError, match="column: n"):
+                _conformed(_AS[given](wrong))
+            continue
+        with pytest.raises(InvalidArgumentError, match=message):
+            list(small_batches(open_stream(_AS[given](wrong))))
+
+
+_NUMBER_AND_TEXT = Struct((Field("n", P("long")), Field("s", P("string"))))
+
+
+def _conformed(data: Any) -> list[dict[str, Any]]:
+    reader = open_stream(data)
+    conformer = Conformer(reader.schema, _NUMBER_AND_TEXT)
+    return [row for batch in small_batches(reader) for row in conformer.apply(batch).to_pylist()]
+
+
+_PARTS = [
+    pd.DataFrame({"n": [1], "s": [None]}),
+    pd.DataFrame({"s": ["b", None], "n": [None, 2]}),
+    pl.DataFrame({"n": [3], "s": ["c"]}),
+    pa.table({"n": [4.0], "s": ["d"]}),
+    pl.LazyFrame({"n": [5], "s": ["e"]}),
+    ds.dataset(pa.table({"n": [6], "s": ["f"]})).scanner(),
+    pa.record_batch({"n": [7], "s": pa.nulls(1)}),
+]
+
+
+@pytest.mark.parametrize("given", [list, tuple, iter])
+def test_rows_come_in_parts(given: Callable[[list[Any]], Any]) -> None:
+    """Each part has the types that its values happen to have, and the table has the last word."""
+    found = _conformed(given(_PARTS))
+    assert [row["n"] for row in found] == [1, None, 2, 3, 4, 5, 6, 7]
+    assert [row["s"] for row in found] == [None, "b", None, "c", "d", "e", "f", None]
+    chunks = pd.read_csv(StringIO("n,s\n1,\n2,\n,x\n"), chunksize=2)
+    assert _conformed(chunks) == [{"n": 1, "s": None}, {"n": 2, "s": None}, {"n": None, "s": "x"}]
+    assert _conformed(pl.LazyFrame({"n": [1], "s": ["a"]})) == [{"n": 1, "s": "a"}]
+
+
+def test_values_that_stay_the_same_are_converted() -> None:
+    day, noon = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 0, 0, 250)
+    for array, want, expected in (
+        (pa.array([1.0, None, -0.0]), P("long"), [1, None, 0]),
+        (pa.array([127.0, -128.0], pa.float32()), P("byte"), [127, -128]),
+        (pa.array([2.0**62]), P("long"), [1 << 62]),
+        (pa.array([None, None], pa.float64()), P("string"), [None, None]),
+        (pa.array([None], pa.float64()), P("date"), [None]),
+        (pa.array([19.99, 0.1, -2.5, None]), Decimal(10, 2), [*map(PyDecimal, ("19.99", "0.10", "-2.50")), None]),
+        (pa.array([0.1], pa.float32()), Decimal(10, 1), [PyDecimal("0.1")]),
+        (pa.array([dt.datetime(2024, 1, 31), None], pa.timestamp("ns")), P("date"), [day, None]),
+        (pa.array(["2024-01-31", None]), P("date"), [day, None]),
+        (pa.array(["2024-01-31 12:00:00.000250"]), P("timestamp_ntz"), [noon]),
+        (pa.array(["2024-01-31T12:00:00.000250"], pa.large_string()), P("timestamp_ntz"), [noon]),
+        (pa.array(["2024-01-31T13:00:00.000250+01:00"]), P("timestamp"), [noon.replace(tzinfo=dt.timezone.utc)]),
+    ):
+        assert conformed(array, want) == expected, f"{array.type} to {want}"
+    rows = pa.record_batch({"c": ["2024-01-31 13:00:00.000250"]})
+    paris = ConformOptions(timezone="Europe/Paris")
+    made = Conformer(rows.schema, Struct((Field("c", P("timestamp")),)), paris).apply(rows)
+    assert made["c"].to_pylist() == [noon.replace(tzinfo=dt.timezone.utc)]
 
 
 def test_iterators_of_other_values_are_refused() -> None:
     for first, message in (
-        ([], "the iterator gives no batch"),
-        ([_ROWS], "gives values of type Table"),
-        ([*_ROWS.to_batches(), _ROWS], "gives a value of type Table among record batches"),
+        ([], "the iterator gives no rows"),
+        ([1], "data of type int cannot be written"),
+        ([{"n": 1}], "gives values of type dict, which are no rows"),
+        ([*_ROWS.to_batches(), "x"], "gives values of type str, which are no rows"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             list(small_batches(open_stream(iter(first))))
@@ -348,6 +422,12 @@ def test_frames_that_arrow_cannot_hold() -> None:
         open_stream(twice)
     with pytest.raises(InvalidArgumentError, match=r"DataFrame cannot be converted to Arrow: .*column n.*: Could not"):
         open_stream(pd.DataFrame({"n": [1, "a"]}))
+    with pytest.raises(InvalidArgumentError, match=r"period\[M\].*\n.*to_timestamp"):
+        open_stream(pd.DataFrame({"n": pd.period_range("2024-01", periods=1, freq="M")}))
+    with pytest.raises(InvalidArgumentError, match=r"interval.*\n.*astype"):
+        open_stream(pd.DataFrame({"n": pd.interval_range(0, 1)}))
+    with pytest.raises(InvalidArgumentError, match="column 'n' of the Polars data frame holds objects"):
+        open_stream(pl.DataFrame({"n": pl.Series([object()], dtype=pl.Object)}))
 
 
 def test_frames_of_pandas_on_spark_say_what_they_become() -> None:
@@ -356,7 +436,7 @@ def test_frames_of_pandas_on_spark_say_what_they_become() -> None:
         open_stream(type("DataFrame", (), members)())
 
 
-@pytest.mark.parametrize("data", [None, 1, "rows", [{"n": 1}], {"n": [1]}, pl.LazyFrame({"n": [1]}), pa.array([1])])
+@pytest.mark.parametrize("data", [None, 1, "rows", [{"n": 1}], [], {"n": [1]}, pa.array([1])])
 def test_other_data_is_refused(data: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         open_stream(data)

@@ -57,8 +57,8 @@ def _values(table: Any) -> list[dict[str, Any]]:
             "there is no column 'zz'",
         ),
         (lambda table: table.alter().set_default("x", "abc").commit(), ColumnNotFoundError, "quote a text twice"),
-        (lambda table: table.append(iter([])), InvalidArgumentError, "the iterator gives no batch"),
-        (lambda table: table.append(iter([1])), InvalidArgumentError, "gives values of type int"),
+        (lambda table: table.append(iter([])), InvalidArgumentError, "the iterator gives no rows"),
+        (lambda table: table.append(iter([1])), InvalidArgumentError, "data of type int cannot be written"),
         (
             lambda table: table.append(pd.DataFrame({"x": ["d"]}, index=["k"])),
             InvalidArgumentError,

@@ -2,7 +2,7 @@
 
 Columns are matched by name, exactly or else without regard to case, in any order. A value is converted only if it stays
 exactly the same: integers may change their width if they fit, decimals may gain digits, and floating point numbers may
-become doubles. Everything else is refused, and the message names the field.
+become doubles, or integers if they are whole. Everything else is refused, and the message names the field.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from deltaberg.schema.variants.shredding import VariantLayout, unshred
 
 __all__ = ["ConformOptions", "Conformer"]
 
+#: What to do about values of another kind than those of the column.
+_ANYHOW = "convert the column first"
+#: Types that pyarrow takes by their names.
+_NAMED = frozenset({"bool", "int8", "int16", "int32", "int64", "double", "string", "binary"})
 _Convert = Callable[[pa.Array], pa.Array]
 _Path = tuple[str, ...]
 
@@ -81,6 +85,7 @@ class Conformer:
     def __init__(self, found: pa.Schema, schema: Struct, options: ConformOptions | None = None) -> None:
         self._options = options or ConformOptions()
         self._target = arrow_schema(schema)
+        self._found = found
         sources = match_fields(schema, found.names, ())
         self._sources = [
             (source, child, None if source is None else self._plan(child, found.field(source).type, (child.name,)))
@@ -112,7 +117,11 @@ class Conformer:
             if source is None or convert is None:
                 arrays.append(pa.nulls(batch.num_rows, arrow_type(child.type)))
                 continue
-            array = convert(batch.column(source))
+            column = batch.column(source)
+            if column.type != self._found.field(source).type:
+                # Frames that are parts of the rows may differ in the types that their values happen to have.
+                convert = self._plan(child, column.type, (child.name,))  # noqa: PLW2901 - of this batch alone
+            array = convert(column)
             _check_nulls(child, (child.name,), array.null_count, 0)
             arrays.append(array)
         if not arrays:
@@ -141,7 +150,10 @@ class Conformer:
             return self._map(want, found, path)
         reason = accepts(found, want, self._options.timezone)
         if reason is not None:
-            raise _refused(found, want, path, reason)
+            refusal = _refused(found, want, path, reason)
+            if not pt.is_floating(found):
+                raise refusal
+            return lambda array: _only_nulls(array, want, refusal)
 
         def convert(array: pa.Array) -> pa.Array:
             try:
@@ -226,6 +238,13 @@ class Conformer:
             return list_with_values(array, pa.StructArray.from_arrays(made, fields=fields), target, start)
 
         return convert
+
+
+def _only_nulls(array: pa.Array, want: DataType, refusal: SchemaError) -> pa.Array:
+    """Return nulls for floating point numbers that are all null: of such a column, pandas knows no other type."""
+    if array.null_count < len(array):
+        raise refusal
+    return pa.nulls(len(array), arrow_type(want))
 
 
 def _never(_found: pa.DataType) -> bool:
@@ -321,8 +340,16 @@ def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:
 
 
 def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "") -> SchemaError:
-    hint = reason or "convert the column first"
+    hint = _hint(found, want, path) if reason in ("", _ANYHOW) else reason
     return SchemaError(f"{found} cannot be written to a column of the type {want}", hint=hint, column=join_name(path))
+
+
+def _hint(source: pa.DataType, want: DataType, path: _Path) -> str:
+    """Return how a column is converted, by pyarrow where that is one call."""
+    target = str(arrow_type(want))
+    if len(path) > 1 or target not in _NAMED or pt.is_nested(source):
+        return _ANYHOW
+    return f'{_ANYHOW}, as by rows["{path[0]}"].cast("{target}") of pyarrow'
 
 
 def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:

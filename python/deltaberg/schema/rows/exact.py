@@ -54,12 +54,12 @@ def accepts(arrow: pa.DataType, want: DataType, timezone: str | None) -> str | N
     fine = None
     reason = "convert the column first"
     if isinstance(want, Decimal):
-        return fine if pt.is_decimal(arrow) or pt.is_integer(arrow) else reason
+        return fine if pt.is_decimal(arrow) or pt.is_integer(arrow) or _is_float(arrow) else reason
     if isinstance(want, Fixed):
         return fine if _is_binary(arrow) else reason
     name = want.name if isinstance(want, Primitive) else ""
     if name in _INTEGERS:
-        return fine if pt.is_integer(arrow) else reason
+        return fine if pt.is_integer(arrow) or _is_float(arrow) else reason
     if name in ("float", "double"):
         return fine if pt.is_floating(arrow) or pt.is_integer(arrow) else reason
     if name in _ZONED | _LOCAL:
@@ -69,7 +69,7 @@ def accepts(arrow: pa.DataType, want: DataType, timezone: str | None) -> str | N
         "string": _is_text,
         "binary": _is_binary,
         "uuid": lambda arrow: _is_binary(arrow) or _is_text(arrow),
-        "date": pt.is_date,
+        "date": lambda arrow: pt.is_date(arrow) or _is_text(arrow) or (pt.is_timestamp(arrow) and arrow.tz is None),
         "time": pt.is_time,
         "void": pt.is_null,
     }
@@ -77,6 +77,8 @@ def accepts(arrow: pa.DataType, want: DataType, timezone: str | None) -> str | N
 
 
 def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str | None:
+    if _is_text(found):
+        return None
     if not pt.is_timestamp(found):
         return "convert the column first"
     if name in _LOCAL:
@@ -84,6 +86,10 @@ def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str
     if found.tz is None and timezone is None:
         return "pass ⟪timezone=⟫ to say in which zone these timestamps are"
     return None
+
+
+def _is_float(found: pa.DataType) -> bool:
+    return bool(pt.is_float32(found) or pt.is_float64(found))
 
 
 def _is_text(found: pa.DataType) -> bool:
@@ -121,6 +127,10 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     """
     array = plain_text(array)
     target, found = arrow_type(want), array.type
+    if pt.is_date(target) and not pt.is_date(found):
+        return _dates(array)
+    if pt.is_timestamp(target) and _is_text(found):
+        return _instants_of_text(array, target, timezone)
     if pt.is_timestamp(found):
         return _instant(array, target, timezone, allow_truncation)
     if pt.is_time(found):
@@ -129,6 +139,8 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
         return _uuids(array)
     if pt.is_floating(target):
         return _number(array, target)
+    if pt.is_floating(found):
+        return _whole_numbers(array, target) if pt.is_integer(target) else _decimals(array, target)
     if pt.is_decimal(target) and pt.is_integer(found):
         return array.cast(_WHOLE).cast(target)
     made = array if found == target else array.cast(target)
@@ -158,6 +170,58 @@ def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
             changed = array.filter(pc.invert(same))[0].as_py()
             raise ValueError(f"{changed!r} needs more digits")
     return made
+
+
+def _refuse_first(array: pa.Array, fits: pa.Array, fault: str, hint: str) -> None:
+    """Refuse values if one does not fit, which the message shows."""
+    if not pc.all(fits, min_count=0).as_py():
+        shown = array.filter(pc.invert(fits))[0].as_py()
+        raise SchemaError(f"{shown!r:.80} {fault}", hint=hint)
+
+
+def _whole_numbers(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return floating point numbers as integers: pandas makes doubles of integers where some are null."""
+    _refuse_first(
+        array,
+        pc.and_(pc.is_finite(array), pc.equal(array, pc.floor(array))),
+        "is no whole number",
+        "round the column first, or fill NaN with null",
+    )
+    return array.cast(target)
+
+
+def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return floating point numbers as the decimals from which they would come back."""
+    hint = "round the column first, as to the digits of the column"
+    _refuse_first(array, pc.is_finite(array), "is no decimal", "fill NaN with null")
+    made = array.cast(target, safe=False)
+    # Arrow's own cast to floating point numbers multiplies, and is off by a bit where the text is not.
+    _refuse_first(array, pc.equal(made.cast(pa.string()).cast(array.type), array), "needs more digits", hint)
+    return made
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    """Return texts such as 2024-01-31, and timestamps at midnight, as dates."""
+    if _is_text(array.type):
+        return array.cast(pa.date32())
+    made = array.cast(pa.date32())
+    hint = "cut the time off first, as by dt.normalize() of pandas"
+    _refuse_first(array, pc.equal(made.cast(array.type), array), "is not at midnight", hint)
+    return made
+
+
+def _instants_of_text(texts: pa.Array, target: pa.DataType, timezone: str | None) -> pa.Array:
+    """Return texts such as 2024-01-31 12:00:00 as timestamps, for which a zone is in the texts or is passed."""
+    if target.tz is not None and timezone is not None:
+        return pc.assume_timezone(texts.cast(pa.timestamp(target.unit)), timezone).cast(target)
+    try:
+        return texts.cast(target)
+    except pa.ArrowInvalid as error:
+        if target.tz is None or "expected a zone offset" not in str(error):
+            raise
+        raise SchemaError(
+            "a text has no zone", hint="pass ⟪timezone=⟫ to say in which zone these timestamps are"
+        ) from error
 
 
 def _uuids(texts: pa.Array) -> pa.Array:

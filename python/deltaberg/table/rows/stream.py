@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,8 @@ __all__ = ["all_rows", "can_be_read_again", "open_stream", "small_batches"]
 _ROWS = 131_072
 _BYTES = 32 << 20
 
+#: What to write in place of columns of pandas that mean nothing to a table.
+_MENDED = {"PeriodDtype": "{0}.dt.to_timestamp()", "IntervalDtype": "{0}.astype(str)"}
 _HINT = "pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan"
 
 
@@ -25,8 +27,9 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     Parameters
     ----------
     data
-        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, or a table, batch,
-        list or iterator of batches, reader or dataset of pyarrow. Named levels of the index of a pandas data frame are
+        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, a lazy frame, or a
+        table, batch, reader, scanner or dataset of pyarrow; or a list or an iterator of these, each a part of the rows,
+        of which the first one tells the columns. Named levels of the index of a pandas data frame are
         columns, and an index of numbers without a name is left out.
 
     Raises
@@ -42,8 +45,12 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     reader = _reader_of_batches(data)
     if reader is not None:
         return reader
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "polars" and kind == "LazyFrame":
+        # Releases before 1.34 have no batches.
+        return open_stream(data.collect_batches() if hasattr(data, "collect_batches") else data.collect())
     try:
-        frame = _rows_of_frame(data)
+        frame = _rows_of_frame(data, library, kind)
         if frame is not None:
             return frame.to_reader(max_chunksize=_ROWS)
         if hasattr(data, "__arrow_c_stream__"):
@@ -54,12 +61,14 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         # What pyarrow says of a data frame comes in several parts.
         reason = ": ".join(str(part) for part in reversed(error.args))
         raise InvalidArgumentError(
-            f"data of type {type(data).__name__} cannot be converted to Arrow: {reason}", hint=_HINT
+            f"data of type {kind} cannot be converted to Arrow: {reason}",
+            hint="give each column values of one type, as by astype()" if library == "pandas" else _HINT,
         ) from error
     # The class of datasets takes long to import.
-    if type(data).__module__.startswith("pyarrow.") and hasattr(data, "scanner"):
-        return data.scanner().to_reader()
-    raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be written", hint=_HINT)
+    if library == "pyarrow" and (hasattr(data, "scanner") or kind == "Scanner"):
+        return (data if kind == "Scanner" else data.scanner()).to_reader()
+    hint = "pass pyarrow.table(data)" if isinstance(data, Mapping) else _HINT
+    raise InvalidArgumentError(f"data of type {kind} cannot be written", hint=hint)
 
 
 def can_be_read_again(data: Any) -> bool:
@@ -85,32 +94,35 @@ def _reader_of_batches(data: Any) -> pa.RecordBatchReader | None:
         return data.to_reader(max_chunksize=_ROWS)
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
-    if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
-        return pa.RecordBatchReader.from_batches(data[0].schema, data)
-    return _reader_of_iterator(data) if isinstance(data, Iterator) else None
+    if isinstance(data, (list, tuple)):
+        return _reader_of_parts(iter(data), f"the {type(data).__name__}")
+    return _reader_of_parts(data, "the iterator") if isinstance(data, Iterator) else None
 
 
-def _reader_of_iterator(batches: Iterator[Any]) -> pa.RecordBatchReader:
-    """Return a reader of the batches of an iterator, of which the first one tells the columns."""
-    first = next(batches, None)
-    if not isinstance(first, pa.RecordBatch):
-        found = "gives no batch" if first is None else f"gives values of type {type(first).__name__}"
+def _reader_of_parts(parts: Iterator[Any], shown: str) -> pa.RecordBatchReader:
+    """Return a reader of rows that come in parts, of which the first one tells the columns."""
+    first = next(parts, None)
+    if first is None:
         raise InvalidArgumentError(
-            f"the iterator {found}, so that its columns are not known",
+            f"{shown} gives no rows, so that its columns are not known",
             hint="pass pyarrow.RecordBatchReader.from_batches(schema, batches)",
         )
-    return pa.RecordBatchReader.from_batches(first.schema, chain([first], _only_batches(batches)))
+    reader = _reader_of_part(first, shown)
+    rest = (batch for part in parts for batch in _reader_of_part(part, shown))
+    return pa.RecordBatchReader.from_batches(reader.schema, chain(reader, rest))
 
 
-def _only_batches(values: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Return the values of an iterator, which must be batches."""
-    for value in values:
-        if not isinstance(value, pa.RecordBatch):
-            raise InvalidArgumentError(
-                f"the iterator gives a value of type {type(value).__name__} among record batches",
-                hint="make a pyarrow.RecordBatch of it",
-            )
-        yield value
+def _reader_of_part(part: Any, shown: str) -> pa.RecordBatchReader:
+    """Return a reader of one part of the rows."""
+    if isinstance(part, (list, tuple, str, Iterator, Mapping)):
+        kind = type(part).__name__
+        hint = "pass pyarrow.Table.from_pylist(rows)" if isinstance(part, Mapping) else _HINT
+        raise InvalidArgumentError(f"{shown} gives values of type {kind}, which are no rows", hint=hint)
+    try:
+        return open_stream(part)
+    except InvalidArgumentError as error:
+        error.with_context(part=f"a {type(part).__name__} of {shown}")
+        raise
 
 
 def _with_index(frame: Any) -> Any:
@@ -134,26 +146,40 @@ def _with_index(frame: Any) -> Any:
 
 
 def _dense(frame: Any) -> Any:
-    """Return a pandas data frame with all values of its sparse columns, which pyarrow does not take."""
+    """Return a pandas data frame with all values of its sparse columns, which pyarrow does not take.
+
+    Periods and intervals are refused: pyarrow makes numbers of them, which are no values of the column.
+    """
+    for name, kind in frame.dtypes.items():
+        mended = _MENDED.get(type(kind).__name__)
+        if mended is not None:
+            raise InvalidArgumentError(
+                f"the column {name!r} of the pandas data frame has the type {kind}, which no column of a table has",
+                hint=f"convert it first, as by {mended.format(f'frame[{name!r}]')}",
+            )
     sparse = {name: kind.subtype for name, kind in frame.dtypes.items() if type(kind).__name__ == "SparseDtype"}
     return frame.astype(sparse) if sparse else frame
 
 
-def _rows_of_frame(data: Any) -> pa.Table | None:
+def _rows_of_frame(data: Any, library: str, kind: str) -> pa.Table | None:
     """Return the rows of a pandas or Polars data frame; None for anything else."""
-    library, name = type(data).__module__.partition(".")[0], type(data).__name__
-    if library == "pandas" and name == "DataFrame":
+    if library == "pandas" and kind == "DataFrame":
         if not data.columns.is_unique:
             twice = data.columns[data.columns.duplicated()][0]
             raise InvalidArgumentError(
                 f"the pandas data frame has two columns {twice!r}", hint="leave out or rename one of them"
             )
         return pa.Table.from_pandas(_dense(_with_index(data)), preserve_index=False).replace_schema_metadata(None)
-    if library == "polars" and name == "DataFrame":
+    if library == "polars" and kind == "DataFrame":
+        for name, held in data.schema.items():
+            if type(held).__name__ == "Object":
+                # What Polars hands over are the places of the objects in memory.
+                raise InvalidArgumentError(
+                    f"the column {name!r} of the Polars data frame holds objects of Python",
+                    hint="give the column a type of Polars",
+                )
         # Its stream has views of texts, which older releases of pyarrow cannot compute.
         return data.to_arrow()
-    if library == "polars" and name == "LazyFrame":
-        raise InvalidArgumentError("a lazy frame has no rows yet", hint="call collect() first")
     if type(data).__module__.startswith("pyspark.pandas."):
         raise InvalidArgumentError("a pandas-on-Spark frame cannot be written as it is", hint="call to_spark() first")
     return None
@@ -167,11 +193,15 @@ def all_rows(reader: pa.RecordBatchReader) -> pa.Table:
     InvalidArgumentError
         A batch is not valid, or has other columns than the reader says.
     """
-    return pa.Table.from_batches((_aligned(batch, reader.schema) for batch in _batches(reader)), reader.schema)
+    schema = reader.schema
+    return pa.Table.from_batches((_same_types(_aligned(batch, schema), schema) for batch in _batches(reader)), schema)
 
 
 def small_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """Return the rows of a reader in batches that are small enough to be counted and copied.
+
+    Batches have the columns of the reader in their order, but may have other types: a part of the rows in which all
+    values of a column are null has no type for it, and pandas makes doubles of integers where one is null.
 
     Raises
     ------
@@ -211,6 +241,11 @@ def _aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         )
     if names != wanted and len(set(names)) == len(names):
         batch = batch.select(wanted)
+    return batch
+
+
+def _same_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch whose columns have the types of the schema."""
     for found, child in zip(batch.schema, schema, strict=True):
         if found.type != child.type:
             raise InvalidArgumentError(
