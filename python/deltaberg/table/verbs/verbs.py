@@ -131,7 +131,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         Traceback (most recent call last):
             ...
         deltaberg.errors.InvalidArgumentError: data of type dict cannot be written (table: ...)
-        hint: pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan
+        hint: pass pyarrow.table(data)
         """
         from deltaberg.table.rows.row_options import RowOptions
 
