@@ -269,3 +269,24 @@ def test_results_do_not_depend_on_the_way_to_start_it(numbers: str) -> None:
     with spawn("inspect", numbers, "--json") as process:
         out, _ = process.communicate(timeout=60)
     assert [json.loads(out)] == json_lines("inspect", numbers)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["append", "{}/new", "rows.csv"],
+            "hint: deltaberg create .*/new --like rows.csv creates one with these columns",
+        ),
+        (["append", "{}/new", "-", "--format", "csv"], "hint: deltaberg create .*/new --format csv --like -"),
+        (["ls", "{}"], "Did you mean files?"),
+        (["select", "{}"], "Did you mean head?"),
+        (["alter", "{}", "renam", "a", "b"], "did you mean rename"),
+        (["alter", "{}"], "Missing argument 'CHANGE'; hint: see"),
+    ],
+)
+def test_the_next_command_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:
+    ended = call(*(one.format(tmp_path) for one in arguments))
+    assert re.search(message, ended.stderr), ended.stderr
+    assert ended.exit_code in (2, 3)
+    assert ended.stderr.count("\n") == 1

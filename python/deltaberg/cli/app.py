@@ -16,6 +16,22 @@ __all__ = ["cli"]
 
 #: What other tools call a command.
 _ALIASES = {"optimize": "compact"}
+#: What people call commands whose names they do not know yet.
+_WORDS = {
+    **dict.fromkeys(("cat", "query", "read", "select", "show", "sql"), "head"),
+    **dict.fromkeys(("describe", "detail", "info"), "inspect"),
+    **dict.fromkeys(("import", "insert", "load", "write"), "append"),
+    **dict.fromkeys(("list", "ls"), "files"),
+    **dict.fromkeys(("columns", "types"), "schema"),
+    **dict.fromkeys(("log", "snapshots", "versions"), "history"),
+    **dict.fromkeys(("remove", "rm"), "delete"),
+    **dict.fromkeys(("follow", "watch"), "tail"),
+    **dict.fromkeys(("explain",), "plan"),
+    **dict.fromkeys(("purge",), "reorg"),
+    **dict.fromkeys(("rollback", "undo"), "restore"),
+    **dict.fromkeys(("clean", "gc"), "maintain"),
+    "drop": "drop-table",
+}
 
 
 class _Commands(click.Group):
@@ -40,7 +56,13 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, or say which names are near."""
         known = [*COMMANDS, *_ALIASES]
-        near = get_close_matches(args[0], known) if args and args[0] not in known else []
+        near = (
+            []
+            if not args or args[0] in known
+            else [_WORDS[args[0]]]
+            if args[0] in _WORDS
+            else get_close_matches(args[0], known)
+        )
         if near and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
         return super().resolve_command(ctx, args)

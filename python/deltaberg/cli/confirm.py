@@ -12,7 +12,7 @@ import click
 from deltaberg.cli.dry_run import TRYING, dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_lines, progress
-from deltaberg.cli.show.results import print_done
+from deltaberg.cli.show.results import in_words, print_done
 
 __all__ = ["Asking", "Question", "ask", "asking", "asking_options"]
 
@@ -104,7 +104,7 @@ class Asking(NamedTuple):
         if self.as_json:
             print_done(self.location, facts, self.as_json)
         else:
-            print_lines(*lines, f"{self.location}: {result}")
+            print_lines(*lines, f"{self.location}: {in_words(result)}")
 
 
 def ask(question: str, shown: Iterable[str], otherwise: str) -> None:

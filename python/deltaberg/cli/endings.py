@@ -94,7 +94,7 @@ def _stop(error: Exception, message: str, code: int, ctx: click.Context | None) 
 
 
 def _usage(error: click.ClickException) -> str:
-    message = error.format_message().strip()
+    message = " ".join(error.format_message().split())
     path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deltaberg"
     return f"{message.rstrip('.')}; hint: see {path} --help"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -145,6 +146,14 @@ _METHODS = {"name": "describe"}
 _COUNT = click.IntRange(min=1)
 
 
+def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    """Refuse what is no change, and say which changes have names like it."""
+    if name not in CHANGES:
+        near = get_close_matches(name, CHANGES, cutoff=0.5) or CHANGES
+        raise click.UsageError(f"there is no change {name!r}; did you mean {' or '.join(near)}?")
+    return name
+
+
 def _outcome(_: object, table: Any, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
     """Return what a table would be after a change, and the numbers of a change that writes rows anew."""
     from deltaberg.table.verbs.matching import preview
@@ -178,7 +187,7 @@ def _state(alteration: Any) -> dict[str, Any]:
 
 
 @verb("altering", "RecordedArguments", "if_exists", previews=_outcome)
-@click.argument("change", type=click.Choice(tuple(CHANGES)))
+@click.argument("change", callback=_known, metavar="CHANGE")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
 @click.option("--default", metavar="SQL", help="With add: the value of rows that do not name it (Iceberg).")

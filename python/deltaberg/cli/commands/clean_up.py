@@ -11,6 +11,7 @@ from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.confirm import Asking, Question, asking, asking_options
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.rows.files import open_row_files
+from deltaberg.cli.show.results import in_words
 from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
             asking.print(f"it {dropped}, and {files}", {"dry_run": dry_run, "purge": purge})
 
     def question(planned: CleanupResult | None) -> Question:
-        shown = [files] if planned is None else [*_file_lines(planned), *planned.warnings, str(planned)]
+        shown = [files] if planned is None else [*_file_lines(planned), *planned.warnings, in_words(planned)]
         return Question(f"Drop the table {name}?", shown, "it was not dropped")
 
     result = asking.carry_out(
@@ -158,7 +159,7 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
         if not (planned.deleted_files or forgets):
             return None
         text = f"Delete {counted(planned.deleted_files, 'file')} of {asking.location}?"
-        return Question(text, [*_file_lines(planned), str(planned)], "nothing was deleted")
+        return Question(text, [*_file_lines(planned), in_words(planned)], "nothing was deleted")
 
     result = asking.carry_out(
         "cleaning up",

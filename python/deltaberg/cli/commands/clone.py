@@ -12,7 +12,7 @@ from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.options import pairs
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done, print_result
+from deltaberg.cli.show.results import in_words, print_done, print_result
 
 if TYPE_CHECKING:
     from deltaberg import CloneResult
@@ -48,7 +48,7 @@ def clone(opened: Any, asking: Asking, arguments: dict[str, Any], target: str, *
         "cloning",
         lambda dry_run: opened.clone(target, dry_run=dry_run, **chosen, **arguments),
         show,
-        lambda planned: Question(f"Clone {opened.location}?", [str(planned)], "nothing was written"),
+        lambda planned: Question(f"Clone {opened.location}?", [in_words(planned)], "nothing was written"),
     )
 
 

@@ -12,7 +12,7 @@ from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done, print_result, state_of
+from deltaberg.cli.show.results import in_words, print_done, print_result, state_of
 from deltaberg.whole_numbers import counted
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
 
     def question(planned: CompactResult) -> Question | None:
         text = f"Write {counted(planned.removed_files, 'file')} of {opened.location} anew?"
-        return Question(text, [str(planned)]) if planned.groups else None
+        return Question(text, [in_words(planned)]) if planned.groups else None
 
     asking.carry_out(
         "reorganizing",

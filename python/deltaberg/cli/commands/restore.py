@@ -8,6 +8,7 @@ import click
 
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
+from deltaberg.cli.show.results import in_words
 
 if TYPE_CHECKING:
     from deltaberg import RestoreResult
@@ -39,5 +40,5 @@ def restore(opened: Any, asking: Asking, arguments: dict[str, Any], target: str,
         "restoring",
         lambda dry_run: opened.restore(state, dry_run=dry_run, **flags, **arguments),
         show,
-        lambda planned: Question(f"Set {opened.location} back?", [str(planned)]),
+        lambda planned: Question(f"Set {opened.location} back?", [in_words(planned)]),
     )

@@ -10,7 +10,7 @@ from deltaberg.cli.commands.verb_commands import given, write_command
 from deltaberg.cli.dry_run import dry_run_option
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import progress
-from deltaberg.cli.show.results import print_done, state_of
+from deltaberg.cli.show.results import in_words, print_done, state_of
 
 __all__ = ["rewrite_deletes"]
 
@@ -45,4 +45,4 @@ def rewrite_deletes(
             done["position deletes"] = opened.rewrite_position_delete_files(**arguments, **given(joining))
     numbers = {kind.replace(" ", "_"): {name: getattr(one, name) for name in _NUMBERS} for kind, one in done.items()}
     facts = {**state_of(opened, arguments.get("branch")), "dry_run": dry_run, **numbers}
-    print_done(opened.location, facts, as_json, *((kind, str(one)) for kind, one in done.items()))
+    print_done(opened.location, facts, as_json, *((kind, in_words(one)) for kind, one in done.items()))

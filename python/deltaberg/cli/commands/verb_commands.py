@@ -15,6 +15,7 @@ from deltaberg.cli.rows.file_options import FileReading, file_options
 from deltaberg.cli.rows.files import open_row_files
 from deltaberg.cli.show.output import row_progress
 from deltaberg.cli.show.results import numbers_of, print_result, state_of
+from deltaberg.errors import TableNotFoundError
 
 __all__ = ["given", "verb", "write_command"]
 
@@ -108,7 +109,15 @@ def verb(
             reading: FileReading | None = None,
             **options: Any,
         ) -> None:
-            opened = place.open(format)
+            try:
+                opened = place.open(format)
+            except TableNotFoundError as error:
+                if reading is not None and place.catalog is None:
+                    like = f"--format {reading.format} " if reading.format else ""
+                    error.hint = (
+                        f"deltaberg create {place.location} {like}--like {files[0]} creates one with these columns"
+                    )
+                raise
             total = None
             if reading is not None:
                 # Columns that are replaced say nothing about those of the files.

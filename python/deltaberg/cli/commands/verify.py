@@ -12,6 +12,7 @@ from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.show.output import print_json, print_lines, progress
+from deltaberg.cli.show.results import in_words
 
 if TYPE_CHECKING:
     from deltaberg import RepairResult, VerifyResult
@@ -70,6 +71,6 @@ def repair(opened: Any, asking: Asking, arguments: dict[str, Any]) -> None:
 
     def question(planned: RepairResult) -> Question | None:
         is_due = planned.files or planned.refs or planned.statistics
-        return Question(f"Take them out of {opened.location}?", [str(planned)]) if is_due else None
+        return Question(f"Take them out of {opened.location}?", [in_words(planned)]) if is_due else None
 
     asking.carry_out("repairing", run, show, question)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from deltaberg import CommitResult, DeltaTable, IcebergTable
     from deltaberg.table.verbs.matching import Preview
 
-__all__ = ["numbers_of", "print_done", "print_result", "state_of"]
+__all__ = ["in_words", "numbers_of", "print_done", "print_result", "state_of"]
 
 
 def state_of(table: DeltaTable | IcebergTable, branch: str | None) -> dict[str, int | None]:
@@ -44,6 +45,12 @@ def print_result(location: str, result: CommitResult | Mapping[str, Any], as_jso
         return
     state = "" if result.committed else ", which was there already: nothing was to be done"
     print_done(location, asdict(result), as_json, ("version", f"{result.version}{state}"), *result.facts)
+
+
+def in_words(result: object) -> str:
+    """Return what a result says of itself, without the name of its class around it."""
+    shown = re.fullmatch(r"[A-Z]\w*Result\((.*)\)", str(result), re.DOTALL)
+    return str(result) if shown is None else shown[1]
 
 
 def print_done(location: str, facts: Mapping[str, Any], as_json: bool, *shown: tuple[str, Any]) -> None:
