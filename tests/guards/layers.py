@@ -91,7 +91,7 @@ _OWNERS: dict[str, set[str]] = {
     "sqlglot": {"expressions"},
     "yaml": {"catalogs"},
     "click": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "table/rows"},
     "pandas": {"table", "spark"},
     "polars": {"table"},
     "deltaberg._native": {"kernels"},

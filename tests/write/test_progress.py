@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
+from rich.progress import Progress, TextColumn
 
-from deltaberg import create_table, open_table
+from deltaberg import DeltaTable, create_table, open_table
+from deltaberg.choices import Format
+from deltaberg.errors import SchemaError
 from deltaberg.table.rows.progress import WriteProgress
+from deltaberg.table.rows.shown_progress import ShownProgress
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -108,3 +115,44 @@ def test_clones_tell_how_many_files_are_copied(tmp_path: Path) -> None:
     table.clone(tmp_path / "clone", progress=told.append)
     assert told == [(0, number) for number in range(1, 6 - copied)]
     assert ids_of(open_table(tmp_path / "clone")) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_true_shows_it_where_somebody_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
+    screen = io.StringIO()
+    bars: list[Progress] = []
+
+    def on_screen() -> ShownProgress:
+        bars.append(Progress(TextColumn("{task.description}"), console=Console(file=screen, force_terminal=True)))
+        bars[-1].start()
+        return ShownProgress(bars[-1])
+
+    table = create_table(tmp_path / "t", {"id": pa.int64()}, format=format)
+    # Standard error of the tests is no terminal.
+    table.append(pa.table({"id": [1]}), progress=True)
+    monkeypatch.setattr(ShownProgress, "on_screen", staticmethod(on_screen))
+    table.append(pa.table({"id": [1, 2]}), progress=True)
+    table.append(pa.table({"id": [3]}), progress=False)
+    with pytest.raises(SchemaError):
+        table.append(pa.table({"id": ["x"]}), progress=True)
+    table.compact(progress=True)
+    (table.vacuum if isinstance(table, DeltaTable) else table.remove_orphan_files)(dry_run=True, progress=True)
+    gc.collect()
+    assert "2 rows, 0 files" in screen.getvalue()
+    assert [bar.live.is_started for bar in bars] == [False] * 4
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_what_is_done_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture, format: Format) -> None:
+    caplog.set_level("DEBUG", "deltaberg")
+    table = create_table(tmp_path / "t", {"id": pa.int64()}, format=format)
+    stale = open_table(tmp_path / "t")
+    table.append(pa.table({"id": [1]}))
+    stale.append(pa.table({"id": [2, 3]}))
+    transaction = table.transaction()
+    transaction.delete("id = 1")
+    transaction.abort()
+    said = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "deltaberg.commit"]
+    assert any(level == "INFO" and "inserted 2 rows" in text for level, text in said)
+    assert any(level == "DEBUG" and "append has done RowNumbers(inserted=2" in text for level, text in said)
+    assert said[-1] == ("INFO", f"{table.location}: the transaction ends without a commit")

@@ -55,13 +55,13 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, or say which names are near."""
-        known = [*COMMANDS, *_ALIASES]
+        names = [*COMMANDS, *_ALIASES]
         near = (
             []
-            if not args or args[0] in known
+            if not args or args[0] in names
             else [_WORDS[args[0]]]
             if args[0] in _WORDS
-            else get_close_matches(args[0], known)
+            else get_close_matches(args[0], names)
         )
         if near and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")

@@ -15,6 +15,7 @@ from deltaberg.errors import CommitConflictError, VersionNotFoundError
 from deltaberg.signatures import NEEDED, public, takes
 from deltaberg.table.arguments import Instant, checked_choice, checked_flag, checked_number, parse_instant
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.rows.shown_progress import receiver
 from deltaberg.table.verbs.shared_arguments import CommitArguments
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class DeltaUpkeep:
         inventory: Any = None,
         untracked_hours: float = 24,
         logging: bool | None = None,
-        progress: OnProgress | None = None,
+        progress: OnProgress | bool | None = None,
     ) -> CleanupResult:
         """Delete the files that no version within the retention needs, or find out which those are.
 
@@ -251,7 +252,7 @@ class DeltaUpkeep:
             Whether the beginning and the end become versions without changes, ``VACUUM START`` and ``VACUUM END``, as
             delta-spark makes them. By default they do, except on S3.
         progress
-            What is told how far it has come.
+            What is told how far it has come; True shows it at a terminal or in a notebook.
 
         Returns
         -------
@@ -292,7 +293,7 @@ class DeltaUpkeep:
             inventory,
             untracked_hours,
             logging,
-            progress,
+            receiver(progress, "CleanupProgress"),
         )
         self._options.require_newest()
 

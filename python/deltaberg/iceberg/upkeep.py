@@ -14,6 +14,7 @@ from deltaberg.table.arguments import Instant
 from deltaberg.table.commit.commit import CommitPolicy
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.rows.shown_progress import receiver
 from deltaberg.table.verbs.shared_arguments import RecordedArguments
 from deltaberg.table.verbs.table import operations_of
 
@@ -62,7 +63,7 @@ class IcebergUpkeep:
         *,
         clean_expired_metadata: bool = False,
         dry_run: bool = False,
-        progress: OnProgress | None = None,
+        progress: OnProgress | bool | None = None,
         policy: CommitPolicy | None = None,
         unsafe_single_writer: bool = False,
     ) -> ExpiryResult:
@@ -91,7 +92,7 @@ class IcebergUpkeep:
         dry_run
             Only find out what would be done.
         progress
-            What is told how far the deletion has come.
+            What is told how far the deletion has come; True shows it at a terminal or in a notebook.
         policy, unsafe_single_writer
             How the commit is made: see `Verbs`.
 
@@ -130,9 +131,16 @@ class IcebergUpkeep:
         from deltaberg.iceberg.maintain.cleaning.expire import expire_table
         from deltaberg.iceberg.maintain.cleaning.snapshot_retention import ExpiryRequest
 
+        tell = receiver(progress, "CleanupProgress")
         self._options.require_newest()
         asked = ExpiryRequest(
-            older_than, retain_last, snapshot_ids, clean_expired_metadata, dry_run, progress, self._options.zone
+            older_than,
+            retain_last,
+            snapshot_ids,
+            clean_expired_metadata,
+            dry_run,
+            tell,
+            self._options.zone,
         )
         options = CommitOptions(policy=policy, unsafe_single_writer=unsafe_single_writer)
 
@@ -152,7 +160,7 @@ class IcebergUpkeep:
         *,
         prefix_mismatch: PrefixMismatch = "error",
         enforce_retention_duration: bool = True,
-        progress: OnProgress | None = None,
+        progress: OnProgress | bool | None = None,
     ) -> CleanupResult:
         """Delete the files in the directory of the table that nothing names, or find out which those are.
 
@@ -176,7 +184,7 @@ class IcebergUpkeep:
         enforce_retention_duration
             Refuse to take files that are less than a day old.
         progress
-            What is told how far it has come.
+            What is told how far it has come; True shows it at a terminal or in a notebook.
 
         Returns
         -------
@@ -202,9 +210,16 @@ class IcebergUpkeep:
         """
         from deltaberg.iceberg.maintain.cleaning.orphans import OrphanRequest, remove_orphans
 
+        tell = receiver(progress, "CleanupProgress")
         self._options.require_newest()
         asked = OrphanRequest(
-            older_than, location, prefix_mismatch, enforce_retention_duration, dry_run, progress, self._options.zone
+            older_than,
+            location,
+            prefix_mismatch,
+            enforce_retention_duration,
+            dry_run,
+            tell,
+            self._options.zone,
         )
         return remove_orphans(self._pointer, asked, self._file_tasks)
 

@@ -25,15 +25,15 @@ def state_of(table: DeltaTable | IcebergTable, branch: str | None) -> dict[str, 
     return {"snapshot_id": table.snapshot_id if branch is None else table.refs[branch].snapshot_id}
 
 
-def numbers_of(found: Preview) -> dict[str, int | None]:
+def numbers_of(would_do: Preview) -> dict[str, int | None]:
     """Return what would be done, by what it is called in the output of commands."""
     return {
-        "rows_to_insert": found.inserted,
-        "rows_to_update": found.updated,
-        "rows_to_delete": found.deleted,
-        "rows_to_copy": found.copied,
-        "files_to_add": found.added_files,
-        "files_to_remove": found.removed_files,
+        "rows_to_insert": would_do.inserted,
+        "rows_to_update": would_do.updated,
+        "rows_to_delete": would_do.deleted,
+        "rows_to_copy": would_do.copied,
+        "files_to_add": would_do.added_files,
+        "files_to_remove": would_do.removed_files,
     }
 
 

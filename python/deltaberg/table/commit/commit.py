@@ -7,6 +7,7 @@ there, so that the very same bytes can be sent again), or *hidden* (nothing tell
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -227,6 +228,9 @@ def checked_policy(policy: CommitPolicy | None) -> ClockedPolicy | None:
     return ClockedPolicy(**vars(checked_kind("policy", policy, CommitPolicy, "pass CommitPolicy(retries=10)")))
 
 
+_logger = logging.getLogger("deltaberg.commit")
+
+
 def commit_change(change: Change, policy: ClockedPolicy) -> int:
     """Commit a change, and return how often it had to be prepared again.
 
@@ -249,6 +253,7 @@ def commit_change(change: Change, policy: ClockedPolicy) -> int:
         fate, refusal = _settled(change, policy)
         if fate is Fate.OURS:
             return retry
+        _logger.info("attempt %d of a commit was lost: %s", retry + 1, refusal or "another commit came first")
         if policy.timeout is not None and time.monotonic() - started >= policy.timeout:
             break
         policy.back_off(retry)
@@ -269,6 +274,7 @@ def _settled(change: Change, policy: ClockedPolicy) -> tuple[Fate, DeltabergErro
         if attempt:
             policy.back_off(attempt)
         # It is sent again only once it is known to be absent.
+        _logger.debug("sending a commit, attempt %d", attempt + 1)
         result = result or _sent(change, may_arrive=cause is not None)
         cause = result.cause or cause or StorageError("the store does not show what it says it has")
         try:

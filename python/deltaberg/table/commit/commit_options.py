@@ -53,7 +53,7 @@ class CommitOptions:
     branch: str | None = None
     isolation: str | None = None
     policy: CommitPolicy | None = None
-    progress: Progress | None = None
+    progress: Progress | bool | None = None
     unsafe_single_writer: bool = False
     commit_properties: Any = None
     post_commithook_properties: Any = None

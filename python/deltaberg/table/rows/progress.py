@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from deltaberg.table.arguments import checked_function
+from deltaberg.table.rows.shown_progress import ShownProgress, receiver
 
 __all__ = ["Progress", "ProgressSum", "WriteProgress"]
 
@@ -36,7 +36,7 @@ class ProgressSum:
     Parameters
     ----------
     tell
-        What is told the sums, by one write at a time.
+        What is told the sums, by one write at a time; True shows them.
 
     Examples
     --------
@@ -48,11 +48,15 @@ class ProgressSum:
     WriteProgress(rows=7, files=2)
     """
 
-    def __init__(self, tell: Progress) -> None:
-        checked_function("progress", tell, "WriteProgress")
-        self._tell = tell
+    def __init__(self, tell: Progress | bool) -> None:
+        self._tell = receiver(tell, "WriteProgress")
         self._now = WriteProgress(0, 0)
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Take away what is shown."""
+        if isinstance(self._tell, ShownProgress):
+            self._tell.close()
 
     def next_write(self) -> Progress:
         """Return what another write tells its own progress."""
@@ -63,6 +67,7 @@ class ProgressSum:
             with self._lock:
                 rows, files = self._now.rows + made.rows - own.rows, self._now.files + made.files - own.files
                 self._now, own = WriteProgress(rows, files), made
-                self._tell(self._now)
+                if self._tell is not None:
+                    self._tell(self._now)
 
         return tell

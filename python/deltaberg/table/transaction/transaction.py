@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from deltaberg.table.transaction.own_files import OwnFiles
 
 __all__ = ["Transaction"]
 
+_logger = logging.getLogger("deltaberg.commit")
 _Own = TypeVar("_Own", bound="Transaction")
 
 
@@ -125,6 +127,7 @@ class Transaction(ABC):
                 self._files.delete_since(files)
                 raise
             self._operations.append(made)
+            _logger.debug("%s: %s has done %s", self.root, name, made.rows)
 
     def _check_open(self) -> None:
         if self._is_ended:
@@ -146,9 +149,15 @@ class Transaction(ABC):
     def _committed_as(self, result: CommitResult) -> CommitResult:
         """Keep what the commit did, and return it."""
         self.result = result
+        self._end_progress()
+        _logger.info("%s: %s", self.root, result)
         if self._batch is not None:
             self._batch.end(self.root, self._batch_branch)
         return result
+
+    def _end_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
 
     def _delete_all(self) -> None:
         """Delete all files that were written, because there is surely no commit."""
@@ -158,7 +167,9 @@ class Transaction(ABC):
         """End the transaction without a commit, and delete its files. After a commit was tried this does nothing."""
         if not self._is_ended:
             self._is_ended = True
+            _logger.info("%s: the transaction ends without a commit", self.root)
             self._delete_all()
+        self._end_progress()
 
     def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
         self._check_open()

@@ -119,7 +119,7 @@ class CommitArguments(TypedDict, total=False):
     branch: str | None
     isolation: Isolation | None
     policy: CommitPolicy | None
-    progress: Progress | None
+    progress: Progress | bool | None
     unsafe_single_writer: bool
     commit_properties: Any
     post_commithook_properties: Any

@@ -81,7 +81,8 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     ``policy``
         How long the commit is tried: a `CommitPolicy`.
     ``progress``
-        What is called with a `WriteProgress` after every batch of rows that this process writes, and for a compaction
+        True shows the progress by the package rich, at a terminal or in a notebook and nowhere else. A function is
+        called with a `WriteProgress` after every batch of rows that this process writes, and for a compaction
         by Spark's tasks after each of its jobs. Verbs that write files anew count the rows that are only copied. A deep
         clone of a Delta table counts the files that are copied, and no rows.
     ``unsafe_single_writer``

@@ -1,0 +1,91 @@
+"""Progress that is shown at a terminal or in a notebook, for callers who pass ``progress=True``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from deltaberg.errors import MissingDependencyError
+from deltaberg.table.arguments import checked_function
+from deltaberg.whole_numbers import counted
+
+__all__ = ["ShownProgress", "receiver"]
+
+
+def receiver(progress: Any, taken: str) -> Callable[[Any], object] | None:
+    """Return what is told how far something has come; None if nothing is.
+
+    Parameters
+    ----------
+    progress
+        A function, or True to show it, which is done where standard error is a terminal, or in a notebook.
+    taken
+        What a function is called with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It cannot be called.
+    MissingDependencyError
+        It is to be shown, and rich is not installed.
+    """
+    if progress is None or progress is False:
+        return None
+    if progress is True:
+        return ShownProgress.on_screen()
+    checked_function("progress", progress, taken)
+    tell: Callable[[Any], object] = progress
+    return tell
+
+
+class ShownProgress:
+    """Shows the numbers that it is called with on one line, until it is closed, or nobody holds it any more.
+
+    Parameters
+    ----------
+    bar
+        The display: a `rich.progress.Progress` that has started.
+    """
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=None)
+
+    @classmethod
+    def on_screen(cls) -> ShownProgress | None:
+        """Return one that shows what it is told; None where nobody would see it.
+
+        Raises
+        ------
+        MissingDependencyError
+            Rich is not installed.
+        """
+        try:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        except ImportError as error:
+            raise MissingDependencyError(
+                "progress is shown by the package rich, which is not installed",
+                hint="pip install rich, or pass a function as progress",
+            ) from error
+        console = Console(stderr=True)
+        if not console.is_jupyter and (not console.is_terminal or console.is_dumb_terminal):
+            return None
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        bar = Progress(*columns, console=console, transient=True)
+        bar.start()
+        return cls(bar)
+
+    def __call__(self, done: Any) -> None:
+        """Show numbers, by their names."""
+        numbers = done._asdict().items()
+        units = {"rows": "row", "files": "file"}
+        shown = (counted(number, units[name]) if name in units else f"{number} {name}" for name, number in numbers)
+        self._bar.update(self._task, description=", ".join(shown))
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._bar.stop()
+
+    def __del__(self) -> None:
+        self.close()
