@@ -13,8 +13,9 @@ import pytest
 
 import deltaberg.spark
 from deltaberg import create_table, load_catalog, open_table
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, SchemaError, VersionNotFoundError
 from tests.spark.doors import VERSION, needs_data_sources, register
+from tests.support.log_entries import named_actions
 
 pytestmark = [pytest.mark.spark, needs_data_sources]
 
@@ -183,3 +184,35 @@ def test_tables_of_the_past_are_no_streams(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             deltaberg.spark.read_stream(wrong, None, options)  # type: ignore[arg-type]
+
+
+def test_what_was_vacuumed_is_passed_over_where_it_may_be_lost(tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    table = create_table(tmp_path, {"id": pa.int64()})
+    for number in range(3):
+        table.append(pa.table({"id": [number]}))
+    # Rows of version 2 are in a file that is gone, and the commits of versions 0 and 1 were cleaned up.
+    table.checkpoint()
+    gone = tmp_path / named_actions(tmp_path, 2, "add")[0]["path"]
+    gone.unlink()
+    for version in range(2):
+        (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
+    options = {"path": str(tmp_path), "startingVersion": "0"}
+    strict: Any = DATA_SOURCES[0](options)
+    with pytest.raises(VersionNotFoundError, match="cannot begin at version 0"):
+        strict.streamReader(strict.schema()).latestOffset()
+    made: Any = DATA_SOURCES[0]({**options, "failOnDataLoss": "false"})
+    reader = made.streamReader(made.schema())
+    with pytest.warns(UserWarning, match="rows of .* are lost"):
+        found = [
+            one
+            for partition in reader.partitions(reader.initialOffset(), reader.latestOffset())
+            for batch in reader.read(partition)
+            for one in batch["id"].to_pylist()
+        ]
+    assert found == [2]
+    strict = DATA_SOURCES[0]({**options, "startingVersion": "2"}).streamReader(made.schema())
+    partitions = strict.partitions(strict.initialOffset(), strict.latestOffset())
+    with pytest.raises(DataFileNotFoundError):
+        _ = [batch for partition in partitions for batch in strict.read(partition)]

@@ -39,7 +39,7 @@ class DeltaStreamOptions:
     exclude
         A regular expression: files in whose recorded path it is found are left out.
     allow_data_loss
-        Whether commits that were cleaned up are passed over.
+        Whether commits that were cleaned up are passed over, also those that the stream would begin with.
     """
 
     start: int | str | None = None

@@ -99,6 +99,8 @@ class DeltaStream(TableStream[Position]):
             return Position(newest.version + 1)
         version = int(start)
         kept = CommitTimes(newest.log, newest).versions(0)
+        if kept and version < kept[0] and self._options.allow_data_loss:
+            return Position(kept[0])
         if version not in kept:
             raise VersionNotFoundError(
                 f"the stream cannot begin at version {version}",

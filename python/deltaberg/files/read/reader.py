@@ -7,6 +7,7 @@ deleted rows by their physical position or by key, and applies what remains of t
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class ReadSpec:
     """The part of a scan that all of its tasks share. It pickles, and travels once.
 
     ``output`` holds the wanted fields in order, and ``constants`` the columns that have one value in each file.
-    ``memory`` limits the bytes of a batch and of the column chunks that it is decoded from; 0 sets no limit.
+    ``memory`` limits the bytes of a batch and of the column chunks that it is decoded from; 0 sets no limit. Where it
+    ``may_lose`` rows, files that are gone are passed over, with a warning.
     """
 
     table: str
@@ -55,6 +57,7 @@ class ReadSpec:
     residual: Bound = TRUE
     batch_size: int = 131_072
     memory: int = 0
+    may_lose: bool = False
     #: How columns were found in the files that were read before.
     projections: Projections = field(default_factory=Projections, compare=False, repr=False)
 
@@ -107,9 +110,14 @@ def read_task(
     try:
         batches = _read(spec, task, counters or ReadCounters(), threads, check)
         yield from batches if task.limit is None else _limited(batches, task.limit)
-    except ObjectNotFoundError as error:
-        raise _missing(spec, task) from error
     except DeltabergError as error:
+        if spec.may_lose and isinstance(error, (DataFileNotFoundError, ObjectNotFoundError)):
+            warnings.warn(
+                f"rows of {spec.table} are lost: {task.location} cannot be read: {error.message}", stacklevel=2
+            )
+            return
+        if isinstance(error, ObjectNotFoundError):
+            raise _missing(spec, task) from error
         raise error.with_context(table=spec.table, file=task.location) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptDataFileError(

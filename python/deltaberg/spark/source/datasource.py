@@ -141,7 +141,7 @@ class DeltaDataSource(_TableSource):
     excludeRegex
         A regular expression, in Python's spelling: files in whose path it is found are left out.
     failOnDataLoss
-        ``false``: pass over commits that were cleaned up before they were read.
+        ``false``: pass over commits that were cleaned up, and data files that were vacuumed, before they were read.
 
     Options of writes
     -----------------

@@ -35,6 +35,11 @@ class DeltaStreamSettings(StreamSettings):
         "stream-from-timestamp": 'use startingTimestamp, which takes text such as "2026-01-31 12:00:00"',
     }
 
+    @property
+    def may_lose(self) -> bool:
+        """Whether commits that were cleaned up and data files that were vacuumed are passed over."""
+        return "failondataloss" in self._options and not self._flag("failOnDataLoss")
+
     def stream(self) -> DeltaStream:
         """Open the table, and return the stream that the options describe."""
         self._exclude("startingVersion", "startingTimestamp")
@@ -55,5 +60,5 @@ class DeltaStreamSettings(StreamSettings):
             ignore_changes=self._flag("ignoreChanges"),
             skip_changes=self._flag("skipChangeCommits"),
             exclude=self._options.get("excluderegex"),
-            allow_data_loss="failondataloss" in self._options and not self._flag("failOnDataLoss"),
+            allow_data_loss=self.may_lose,
         )

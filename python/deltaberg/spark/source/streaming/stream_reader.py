@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,7 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
         if first == last:
             return []
         bound = self._settings.bound(stream.batch(first, last))
-        spec = pickle.dumps(bound.read_spec)
+        spec = pickle.dumps(replace(bound.read_spec, may_lose=self._settings.may_lose))
         return [StreamPartition(pack_tasks(group), spec) for group in grouped_tasks(bound, _PARALLELISM)]
 
     @briefly_yielded

@@ -39,6 +39,11 @@ class StreamSettings(ReadOptions, ABC):
         names = {name.lower() for name in (*self.only_streams, *self.limits_of, LIMITS_ANYWHERE)}
         return not names.isdisjoint(self._options)
 
+    @property
+    def may_lose(self) -> bool:
+        """Whether data files that are gone are passed over."""
+        return False
+
     @abstractmethod
     def stream(self) -> TableStream[Any]:
         """Open the table, and return the stream that the options describe."""
