@@ -4,7 +4,8 @@ Builders write two Delta tables byte by byte, one partitioned with deletion vect
 renamed column, and an Iceberg table with hidden partitions, a renamed column and both kinds of deletes. deltaberg reads
 them on Spark, with no jar. Then deltaberg creates a table itself, appends to it and overwrites a part of it; Spark and
 deltalake read it. Rows of a table of each format are deleted and updated, and a pipeline on Spark writes what a Python
-function makes of them. The rows are checked against what the generators wrote, not against another reading of ours.
+function makes of them. A stream takes rows from a Delta table into an Iceberg table, which is put in order. The rows
+are checked against what the generators wrote, not against another reading of ours.
 """
 
 from __future__ import annotations
@@ -169,6 +170,7 @@ def main() -> None:
             _write_and_read(spark, str(folder / "sensors"))
             for table_format in _PROPERTIES:
                 _change_rows(spark, folder, table_format)
+            _stream_across(spark, folder)
         finally:
             spark.stop()
 
@@ -288,6 +290,38 @@ def _change_rows(spark: Any, folder: Path, table_format: Format) -> None:
             prices.setdefault(row["region"], []).append(row["price"])
     wanted = [{"region": name, "revenue_sum": sum(one), "orders_sum": len(one)} for name, one in prices.items()]
     check("what the pipeline wrote", found, wanted)
+
+
+def in_fahrenheit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Convert temperatures: a function of a user, which runs where a stream is read."""
+    for batch in batches:
+        warmth = pc.add(pc.multiply(batch["celsius"], 1.8), 32.0)
+        yield pa.record_batch({"id": batch["id"], "fahrenheit": warmth})
+
+
+def _stream_across(spark: Any, folder: Path) -> None:
+    """Stream from a Delta table into an Iceberg table, and put the table in order."""
+    source = deltaberg.create_table(folder / "readings", {"id": pa.int64(), "celsius": pa.float64()})
+    place = folder / "converted"
+    rows = [{"id": number, "celsius": float(number % 40)} for number in range(6_000)]
+    for first in range(0, len(rows), 2_000):
+        source.append(pa.Table.from_pylist(rows[first : first + 2_000]))
+    frame = deltaberg.spark.read_stream(source, spark).map_in_arrow(in_fahrenheit, "id bigint, fahrenheit double")
+    query = frame.writeStream.format("iceberg").option("checkpointLocation", str(folder / "checkpoint"))
+    query.trigger(availableNow=True).start(str(place)).awaitTermination()
+    table = deltaberg.open_table(place, "iceberg")
+    wanted = [{"id": row["id"], "fahrenheit": row["celsius"] * 1.8 + 32.0} for row in rows]
+    print()
+    check("a stream from Delta into Iceberg", table.scan().to_arrow().to_pylist(), wanted)
+    table.compact()
+    now = dt.datetime.now(dt.timezone.utc)
+    expired = table.expire_snapshots(older_than=now, retain_last=1)
+    files = len(list(place.rglob("*.parquet")))
+    check(f"the same, compacted into {files} file", table.scan().to_arrow().to_pylist(), wanted)
+    print(f"       cleaning up deleted {len(expired.files)} files")
+    if files != 1 or len(table.snapshots) != 1:
+        print(f"WRONG  there are {files} data files, and {len(table.snapshots)} snapshots")
+        sys.exit(1)
 
 
 if __name__ == "__main__":
