@@ -170,7 +170,7 @@ def test_a_source_has_these_types_only_where_the_table_has_them(tmp_path: Path, 
     assert (row["x"].microsecond, row["b"], row["text"]) == (123_456, b"ab\0", "2023-11-14 22:13:20.123456")
     finer = source.set_column(2, "x", pa.array([1], pa.int64()).cast(_NANOS))
     merge = table.merge(finer, "target.id = source.id").when_matched_update({"x": "source.x"})
-    with pytest.raises(SchemaError, match="digits below the us"):
+    with pytest.raises(SchemaError, match="digits below the microsecond"):
         merge.execute()
 
 

@@ -17,8 +17,11 @@ from deltaberg.errors import (
     CommitConflictError,
     ConcurrentTransactionError,
     DeltabergError,
+    ExpressionError,
     InvalidArgumentError,
     SchemaError,
+    UnsupportedExpressionError,
+    VersionNotFoundError,
 )
 
 _ROWS = pa.table({"id": [1, 2, 3], "x": ["a", "b", "c"]})
@@ -57,6 +60,15 @@ def _values(table: Any) -> list[dict[str, Any]]:
             "there is no column 'zz'",
         ),
         (lambda table: table.alter().set_default("x", "abc").commit(), ColumnNotFoundError, "quote a text twice"),
+        (lambda table: table.update({"x": "hello"}), ColumnNotFoundError, r"""quote a text twice, as in "'hello'\""""),
+        (lambda table: table.update({"x": "hello world"}), UnsupportedExpressionError, "quote a text"),
+        (lambda table: table.delete("x IN (SELECT y FROM z)"), UnsupportedExpressionError, "asks another query"),
+        (
+            lambda table: table.merge(table.to_arrow(), "x").when_matched_delete().execute(),
+            ExpressionError,
+            "write target.x or write source.x",
+        ),
+        (lambda table: table.changes(99), VersionNotFoundError, "no changes from version 99 on yet"),
         (lambda table: table.append(iter([])), InvalidArgumentError, "the iterator gives no rows"),
         (lambda table: table.append(iter([1])), InvalidArgumentError, "data of type int cannot be written"),
         (

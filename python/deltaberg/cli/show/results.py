@@ -43,7 +43,7 @@ def print_result(location: str, result: CommitResult | Mapping[str, Any], as_jso
         labelled = (("dry run", "nothing was changed"), *_labelled(result))
         print_done(location, {"dry_run": True, **result}, as_json, *labelled)
         return
-    state = "" if result.committed else ", which was there already: nothing was to be done"
+    state = "" if result.committed else " as before: nothing was to be done"
     print_done(location, asdict(result), as_json, ("version", f"{result.version}{state}"), *result.facts)
 
 

@@ -80,6 +80,12 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
         first = times.first_after(parse_instant(start, timezone))
     if last is None:
         last = times.last_before(parse_instant(end, timezone))
+    if end is None and first > snapshot.version:
+        raise VersionNotFoundError(
+            f"there are no changes from version {first} on yet: version {snapshot.version} is open",
+            hint="move to the newest version, and ask again after the next commit",
+            table=str(snapshot.log.root),
+        )
     if last > snapshot.version or first > snapshot.version or first < 0:
         raise VersionNotFoundError(
             f"changes from version {first} to {last} are not in the table",

@@ -227,9 +227,10 @@ class CommitTimes:
         if not count or (count == len(versions) and instant > last):
             side = "after the last" if count else "before the first"
             since, until = format_instant(first), format_instant(last)
+            newest = "; leave the time out for the newest" if count else ""
             raise VersionNotFoundError(
                 f"{format_instant(instant)} is {side} commit that can be read",
-                hint=f"versions {versions[0]} to {versions[-1]} were committed from {since} to {until}",
+                hint=f"versions {versions[0]} to {versions[-1]} were committed from {since} to {until}{newest}",
                 table=str(self._log.root),
             )
         return versions[count - 1]

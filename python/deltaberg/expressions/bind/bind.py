@@ -440,7 +440,8 @@ class _Binder:
         if len(holders) > 1:
             aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
             raise ExpressionError(
-                f"the column {value} is in several relations: {aliases}", hint="put an alias before its name"
+                f"the column {value} is in several relations: {aliases}",
+                hint=" or ".join(f"write {self._relations[number].alias or '?'}.{value}" for number in holders),
             )
         number = holders[0] if holders else 0
         return number, find_path(self._relations[number].columns, value.path)

@@ -359,6 +359,17 @@ def _shown(node: exp.Expr) -> str:
 
 
 def _unsupported(node: exp.Expr) -> ExpressionError:
+    from sqlglot import exp
+
+    if node.find(exp.Select) is not None:
+        return UnsupportedExpressionError(
+            f"{_shown(node)!r} asks another query, which is not evaluated",
+            hint="merge the rows of the query into the table, or pass their values, as in id IN (1, 2)",
+        )
+    if isinstance(node, exp.Alias):
+        return UnsupportedExpressionError(
+            f"{_shown(node)!r} is the expression of a column with a name", hint="quote a text: 'a text'"
+        )
     return UnsupportedExpressionError(
         f"{_shown(node)!r} cannot be evaluated", hint="docs/expressions.md lists what can be evaluated"
     )

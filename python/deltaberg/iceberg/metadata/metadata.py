@@ -142,6 +142,7 @@ class TableMetadata:
             hint = "the table has no snapshot log"
             if times:
                 hint = f"the snapshot log covers {format_instant(min(times))} to {format_instant(max(times))}"
+                hint += "; leave the time out for the newest" if millis > max(times) else ""
             when = format_instant(millis)
             what = f"no snapshot was current at {when}" if entry is None else f"{when} is after the last snapshot"
             raise VersionNotFoundError(what, hint=hint)

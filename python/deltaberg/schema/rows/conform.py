@@ -27,6 +27,7 @@ __all__ = ["ConformOptions", "Conformer"]
 
 #: What to do about values of another kind than those of the column.
 _ANYHOW = "convert the column first"
+_WIDER = frozenset({Primitive("byte"), Primitive("short"), Primitive("integer")})
 #: Types that pyarrow takes by their names.
 _NAMED = frozenset({"bool", "int8", "int16", "int32", "int64", "double", "string", "binary"})
 _Convert = Callable[[pa.Array], pa.Array]
@@ -354,4 +355,6 @@ def _hint(source: pa.DataType, want: DataType, path: _Path) -> str:
 
 def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:
     why, hint = (error.message, error.hint) if isinstance(error, SchemaError) else (error, None)
+    if hint is None and want in _WIDER:
+        hint = "leave the value out, or widen the column of the table first by ⟪alter().widen(…)⟫"
     return SchemaError(f"a value does not fit the type {want}: {why}", hint=hint, column=join_name(path))

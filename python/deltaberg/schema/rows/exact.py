@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.errors import SchemaError
+from deltaberg.errors import SchemaError, first_line
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import PER_SECOND, in_unit
 from deltaberg.schema.rows.uuids import uuids_of_text
@@ -19,6 +19,7 @@ _ZONED = frozenset({"timestamp", "timestamp_ns"})
 _LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
 #: A decimal that holds any 64-bit integer.
 _WHOLE = pa.decimal128(20, 0)
+_UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 _MICROS_PER_DAY = 86_400_000_000
 _UUID = Primitive("uuid")
 
@@ -129,10 +130,13 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     target, found = arrow_type(want), array.type
     if pt.is_date(target) and not pt.is_date(found):
         return _dates(array)
-    if pt.is_timestamp(target) and _is_text(found):
-        return _instants_of_text(array, target, timezone)
-    if pt.is_timestamp(found):
-        return _instant(array, target, timezone, allow_truncation)
+    if pt.is_timestamp(target):
+        is_text = _is_text(found)
+        return (
+            _instants_of_text(array, target, timezone)
+            if is_text
+            else _instant(array, target, timezone, allow_truncation)
+        )
     if pt.is_time(found):
         return _time(_in_unit(_as_long(array), found.unit, target.unit, allow_truncation), target)
     if want == _UUID and _is_text(found):
@@ -143,11 +147,22 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
         return _whole_numbers(array, target) if pt.is_integer(target) else _decimals(array, target)
     if pt.is_decimal(target) and pt.is_integer(found):
         return array.cast(_WHOLE).cast(target)
-    made = array if found == target else array.cast(target)
+    made = array if found == target else _decimals_in(array, target) if pt.is_decimal(found) else array.cast(target)
     if pt.is_string(target):
         # Other libraries hand over text without a check, and files must hold valid UTF-8.
         made.validate(full=True)
     return made
+
+
+def _decimals_in(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return decimals of other digits."""
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"it has more digits than the column keeps: {first_line(error)}",
+            hint="round the column first, or widen the column of the table",
+        ) from error
 
 
 def _time(micros: pa.Array, target: pa.DataType) -> pa.Array:
@@ -250,5 +265,6 @@ def _in_unit(values: pa.Array, found: str, wanted: str, allow_truncation: bool) 
     if divisor > 1 and not allow_truncation:
         whole = pc.equal(pc.multiply(made, pa.scalar(divisor, pa.int64())), values)
         if not pc.all(whole, min_count=0).as_py():
-            raise SchemaError(f"it has digits below the {wanted}", hint="pass ⟪allow_truncation=True⟫ to cut them off")
+            below = f"it has digits below the {_UNITS[wanted]}"
+            raise SchemaError(below, hint="pass ⟪allow_truncation=True⟫ to cut them off")
     return made

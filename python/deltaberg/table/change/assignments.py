@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_value
 from deltaberg.schema.arrow import arrow_field, arrow_schema
 from deltaberg.schema.columns import ColumnName, find_column, join_name
-from deltaberg.schema.types import Field, Struct
+from deltaberg.schema.types import DataType, Field, Primitive, Struct
 
 __all__ = ["Assignments", "bind_assignments", "checked_values"]
 
@@ -116,18 +117,31 @@ def bind_assignments(
         for other in bound:
             if other[: len(path)] == path or path[: len(other)] == other:
                 raise InvalidArgumentError(f"the column {join_name(path)} is set twice", column=join_name(path))
-        bound[path] = bind_value(
-            value,
-            relations,
-            target=fields[-1].type,
-            by_name=True,
-            completes=completes,
-            timezone=timezone,
-            now=now,
-            column=join_name(path),
-            beside=beside,
-        )
+        with _naming_quotes(value, fields[-1].type):
+            bound[path] = bind_value(
+                value,
+                relations,
+                target=fields[-1].type,
+                by_name=True,
+                completes=completes,
+                timezone=timezone,
+                now=now,
+                column=join_name(path),
+                beside=beside,
+            )
     return Assignments(schema, bound)
+
+
+@contextmanager
+def _naming_quotes(value: Any, want: DataType) -> Iterator[None]:
+    """Let the error of a text that names no column also say how a text is written: what is given is SQL."""
+    try:
+        yield
+    except ColumnNotFoundError as error:
+        if isinstance(value, str) and value.isidentifier() and want == Primitive("string"):
+            columns = f"; {error.hint}" if error.hint else ""
+            error.hint = f"quote a text twice, as in \"'{value}'\": what is given is SQL{columns}"
+        raise
 
 
 def checked_values(values: Any) -> dict[ColumnName, Any]:
