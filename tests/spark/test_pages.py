@@ -34,7 +34,7 @@ def _orders() -> pa.Table:
 def test_the_first_example(table_format: Any, spark: Any, tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2], "region": ["north", "south"], "price": [4.0, 16.0]})
     write_table(tmp_path / "orders", rows, format=table_format)
-    names = run_blocks("README.md", heading="# deltaberg", places={"s3://bucket": tmp_path})
+    names = run_blocks("README.md", heading="## On Spark", places={"s3://bucket": tmp_path})
     assert names["spark"] is spark
     assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [3.0, 9.5, 16.0]
 

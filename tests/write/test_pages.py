@@ -33,6 +33,15 @@ def _places(folder: Path) -> dict[str, Path]:
     return {f"/{place}": folder / place for place in ("data", "mnt")}
 
 
+def test_the_first_block(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("README.md", heading="# deltaberg")
+    assert ids_of(DeltaTable(folder / "visits")) == [1, 2, 3, 4]
+    shown = capsys.readouterr().out
+    assert "41.0" in shown
+    assert "7.0" in shown
+    assert shown.endswith("\n4 rows; 3 in version 0\n")
+
+
 def test_the_quickstart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks("README.md", heading="## Quickstart")
     orders = DeltaTable(folder / "orders")
