@@ -270,7 +270,7 @@ _COMMAND_LINE = Door(
             "its rows are no rows of the table": ("delete_by_keys", "add_files"),
             "changes and files show it": ("appends", "expired_tombstones"),
             "maintain does it": ("cleanup_metadata",),
-            "the commands head, count and scan do it": ("head", "count", "to_arrow", "to_pandas", "to_polars"),
+            "the commands head and count do it": ("head", "count", "to_arrow", "to_pandas", "to_polars"),
         }
     ),
 )
