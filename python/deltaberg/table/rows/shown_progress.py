@@ -65,8 +65,8 @@ class ShownProgress:
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         except ImportError as error:
             raise MissingDependencyError(
-                "progress is shown by the package rich, which is not installed",
-                hint="pip install rich, or pass a function as progress",
+                "the package rich, which shows how far a write has come, is not installed",
+                hint="run pip install rich, or pass a function",
             ) from error
         console = Console(stderr=True)
         if not console.is_jupyter and (not console.is_terminal or console.is_dumb_terminal):
