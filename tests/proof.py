@@ -1,7 +1,8 @@
 """The whole harness, and the table of what was tried and what was lost: ``make proof``.
 
 The tests of ``tests/crash``, ``tests/races`` and ``tests/model`` run the same code on a sample. Here nothing is
-left out: every crash point of every operation, every fault at every request, races and random operations at full size.
+left out: every crash point of every operation, every fault at every request, races and random operations at full size,
+and streams of both formats whose driver or task is killed at each step of a batch.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
+from deltaberg.choices import Format
 from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.points import Nursery, kill_everywhere
@@ -33,6 +38,7 @@ from tests.races.race import (
     vacuum_races,
 )
 from tests.races.upkeep import OFTEN
+from tests.spark.killed_sources import STEPS, ids_of_killed_query
 from tests.support import faulty_proxy, moto_s3, postgres
 from tests.support.scratch import prefer_memory
 from tests.support.tally import Tally, table_of
@@ -163,6 +169,25 @@ def _vacuums(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             bucket.close()
 
 
+def _streams(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for table_format in get_args(Format):
+        tally = Tally(f"stream of {table_format}, killed", "steps", planned=len(STEPS))
+        if options.only not in tally.scenario:
+            continue
+        started = time.monotonic()
+        for step in STEPS:
+            try:
+                expected, found = ids_of_killed_query(_made(folder / f"{table_format} {step}"), table_format, step)
+            except AssertionError as error:
+                tally.wrong.append(f"{step}: {error}")
+                continue
+            tally.tried += 1
+            tally.lost += [f"{step}: row {one}" for one in (Counter(expected) - Counter(found)).elements()]
+            tally.doubled += [f"{step}: row {one}" for one in (Counter(found) - Counter(expected)).elements()]
+        tally.seconds = time.monotonic() - started
+        yield tally
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
@@ -177,6 +202,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "vacuums": _vacuums,
     "expiries": _expiries,
     "model": _model,
+    "streams": _streams,
 }
 
 

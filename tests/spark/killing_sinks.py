@@ -13,12 +13,12 @@ from pyspark.sql.datasource import DataSource
 from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
 from deltaberg.spark.source.streaming.stream_sink import StreamSink
 
-__all__ = ["KILLING_SOURCES"]
+__all__ = ["KILLING_SOURCES", "jvm_of"]
 
 _STEPS = ("write", "before commit", "after commit")
 
 
-def _jvm(process: int) -> int:
+def jvm_of(process: int) -> int:
     """Return the JVM among a process and those that have started it."""
     while Path(f"/proc/{process}/comm").read_text().strip() != "java":
         process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
@@ -32,7 +32,7 @@ def _kill_once(step: str, batch: int) -> None:
             (Path(os.environ["DELTABERG_TEST_KILLED"]) / f"{step} {batch}").touch(exist_ok=False)
         except FileExistsError:
             return
-        os.kill(_jvm(os.getppid()), signal.SIGKILL)
+        os.kill(jvm_of(os.getppid()), signal.SIGKILL)
 
 
 class KillingSink(StreamSink):

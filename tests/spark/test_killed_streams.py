@@ -8,19 +8,19 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
 from tests.spark.doors import VERSION, needs_data_sources
+from tests.spark.killed_sources import STEPS, ids_by_the_log, ids_of_killed_query
 from tests.support.spark_session import REMOTE
 
 pytestmark = [
     needs_data_sources,
     pytest.mark.spark,
     pytest.mark.one_backend,
-    pytest.mark.full,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="drivers are found below /proc, as on Linux"),
 ]
@@ -29,6 +29,7 @@ _BATCHES = 6
 _QUERY = """
 import sys
 from tests.spark.killing_sinks import KILLING_SOURCES
+from tests.spark.killed_sources import STEPS, ids_by_the_log, ids_of_killed_query
 from tests.support.spark_session import start_session
 
 place, table_format = sys.argv[1:]
@@ -41,17 +42,7 @@ print("done")
 """
 
 
-def _ids_by_the_log(root: Path) -> list[int]:
-    """Read a Delta table by pyarrow and the JSON of its log alone: no row is ever removed here."""
-    added = [
-        action["add"]["path"]
-        for entry in sorted((root / "_delta_log").glob("*.json"))
-        for action in map(json.loads, entry.read_text().splitlines())
-        if "add" in action
-    ]
-    return [one for path in added for one in pq.read_table(root / path)["id"].to_pylist()]
-
-
+@pytest.mark.full
 @pytest.mark.req("DL-STR-07", half="writer")
 @pytest.mark.req("ICE-STR-04", half="writer")
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
@@ -77,4 +68,20 @@ def test_every_row_is_there_once(tmp_path: Path, table_format: str) -> None:
     expected = list(range(10 * _BATCHES))
     assert sorted(open_table(tmp_path / "t").scan().to_arrow()["id"].to_pylist()) == expected
     if table_format == "delta":
-        assert sorted(_ids_by_the_log(tmp_path / "t")) == expected
+        assert sorted(ids_by_the_log(tmp_path / "t")) == expected
+
+
+@pytest.mark.req("DL-STR-04", half="writer")
+@pytest.mark.req("ICE-STR-03", half="writer")
+@pytest.mark.parametrize(
+    ("table_format", "step", "batches"),
+    [
+        ("delta", "partitions", 1),
+        *(pytest.param(form, step, 2, marks=pytest.mark.full) for form in ("delta", "iceberg") for step in STEPS),
+    ],
+)
+def test_every_row_of_a_source_is_given_once(tmp_path: Path, table_format: Any, step: str, batches: int) -> None:
+    if VERSION < (4, 1):
+        pytest.skip("one release is enough for kills")
+    expected, found = ids_of_killed_query(tmp_path, table_format, step, batches)
+    assert found == expected
