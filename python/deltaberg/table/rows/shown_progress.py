@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -45,11 +46,18 @@ class ShownProgress:
     ----------
     bar
         The display: a `rich.progress.Progress` that has started.
+
+    Attributes
+    ----------
+    close
+        Takes the line away.
     """
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task = bar.add_task("", total=None)
+        # A write that fails closes nothing, and the line would stay; the bar has a thread that holds it.
+        self.close = weakref.finalize(self, bar.stop)
 
     @classmethod
     def on_screen(cls) -> ShownProgress | None:
@@ -82,10 +90,3 @@ class ShownProgress:
         units = {"rows": "row", "files": "file"}
         shown = (counted(number, units[name]) if name in units else f"{number} {name}" for name, number in numbers)
         self._bar.update(self._task, description=", ".join(shown))
-
-    def close(self) -> None:
-        """Take the line away."""
-        self._bar.stop()
-
-    def __del__(self) -> None:
-        self.close()
