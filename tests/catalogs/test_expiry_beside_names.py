@@ -160,7 +160,7 @@ _RETURNS: dict[str, tuple[Callable[[Any, int, int], object], str, list[int]]] = 
 }
 
 #: One of each kind: a name that is new, one that moves, and files that are added again.
-_FIRST = ("tag", "rollback", "pick")
+_FIRST = ("tag", "pick")
 
 
 def _tried(go_back: Callable[[], object]) -> tuple[Callable[[], None], list[Exception | None]]:

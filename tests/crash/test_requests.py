@@ -27,7 +27,7 @@ __all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow, pytest.mark.thorough]
 
 #: How many operations are tried on S3 and in a REST catalog, and with how many faults. SQL catalogs have no HTTP.
-_ON_S3, _BY_REST, _FAULTS = tries(12), tries(6), tries(9)
+_ON_S3, _BY_REST, _FAULTS = tries(8), tries(5), tries(9)
 
 
 @pytest.fixture

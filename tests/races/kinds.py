@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deltaberg.errors import VersionNotFoundError
+from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.table.commit.commit import CommitResult
 
 __all__ = ["COLUMNS", "KINDS", "KINDS_OF_ICEBERG", "PARTS", "Claim", "Kind", "Racer", "Row"]
@@ -303,8 +303,13 @@ def _restore(racer: Racer) -> Any:
     racer.claim = Claim(restores=target)
     try:
         return racer.table.restore(target).commit
-    except VersionNotFoundError:
-        # The clean-up of another process took the version.
+    except (VersionNotFoundError, DataFileNotFoundError):
+        # The clean-up of another process took the version, or a vacuum its files.
+        return None
+    except InvalidArgumentError as error:
+        # Where vacuums have clocks of their own.
+        if "a vacuum may be deleting" not in error.message:
+            raise
         return None
 
 

@@ -79,7 +79,7 @@ def _check_vacuums(tally: Tally, commits: int) -> None:
 
 @pytest.mark.req("DL-VAC-02", "DL-VAC-03", "DL-VAC-08", "DL-VAC-12", "DL-VAC-13")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vacuums beside a feed, a clock ahead", "vacuums beside deltalake, the right clock"])
+@pytest.mark.parametrize("name", ["vacuums beside a feed, a clock ahead"])
 def test_vacuums_beside_writers(tmp_path: Path, seed: int, name: str) -> None:
     _check_vacuums(race_on_disk(tmp_path, vacuum_races(25, seed)[name], name), 60)
 
