@@ -233,7 +233,7 @@ def test_a_table_is_replaced_with_rows_in_one_commit(tmp_path: Path, version: st
     rows = pa.table({"kind": ["a", "b"], "id": [1.5, 2.5]})
     with pytest.raises(SchemaError, match="is made from it"):
         table.overwrite(rows, schema_mode="overwrite")
-    with pytest.raises(InvalidArgumentError, match=r"partitioned by d_month, id_bucket .*, not by kind"):
+    with pytest.raises(InvalidArgumentError, match=r"partitioned by d_month, id_bucket .*, but kind"):
         table.overwrite(rows, partition_by="kind")
     done = write_table(tmp_path / "t", rows, mode="overwrite", schema_mode="overwrite", partition_by="kind")
     table.refresh()

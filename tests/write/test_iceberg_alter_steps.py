@@ -338,7 +338,7 @@ def test_the_width_of_a_partitioning_is_compared(tmp_path: Path) -> None:
     table = _new(tmp_path / "t", partition_by="bucket(4, id)")
     table.alter().partition_by("bucket(8, id)").commit()
     write_table(tmp_path / "t", _ROWS, format="iceberg", mode="append", partition_by="bucket(8, id)")
-    message = r"partitioned by id_bucket_8 \(bucket\[8\]\), not by id_bucket \(bucket\[4\]\)"
+    message = r"partitioned by id_bucket_8 \(bucket\[8\]\), but id_bucket \(bucket\[4\]\)"
     with pytest.raises(InvalidArgumentError, match=message):
         write_table(tmp_path / "t", _ROWS, format="iceberg", mode="append", partition_by="bucket(4, id)")
 

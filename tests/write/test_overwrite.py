@@ -187,8 +187,8 @@ def test_more_partitions_than_a_commit_names(tmp_path: Path) -> None:
         ({"where": "p = 'a'", "dynamic": True}, "exclude each other"),
         ({"where": "p = 'a'", "schema_mode": "overwrite"}, "some rows of the table stay"),
         ({"dynamic": True, "schema_mode": "overwrite"}, "some rows of the table stay"),
-        ({"partition_by": ["id"]}, "partitioned by p, not by id"),
-        ({"partition_by": []}, "partitioned by p, not by nothing"),
+        ({"partition_by": ["id"]}, "partitioned by p, but id"),
+        ({"partition_by": []}, "partitioned by p, but no column is asked for"),
     ],
 )
 def test_arguments_that_contradict(root: Path, arguments: dict[str, Any], message: str) -> None:

@@ -190,7 +190,7 @@ def test_which_rows_are_replaced(place: Place) -> None:
 def test_the_partitioning_of_a_table_that_is_there(place: Place, mode: str) -> None:
     place.write(_ROWS, partition_by="p")
     place.write(_ROWS, mode=mode, partition_by=["p"])
-    with pytest.raises(InvalidArgumentError, match="partitioned by p, not by nothing"):
+    with pytest.raises(InvalidArgumentError, match="partitioned by p, but no column is asked for"):
         place.write(_ROWS, mode=mode, partition_by=[])
     place.write(_ROWS, mode="overwrite", schema_mode="overwrite", partition_by="id")
     place.write(_ROWS, mode=mode, partition_by="id")

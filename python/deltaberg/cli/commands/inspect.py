@@ -116,7 +116,7 @@ def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "features", ", ".join(facts["features"]) or "none"
     yield "in use", ", ".join(facts["active_features"]) or "none"
     yield "columns", shown_columns(facts["columns"])
-    yield "partitioned by", ", ".join(facts["partition_columns"]) or "nothing"
+    yield "partitioned by", ", ".join(facts["partition_columns"]) or "no column"
     if facts["clustering_columns"]:
         yield "clustered by", ", ".join(".".join(path) for path in facts["clustering_columns"])
     yield "files", f"{facts['files']}, {counted(facts['bytes'], 'byte')}"

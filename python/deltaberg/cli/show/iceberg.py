@@ -93,7 +93,7 @@ def shown_iceberg_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "branches and tags", ", ".join(refs) or "none"
     yield "columns", shown_columns(facts["columns"])
     fields = [f"{part['transform']}({part['source']})" for part in facts["partition_fields"]]
-    yield "partitioned by", ", ".join(fields) or "nothing"
+    yield "partitioned by", ", ".join(fields) or "no column"
     for name in _CONTENTS.values():
         found = facts[name]
         yield name.replace("_", " "), ", ".join(counted(found[f"{unit}s"], unit) for unit in ("file", "row", "byte"))

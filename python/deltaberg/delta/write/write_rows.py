@@ -19,7 +19,7 @@ from deltaberg.delta.schema.new_columns import partition_names
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltaberg.expressions.build.column import all_of, any_of, col
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
@@ -30,6 +30,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Field
 from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.open.new_table import other_partitioning
 from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
@@ -141,10 +142,8 @@ def check_partitioning(table: Snapshot, partition_by: Sequence[ColumnName]) -> N
     known = [field.name for field in table.partition_fields]
     wanted = partition_names(table.schema, partition_by)
     if wanted != known:
-        raise InvalidArgumentError(
-            f"the table is partitioned by {', '.join(known) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
-            hint='leave out ⟪partition_by⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫',
-        )
+        hint = 'leave out ⟪partition_by⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫'
+        raise other_partitioning(known, wanted, hint)
 
 
 def write_parameters(

@@ -19,7 +19,7 @@ from deltaberg.iceberg.updates.new_columns import given_columns
 from deltaberg.iceberg.updates.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.types import Field, Struct
-from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.new_table import NewTable, other_partitioning
 from deltaberg.table.sort.order import TermText
 
 __all__ = ["check_partitioning", "checked_metadata", "metadata_of", "partition_field", "sort_field"]
@@ -182,16 +182,14 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
         wanted = [partition_field(columns, name, 0)[0] for name in partition_by]
         shown = _described(wanted)
     except ColumnNotFoundError as error:
-        wanted, shown = [], str(error.context["column"])
+        wanted, shown = [], [str(error.context["column"])]
     terms, known = ([(part.source_ids, part.transform) for part in parts] for parts in (wanted, own))
     if terms != known or len(wanted) < len(partition_by):
-        raise InvalidArgumentError(
-            f"the table is partitioned by {_described(own)}, not by {shown}",
-            hint="leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with "
-            '⟪schema_mode="overwrite"⟫',
+        hint = (
+            'leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫'
         )
+        raise other_partitioning(_described(own), shown, hint)
 
 
-def _described(parts: Sequence[PartitionField]) -> str:
-    shown = (f"{part.name} ({part.transform})" if "[" in part.transform else part.name for part in parts)
-    return ", ".join(shown) or "nothing"
+def _described(parts: Sequence[PartitionField]) -> list[str]:
+    return [f"{part.name} ({part.transform})" if "[" in part.transform else part.name for part in parts]

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.columns import ColumnName, column_names
 from deltaberg.table.arguments import checked_note, checked_properties
 
-__all__ = ["NewTable"]
+__all__ = ["NewTable", "other_partitioning"]
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,9 @@ class NewTable:
     def without_nothing(self) -> NewTable:
         """Return the table without properties that are None, as deltalake takes them."""
         return replace(self, properties={name: value for name, value in self.properties.items() if value is not None})
+
+
+def other_partitioning(own: Sequence[str], wanted: Sequence[str], hint: str) -> InvalidArgumentError:
+    """Return the error for a partitioning that is not that of a table, by the names of what both partition by."""
+    known = f"is partitioned by {', '.join(own)}" if own else "is not partitioned"
+    return InvalidArgumentError(f"the table {known}, but {', '.join(wanted) or 'no column'} is asked for", hint=hint)
