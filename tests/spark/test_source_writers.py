@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, open_table
-from deltaberg.errors import CommitConflictError, EvaluationError, InvalidArgumentError, MetadataChangedError
+from deltaberg import open_table
+from deltaberg.errors import EvaluationError, InvalidArgumentError, MetadataChangedError
 from tests.spark.doors import VERSION, needs_data_sources
 
 pytestmark = [needs_data_sources, pytest.mark.one_backend]
@@ -52,7 +52,7 @@ def _ids(root: Path) -> list[int]:
 
 
 def _files(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*.parquet") if "_delta_log" not in path.parts)
+    return sorted(root.rglob("*.parquet"))
 
 
 def test_the_files_of_all_tasks_are_one_commit(tmp_path: Path, table_format: str) -> None:
@@ -102,36 +102,6 @@ def test_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path: Path, table_f
     writer.commit(messages)
     writer.abort(messages)
     assert _ids(root) == [1, 2]
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_write_whose_plan_others_have_cleaned_up(tmp_path: Path, table_format: str, overwrite: bool) -> None:
-    """An append needs no more than the newest state. Whatever is not committed leaves no files."""
-    properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
-    root = tmp_path / "t"
-    columns = {"id": pa.int64(), "p": pa.string()}
-    create_table(root, columns, format=table_format, properties=properties if table_format == "iceberg" else None)  # type: ignore[call-overload]
-    writer = _writer(table_format, root, overwrite=overwrite)
-    message = writer.write(_batches([4]))
-    for number in range(3):
-        open_table(root).append(pa.Table.from_batches(_batches([number])))
-    if table_format == "delta":
-        DeltaTable(root).checkpoint()
-        for version in range(3):
-            (root / "_delta_log" / f"{version:020}.json").unlink()
-    if overwrite:
-        with pytest.raises(CommitConflictError, match="planned on is gone"):
-            writer.commit([message])
-    else:
-        writer.commit([message])
-    assert _ids(root) == ([0, 1, 2] if overwrite else [0, 1, 2, 4])
-    assert len(_files(root)) == (3 if overwrite else 4)
-    message = writer.write(_batches([5]))
-    open_table(root).alter().add("q", pa.string()).commit()
-    kept = _files(root)
-    with pytest.raises(CommitConflictError, match="planned on is gone"):
-        writer.commit([message])
-    assert len(_files(root)) == len(kept) - 1
 
 
 def _sink(table_format: str, root: Path, *, overwrite: bool = False, **options: str) -> Any:

@@ -18,14 +18,13 @@ from deltaberg.delta.maintain.auto_compact import compact_after
 from deltaberg.delta.operations import DeltaOperations
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import VersionNotFoundError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.new_table import NewTable
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.spec import WriteSpec
-from deltaberg.table.write.staged import PlannedRows, WrittenRows, plan_lost
+from deltaberg.table.write.staged import PlannedRows, WrittenRows
 
 __all__ = ["StagedWrite", "stage_write"]
 
@@ -78,7 +77,7 @@ class StagedWrite:
 
     def commit(self, files: pa.Table, road: str) -> CommitResult:
         """Commit files that were written as `spec` asks; see `StagedFiles`."""
-        base = self._base(files)
+        base = None if self.version is None else Snapshot.load(self.log, self.version)
         with _transaction(self.log, base, self.request) as transaction:
             transaction.has_foreign_files = True
             if base is None or self.protocol != base.protocol:
@@ -92,22 +91,6 @@ class StagedWrite:
             request = replace(self.request, rows=rows, partition_by=None)
             request.carry_out(DeltaOperations(transaction), WrittenRows(self.columns, files, road))
             return transaction.commit()
-
-    def _base(self, files: pa.Table) -> Snapshot | None:
-        """Return the version that the write was planned on, or the newest one if the log was cleaned up since.
-
-        That serves an append as well, as long as the write has not changed the columns and others have not.
-        """
-        if self.version is None:
-            return None
-        try:
-            return Snapshot.load(self.log, self.version)
-        except VersionNotFoundError:
-            newest = Snapshot.load(self.log)
-        now = (newest.protocol, newest.metadata, newest.domains.get(CLUSTERING_DOMAIN))
-        if self.request.overwrite or now != (self.protocol, self.metadata, self.clustering):
-            raise plan_lost(self, files)
-        return newest
 
 
 def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) -> StagedWrite:

@@ -7,15 +7,13 @@ asks of data files. The commit makes the same changes of columns as the plan, si
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import ObjectNotFoundError
+from deltaberg.errors import CommitConflictError, ObjectNotFoundError
 from deltaberg.iceberg.create.create import metadata_of
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage.location import Location
@@ -24,7 +22,7 @@ from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.new_table import NewTable
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.spec import WriteSpec
-from deltaberg.table.write.staged import PlannedRows, WrittenRows, plan_lost
+from deltaberg.table.write.staged import PlannedRows, WrittenRows
 
 __all__ = ["StagedWrite", "stage_write"]
 
@@ -43,8 +41,6 @@ class StagedWrite:
         The columns of the rows.
     file, root
         The metadata file that the write is planned on, and the directory of the table; None if it creates the table.
-    asked
-        What that metadata asks of data files.
     spec, store, place
         What the table asks of data files, and where they go.
     """
@@ -55,7 +51,6 @@ class StagedWrite:
     columns: pa.Schema
     file: Location | None
     root: Location | None
-    asked: tuple[Any, ...]
     spec: WriteSpec
     store: StoreSpec
     place: Location
@@ -71,27 +66,16 @@ class StagedWrite:
             try:
                 planned = LoadedTable(load_file(self.file, self.store), self.file, self.root, self.store)
             except ObjectNotFoundError:
-                planned = self._newest_instead(files)
+                raise CommitConflictError(
+                    "the metadata file that the write was planned on is gone: other commits came first",
+                    hint="repeat the write",
+                    table=str(self.root),
+                    file=str(self.file),
+                ) from None
         with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
             transaction.has_foreign_files = True
             self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
             return transaction.commit()
-
-    def _newest_instead(self, files: pa.Table) -> LoadedTable:
-        """Return the newest metadata in place of that which the write was planned on, and which later commits deleted.
-
-        It serves an append as well, as long as it asks the same of data files.
-        """
-        newest = self.pointer.committer().load()
-        if newest is None or self.request.overwrite or _asked(newest.metadata) != self.asked:
-            raise plan_lost(self, files)
-        return newest
-
-
-def _asked(metadata: TableMetadata) -> tuple[Any, ...]:
-    """Return what the data files of a write depend on."""
-    layout = (metadata.current_schema_id, metadata.default_spec_id, metadata.default_sort_order_id)
-    return (metadata.table_uuid, metadata.format_version, *layout)
 
 
 def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
@@ -112,8 +96,7 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
     file, root = (None, None) if found is None else (found.file, found.root)
-    asked = () if found is None else _asked(found.metadata)
-    return StagedWrite(pointer, location, request, columns, file, root, asked, rows.spec, transaction.store, rows.place)
+    return StagedWrite(pointer, location, request, columns, file, root, rows.spec, transaction.store, rows.place)
 
 
 def _transaction(

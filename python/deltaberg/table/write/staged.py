@@ -9,15 +9,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from deltaberg.errors import CommitConflictError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import CommitResult
-from deltaberg.table.removal import WRITTEN_FILE, discard_locations
 from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["PlannedRows", "StagedFiles", "WrittenRows", "plan_lost"]
+__all__ = ["PlannedRows", "StagedFiles", "WrittenRows"]
 
 
 class StagedFiles(Protocol):
@@ -55,15 +53,6 @@ class StagedFiles(Protocol):
         CommitUnknownError
             It is not known whether the commit took effect.
         """
-
-
-def plan_lost(staged: StagedFiles, files: pa.Table) -> CommitConflictError:
-    """Delete the files of a write whose plan cannot be read any more, and return the error of its commit."""
-    places = ((staged.place, staged.place.join(path)) for path in files.column("path").to_pylist())
-    discard_locations(staged.store, places, WRITTEN_FILE)
-    return CommitConflictError(
-        "what the write was planned on is gone: other commits came first", hint="repeat the write", table=staged.place
-    )
 
 
 class PlannedRows:
