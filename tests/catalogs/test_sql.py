@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -296,3 +297,16 @@ def test_sqlalchemy_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_names_with_empty_levels_are_refused(identifier: Any, peer: Any, sqlite: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"is not the name of a namespace or table|name of a table is empty"):
         deltaberg.load_catalog("shop", uri=sqlite).load_table(identifier)
+
+
+def test_a_catalog_travels_by_its_address(
+    peer: Any, sqlite: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_orders(peer)
+    file = Path(sqlite.removeprefix("sqlite:///"))
+    monkeypatch.chdir(file.parent)
+    packed = pickle.dumps(deltaberg.load_catalog("shop", uri=f"sqlite:///{file.name}"))
+    monkeypatch.chdir(tmp_path)
+    assert ids(pickle.loads(packed).load_table("sales.orders")) == [1, 2, 3, 4, 5]
+    with pytest.raises(InvalidArgumentError, match="in the memory of this process"):
+        pickle.dumps(deltaberg.load_catalog("shop", type="sql", uri="sqlite://"))

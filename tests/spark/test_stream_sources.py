@@ -13,7 +13,13 @@ import pytest
 
 import deltaberg.spark
 from deltaberg import create_table, load_catalog, open_table
-from deltaberg.errors import DataFileNotFoundError, InvalidArgumentError, SchemaError, VersionNotFoundError
+from deltaberg.errors import (
+    DataFileNotFoundError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from tests.spark.doors import VERSION, needs_data_sources, register
 from tests.support.log_entries import named_actions
 
@@ -184,6 +190,28 @@ def test_tables_of_the_past_are_no_streams(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             deltaberg.spark.read_stream(wrong, None, options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", [{"startingVersio": 1}, {"filter": "nope = 1"}, {"Path": "/nowhere"}])
+def test_options_of_a_stream_with_a_function_are_refused_at_once(tmp_path: Path, option: Any) -> None:
+    table = create_table(tmp_path, {"id": pa.int64()})
+    with pytest.raises(DeltabergError, match=r"startingVersio|nope|the option path"):
+        deltaberg.spark.read_stream(table, None, option)  # type: ignore[arg-type]
+
+
+def test_rows_whose_vector_is_lost_are_not_passed_over(tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    table = create_table(tmp_path, {"id": pa.int64()}, properties={"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"id": range(9)}))
+    table.delete("id = 4")
+    (vector,) = tmp_path.glob("deletion_vector_*.bin")
+    vector.unlink()
+    source: Any = DATA_SOURCES[0]({"path": str(tmp_path), "failOnDataLoss": "false"})
+    reader = source.streamReader(source.schema())
+    partitions = reader.partitions(reader.initialOffset(), reader.latestOffset())
+    with pytest.raises(DataFileNotFoundError):
+        _ = [batch for partition in partitions for batch in reader.read(partition)]
 
 
 def test_what_was_vacuumed_is_passed_over_where_it_may_be_lost(tmp_path: Path) -> None:

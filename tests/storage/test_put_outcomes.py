@@ -410,7 +410,7 @@ def _put_in_parts(store: Storage) -> None:
 _WRITES: dict[str, Callable[[Any], object]] = {
     "whole": lambda store: store.put("t/x", _OURS),
     "parts": _put_in_parts,
-    "copy": lambda store: store.copy("t/y", "t/x", len(_THEIRS)),
+    "copy": lambda store: store.copy("t/y", "t/x"),
 }
 
 
@@ -448,3 +448,18 @@ def test_stores_are_known_by_their_answers(bucket: Bucket, monkeypatch: pytest.M
     # Buckets that encrypt by keys of their own give other tags.
     assert answers.is_receipt(None, b"") is answers.is_receipt('"1"', b"") is False
     assert answers.is_receipt('"5e7f2a1b-264"', _OURS) is answers.is_receipt(f'"{"0" * 32}"', _OURS) is False
+
+
+def test_an_object_that_others_have_replaced_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hints and marks have names that every writer uses, and the tags of this store are no digests."""
+    store: Any = open_store(parse_location("memory:///"), {})
+    head = store.head
+
+    def replaced(path: str) -> Any:
+        monkeypatch.setattr(store, "head", head)
+        store.put(path, _THEIRS)
+        return head(path)
+
+    monkeypatch.setattr(store, "head", replaced)
+    assert store.put("t/x", _OURS) == PutResult(PutOutcome.WRITTEN)
+    assert _there(store) == _THEIRS

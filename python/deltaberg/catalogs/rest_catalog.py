@@ -345,6 +345,10 @@ class RestPointer:
         #: The table as it was loaded last, and its entity tag.
         self._last: tuple[LoadedTable | None, str | None] = (None, None)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What travels to Spark's processes does not grow with the table, nor hold the keys that the catalog has lent.
+        return {**vars(self), "_last": (None, None)}
+
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Ask the catalog. Nothing is read where it answers that the table has not changed."""
         last, tag = self._last

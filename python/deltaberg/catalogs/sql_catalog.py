@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -78,7 +79,16 @@ class SqlCatalog(Catalog):
 
     def __reduce__(self) -> tuple[Callable[..., SqlCatalog], tuple[Any, ...]]:
         # Tables travel to the processes of Spark with what finds them; connections stay behind.
-        address = self._engine.url.render_as_string(hide_password=False)
+        url = self._engine.url
+        if url.get_backend_name() == "sqlite":
+            if url.database in (None, "", ":memory:"):
+                raise InvalidArgumentError(
+                    "the database of the catalog is in the memory of this process, where no other process finds it",
+                    hint="keep the catalog in a file: sqlite:////path/to/catalog.db",
+                )
+            if not url.database.startswith("file:"):
+                url = url.set(database=str(Path(url.database).absolute()))
+        address = url.render_as_string(hide_password=False)
         return _reopened, (self.name, address, self._store.options, self._warehouse)
 
     def __repr__(self) -> str:

@@ -202,7 +202,15 @@ class DeltaStream(TableStream[Position]):
     def _initial_files(self, version: int) -> pa.Table:
         if self._initial is None or self._initial[0] != version:
             opened = self._snapshot
-            snapshot = opened if version == opened.version else Snapshot.load(opened.log, version)
+            try:
+                snapshot = opened if version == opened.version else Snapshot.load(opened.log, version)
+            except VersionNotFoundError as error:
+                raise VersionNotFoundError(
+                    f"the stream has not read all files of version {version}, with which it began, and its log is gone",
+                    hint=NEW_STREAM,
+                    table=self._table,
+                    version=version,
+                ) from error
             if version != opened.version:
                 self._schemas.check_start(version, changes=self._options.change_feed)
             live = snapshot.live.table

@@ -46,7 +46,7 @@ class ReadSpec:
 
     ``output`` holds the wanted fields in order, and ``constants`` the columns that have one value in each file.
     ``memory`` limits the bytes of a batch and of the column chunks that it is decoded from; 0 sets no limit. Where it
-    ``may_lose`` rows, files that are gone are passed over, with a warning.
+    ``may_lose`` rows, data files that are gone from the table are passed over, with a warning.
     """
 
     table: str
@@ -111,10 +111,8 @@ def read_task(
         batches = _read(spec, task, counters or ReadCounters(), threads, check)
         yield from batches if task.limit is None else _limited(batches, task.limit)
     except DeltabergError as error:
-        if spec.may_lose and isinstance(error, (DataFileNotFoundError, ObjectNotFoundError)):
-            warnings.warn(
-                f"rows of {spec.table} are lost: {task.location} cannot be read: {error.message}", stacklevel=2
-            )
+        if spec.may_lose and _is_vacuumed(spec, task):
+            warnings.warn(f"rows of {spec.table} are lost: {task.location} is gone", stacklevel=2)
             return
         if isinstance(error, ObjectNotFoundError):
             raise _missing(spec, task) from error
@@ -125,12 +123,25 @@ def read_task(
         ) from error
 
 
+def _is_vacuumed(spec: ReadSpec, task: FileTask) -> bool:
+    """Return whether a data file is gone from its table: not one that is elsewhere, nor one whose vector is lost."""
+    location = parse_location(task.location)
+    try:
+        spec.store.open(location).head(location.path)
+    except ObjectNotFoundError:
+        return _is_inside(spec, task)
+    return False
+
+
+def _is_inside(spec: ReadSpec, task: FileTask) -> bool:
+    return task.location.startswith(spec.table.rstrip("/") + "/")
+
+
 def _missing(spec: ReadSpec, task: FileTask) -> DataFileNotFoundError:
-    inside = task.location.startswith(spec.table.rstrip("/") + "/")
     hint = (
         "it was vacuumed, or its snapshot expired: refresh the table, or open a newer version or snapshot; "
         "or the copy of the table is incomplete"
-        if inside
+        if _is_inside(spec, task)
         else "the table records it under another prefix: say where files with that prefix are now, as in "
         "⟪location_map={'/old/place': '/new/place'}⟫; \"auto\" finds it out for Iceberg tables only"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -73,7 +74,8 @@ class StreamRead:
     def map_in_arrow(self, function: BatchFunction, schema: Any) -> DataFrame:
         """Return a streaming DataFrame of what a function yields, which runs in the tasks that read.
 
-        Its rows cross into the JVM; those that it reads do not.
+        Its rows cross into the JVM; those that it reads do not. Each call registers a Data Source with the session, for
+        as long as this lives.
 
         Parameters
         ----------
@@ -120,7 +122,7 @@ def read_stream(
     Raises
     ------
     InvalidArgumentError
-        If the table is open at a version, a snapshot or a time, or with a mapping of locations.
+        If the table is open at a version, a snapshot or a time, or with a mapping of locations, or an option is wrong.
 
     Examples
     --------
@@ -154,6 +156,9 @@ def read_stream(
     asked: Any = {} if options is None else options
     if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
         raise InvalidArgumentError(Hint("⟪options⟫ must be a mapping"), hint="pass names and values, as in a dict")
+    if any(name.lower() == "path" for name in asked):
+        raise InvalidArgumentError("the option path is that of the table", hint="leave it out")
+    asked = {name: json.dumps(value) if isinstance(value, (list, tuple)) else value for name, value in asked.items()}
     texts: dict[str, Any] = {"timezone": opened.timezone, **(opened.storage_options or {})}
     pointer = None
     if isinstance(table, IcebergTable):
@@ -162,4 +167,6 @@ def read_stream(
     texts.update(asked, path=table.location)
     settings = kind({name: str(to_str(value)) for name, value in texts.items() if value is not None})
     settings.pointer = pointer
+    # Options are refused here, where they were written, and not by the query.
+    settings.scan()
     return StreamRead(settings, SessionFacts.of(spark).session)

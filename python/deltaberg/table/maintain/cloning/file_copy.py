@@ -88,7 +88,7 @@ def copy_object(
         )
     # Clients are kept: there is one for each bucket and its options.
     if isinstance(storage, RemoteStorage) and storage is output_storage and size <= _MOST_IN_STORE:
-        storage.copy(source.path, target.path, size)
+        storage.copy(source.path, target.path)
         return size
     with storage.open(source.path, size) as file, output_storage.open_output(target.path) as output:
         while piece := file.read(_PIECE):
