@@ -100,7 +100,7 @@ def test_modes_and_options(tmp_path: Path) -> None:
         ("append", {"write-format": "csv"}, "must be parquet or orc or avro"),
         ("append", {"compression-codec": "zip"}, "zip"),
         ("append", {"branch": "b"}, "no branch 'b'"),
-        ("append", {"partitionBy": "id"}, "partitioned by nothing, not by id"),
+        ("append", {"partitionBy": "id"}, "is not partitioned, but id is asked for"),
         ("append", {"overwrite-mod": "x"}, "did you mean overwrite-mode"),
         ("append", {}, "string cannot be written to a column of the type long"),
     ],
