@@ -147,7 +147,7 @@ def test_arrow_types_of_a_new_table(tmp_path: Path, version: int) -> None:
     create_table("s.t", columns, catalog=ours, partition_by="key", if_exists="replace")
     assert str(theirs.load_table("s.t").schema().find_type("at")) == instant
     if version == 2:
-        with pytest.raises(SchemaError, match="below the us"):
+        with pytest.raises(SchemaError, match="below the microsecond"):
             table.refresh().append(pa.table({"at": pa.array([1], nanos)}))
 
 
