@@ -141,6 +141,7 @@ def test_compressed_csv(tmp_path: Path, root: Path) -> None:
         (["rows.parquet", "--delimiter", ";"], "no CSV file"),
         (["rows.csv", "--delimiter", ";;"], "one character"),
         (["rows.csv", "--encoding", "klingon"], "no encoding"),
+        (["rows.csv", "--encoding", "base64"], "no encoding"),
         (["rows.csv", "--encoding", "ascii"], "cannot be read"),
         (["rows.csv", "--null", "x", "--empty-fields", "text"], "exclude each other"),
     ],

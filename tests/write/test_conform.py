@@ -19,7 +19,7 @@ from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, Sch
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
-from deltaberg.table.rows.stream import all_rows, open_stream, small_batches
+from deltaberg.table.rows.stream import all_rows, can_be_read_again, open_stream, small_batches
 
 pytestmark = pytest.mark.one_backend
 
@@ -387,7 +387,8 @@ def test_values_that_stay_the_same_are_converted() -> None:
     for array, want, expected in (
         (pa.array([1.0, None, -0.0]), P("long"), [1, None, 0]),
         (pa.array([127.0, -128.0], pa.float32()), P("byte"), [127, -128]),
-        (pa.array([2.0**62]), P("long"), [1 << 62]),
+        (pa.array([2.0**53 - 1, 1 - 2.0**53]), P("long"), [(1 << 53) - 1, 1 - (1 << 53)]),
+        (pa.array([0.1, 19.99]), Decimal(38, 20), [PyDecimal("0.1"), PyDecimal("19.99")]),
         (pa.array([None, None], pa.float64()), P("string"), [None, None]),
         (pa.array([None], pa.float64()), P("date"), [None]),
         (pa.array([19.99, 0.1, -2.5, None]), Decimal(10, 2), [*map(PyDecimal, ("19.99", "0.10", "-2.50")), None]),
@@ -403,6 +404,35 @@ def test_values_that_stay_the_same_are_converted() -> None:
     paris = ConformOptions(timezone="Europe/Paris")
     made = Conformer(rows.schema, Struct((Field("c", P("timestamp")),)), paris).apply(rows)
     assert made["c"].to_pylist() == [noon.replace(tzinfo=dt.timezone.utc)]
+
+
+_MICROS = pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("array", "want", "message"),
+    [
+        # An integer above it may have been rounded to it, and would be another id.
+        (pa.array([2.0**53]), P("long"), "may have been rounded"),
+        (pa.array([2.0**24], pa.float32()), P("long"), "may have been rounded"),
+        (pa.array([-(2.0**53)]), Decimal(20, 0), "may have been rounded"),
+        (pa.array([0.125]), Decimal(10, 2), "needs more digits"),
+        (pa.array(["0000-01-01"]), P("date"), "not within the years 1 to 9999"),
+        (pa.array(["0000-12-31 23:59:59"]), P("timestamp_ntz"), "not within the years 1 to 9999"),
+        # Python cannot show it.
+        (pa.array([2**62]).cast(_MICROS), P("date"), "is not at midnight"),
+    ],
+)
+def test_values_that_might_be_others_are_refused(array: pa.Array, want: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        conformed(array, want)
+
+
+def test_a_stream_among_parts_is_read_once() -> None:
+    table = pa.table({"n": [1]})
+    assert can_be_read_again([table, table])
+    assert not can_be_read_again([table, table.to_reader()])
+    assert _conformed([table.to_reader(), table]) == [{"n": 1, "s": None}] * 2
 
 
 def test_iterators_of_other_values_are_refused() -> None:

@@ -35,7 +35,11 @@ def _character(_context: click.Context, parameter: click.Parameter, text: str | 
 
 def _encoding(_context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     try:
-        return None if name is None else codecs.lookup(name).name
+        if name is None:
+            return None
+        # Some codecs, such as base64, make no text of bytes.
+        "".encode(name)
+        return codecs.lookup(name).name
     except LookupError:
         raise click.BadParameter(f"there is no encoding {name!r:.40}", param=parameter) from None
 

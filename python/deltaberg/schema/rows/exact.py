@@ -20,6 +20,8 @@ _LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
 #: A decimal that holds any 64-bit integer.
 _WHOLE = pa.decimal128(20, 0)
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+#: The first second of the year 1, and the last one of the year 9999, since 1970.
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 _MICROS_PER_DAY = 86_400_000_000
 _UUID = Primitive("uuid")
 
@@ -190,8 +192,17 @@ def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _refuse_first(array: pa.Array, fits: pa.Array, fault: str, hint: str) -> None:
     """Refuse values if one does not fit, which the message shows."""
     if not pc.all(fits, min_count=0).as_py():
-        shown = array.filter(pc.invert(fits))[0].as_py()
-        raise SchemaError(f"{shown!r:.80} {fault}", hint=hint)
+        # Python has no times of all years that Arrow has.
+        shown = array.filter(pc.invert(fits)).slice(0, 1).cast(pa.string())[0].as_py()
+        raise SchemaError(f"{shown:.80} {fault}", hint=hint)
+
+
+def _refuse_rounded(array: pa.Array) -> None:
+    """Refuse floating point numbers so great that the integers they were made of may have been others."""
+    most = 1 << (24 if pt.is_float32(array.type) else 53)
+    fits = pc.less(pc.abs(array), pa.scalar(float(most), array.type))
+    hint = 'read the column as integers: pandas has Int64 for those with a null, or dtype_backend="pyarrow"'
+    _refuse_first(array, fits, "may have been rounded when it became a floating point number", hint)
 
 
 def _whole_numbers(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -202,35 +213,45 @@ def _whole_numbers(array: pa.Array, target: pa.DataType) -> pa.Array:
         "is no whole number",
         "round the column first, or fill NaN with null",
     )
+    _refuse_rounded(array)
     return array.cast(target)
 
 
 def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return floating point numbers as the decimals from which they would come back."""
+    """Return floating point numbers as the decimals that people write for them: 0.1, however many digits there are."""
     hint = "round the column first, as to the digits of the column"
     _refuse_first(array, pc.is_finite(array), "is no decimal", "fill NaN with null")
-    made = array.cast(target, safe=False)
-    # Arrow's own cast to floating point numbers multiplies, and is off by a bit where the text is not.
-    _refuse_first(array, pc.equal(made.cast(pa.string()).cast(array.type), array), "needs more digits", hint)
-    return made
+    _refuse_rounded(array)
+    try:
+        return array.cast(pa.string()).cast(target)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"a floating point number needs more digits: {first_line(error)}", hint=hint) from error
 
 
 def _dates(array: pa.Array) -> pa.Array:
     """Return texts such as 2024-01-31, and timestamps at midnight, as dates."""
     if _is_text(array.type):
-        return array.cast(pa.date32())
+        return _within_years(array, array.cast(pa.date32()))
     made = array.cast(pa.date32())
     hint = "cut the time off first, as by dt.normalize() of pandas"
     _refuse_first(array, pc.equal(made.cast(array.type), array), "is not at midnight", hint)
     return made
 
 
+def _within_years(texts: pa.Array, made: pa.Array) -> pa.Array:
+    """Return dates or timestamps of texts, in which there is no year 0, nor one of five digits."""
+    seconds = made.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    fits = pc.and_(pc.greater_equal(seconds, _FIRST_SECOND), pc.less_equal(seconds, _LAST_SECOND))
+    _refuse_first(texts, fits, "is not within the years 1 to 9999", "correct the text")
+    return made
+
+
 def _instants_of_text(texts: pa.Array, target: pa.DataType, timezone: str | None) -> pa.Array:
     """Return texts such as 2024-01-31 12:00:00 as timestamps, for which a zone is in the texts or is passed."""
     if target.tz is not None and timezone is not None:
-        return pc.assume_timezone(texts.cast(pa.timestamp(target.unit)), timezone).cast(target)
+        return _within_years(texts, pc.assume_timezone(texts.cast(pa.timestamp(target.unit)), timezone).cast(target))
     try:
-        return texts.cast(target)
+        return _within_years(texts, texts.cast(target))
     except pa.ArrowInvalid as error:
         if target.tz is None or "expected a zone offset" not in str(error):
             raise

@@ -80,7 +80,9 @@ def can_be_read_again(data: Any) -> bool:
     >>> can_be_read_again(table), can_be_read_again(table.to_reader())
     (True, False)
     """
-    if isinstance(data, (pa.Table, pa.RecordBatch, list, tuple)):
+    if isinstance(data, (list, tuple)):
+        return all(map(can_be_read_again, data))
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
         return True
     library = type(data).__module__.partition(".")[0]
     return library in ("pandas", "polars", "pyspark", "deltaberg") or hasattr(data, "scanner")
@@ -114,7 +116,7 @@ def _reader_of_parts(parts: Iterator[Any], shown: str) -> pa.RecordBatchReader:
 
 def _reader_of_part(part: Any, shown: str) -> pa.RecordBatchReader:
     """Return a reader of one part of the rows."""
-    if isinstance(part, (list, tuple, str, Iterator, Mapping)):
+    if isinstance(part, (list, tuple, str, Iterator, Mapping)) and not hasattr(part, "__arrow_c_stream__"):
         kind = type(part).__name__
         hint = "pass pyarrow.Table.from_pylist(rows)" if isinstance(part, Mapping) else _HINT
         raise InvalidArgumentError(f"{shown} gives values of type {kind}, which are no rows", hint=hint)
