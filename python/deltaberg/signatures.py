@@ -50,7 +50,7 @@ def public(made: _Made) -> _Made:
 
     Calls that do not fit raise an error that helps. Python's own error names the class in which a method is written,
     which may be none that callers know, and does not say which arguments there are. Whatever a method of a table
-    raises names the table. Attributes that a class lacks raise an error that helps, too.
+    raises names the table. An attribute that the class lacks raises an error that says what to write instead.
 
     Examples
     --------

@@ -170,7 +170,7 @@ def _check_snapshot(
 ) -> None:
     number = snapshot["snapshot-id"]
     parent = snapshot.get("parent-snapshot-id") or -1
-    # What a parent held that has expired is not known. Some catalogs then take its id from its children, too.
+    # What a parent held that has expired is not known. Some catalogs also make its children say that they have none.
     summary = snapshot.get("summary", {})
     is_first = summary.get("total-data-files") == summary.get("added-data-files", "0")
     none: dict[str, Any] | None = {} if parent == -1 and (is_first or replay.live) else None

@@ -296,8 +296,10 @@ class RemoteStorage:
         import obstore
 
         def stream(parts: Iterator[bytes]) -> None:
-            sent = partial(obstore.put, use_multipart=True, max_concurrency=_CONCURRENT_PARTS)
-            self._write(lambda: sent(self._store, path, parts), path)
+            def put() -> None:
+                obstore.put(self._store, path, parts, use_multipart=True, max_concurrency=_CONCURRENT_PARTS)
+
+            self._write(put, path)
             self._check_stored(path)
 
         return Upload(partial(self.put, path), stream)

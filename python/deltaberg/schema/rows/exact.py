@@ -132,13 +132,10 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     target, found = arrow_type(want), array.type
     if pt.is_date(target) and not pt.is_date(found):
         return _dates(array)
+    if pt.is_timestamp(target) and _is_text(found):
+        return _instants_of_text(array, target, timezone)
     if pt.is_timestamp(target):
-        is_text = _is_text(found)
-        return (
-            _instants_of_text(array, target, timezone)
-            if is_text
-            else _instant(array, target, timezone, allow_truncation)
-        )
+        return _instant(array, target, timezone, allow_truncation)
     if pt.is_time(found):
         return _time(_in_unit(_as_long(array), found.unit, target.unit, allow_truncation), target)
     if want == _UUID and _is_text(found):

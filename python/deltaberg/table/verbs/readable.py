@@ -58,17 +58,7 @@ class ReadableTable:
         return self.scan().count()
 
     def head(self, n: int = 5) -> pa.Table:
-        """Return some rows as an Arrow table, those that are read first.
-
-        Parameters
-        ----------
-        n
-            How many rows at most.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The number is negative, or no integer.
+        """Return at most ``n`` rows as an Arrow table, as `Scan.head` does.
 
         Examples
         --------
