@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,11 +30,15 @@ class _Finder(doctest.DocTestFinder):
 
 
 @pytest.mark.parametrize("name", _modules())
-def test_examples_run(name: str, table: Any, table_path: str, iceberg_path: str, tmp_path: Path) -> None:
+def test_examples_run(name: str, table_path: str, iceberg_path: str, tmp_path: Path) -> None:
     module: ModuleType = importlib.import_module(name)
-    finder = _Finder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    known = {"table": table, "table_path": table_path, "iceberg_path": iceberg_path, "new_path": f"{tmp_path}/new"}
-    for example in finder.find(module, name, extraglobs=known):
-        runner.run(example)
+    for number, example in enumerate(_Finder(exclude_empty=True).find(module, name)):
+        if example.examples:
+            # Each docstring has a table of its own to change.
+            own = tmp_path / str(number)
+            delta = str(shutil.copytree(table_path, own / "example"))
+            example.globs.update(table_path=delta, iceberg_path=iceberg_path, new_path=str(own / "new"))
+            example.globs["table"] = deltaberg.open_table(delta)
+            runner.run(example)
     assert runner.failures == 0

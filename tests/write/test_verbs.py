@@ -60,8 +60,11 @@ def test_both_formats_have_the_same_verbs() -> None:
     delta, iceberg = (set(verbs_of(place.kind)) for place in PLACES if not place.in_transaction)
     assert iceberg - delta == {
         "add_files",
+        "compute_partition_stats",
+        "compute_table_stats",
         "convert_equality_deletes",
         "delete_by_keys",
+        "expire_snapshots",
         "rewrite_manifests",
         "rewrite_position_delete_files",
     }

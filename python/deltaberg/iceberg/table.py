@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+
+# What writes is loaded by the first write: it has more modules than all that reads.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from deltaberg.choices import MetadataTable
+from deltaberg.choices import MetadataTable, PrefixMismatch
 from deltaberg.errors import CorruptMetadataError, in_context
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.iceberg.inspect.tables import inspect_table
@@ -21,36 +23,57 @@ from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.iceberg.rewriting_verbs import IcebergRewriting
 from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.iceberg.statistics_verbs import IcebergStatistics
-from deltaberg.iceberg.upkeep import IcebergUpkeep
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.iceberg.verbs import IcebergVerbs
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import PathResolver, parse_location
-from deltaberg.table.arguments import checked_flag, checked_integer, checked_limit, has_attributes
-from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.arguments import (
+    Instant,
+    checked_flag,
+    checked_integer,
+    checked_limit,
+    checked_number,
+    has_attributes,
+)
+from deltaberg.table.commit.commit import CommitPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions
-from deltaberg.table.verbs.shared_arguments import CommitArguments, IcebergStateArguments, ScanArguments
-from deltaberg.table.verbs.table import operations_of
-from deltaberg.table.verbs.verification import VerifiedTable
+from deltaberg.table.rows.shown_progress import receiver
+from deltaberg.table.verbs.shared_arguments import (
+    AttemptArguments,
+    CommitArguments,
+    DescribedArguments,
+    IcebergStateArguments,
+    RecordedArguments,
+    ScanArguments,
+)
+from deltaberg.table.verbs.table import Table, operations_of, without_probe
 
-# What writes is loaded by the first write: it has more modules than all that reads.
 if TYPE_CHECKING:
+    import os
+
     from typing_extensions import Unpack
 
     from deltaberg.choices import MaintenanceStep, VerifyDepth
     from deltaberg.iceberg.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
+    from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
+    from deltaberg.iceberg.maintain.copying.rewrite_table_path import RewriteTablePathResult
+    from deltaberg.iceberg.maintain.manifest_rewriting.rewrite_manifests import ManifestRewriteResult
+    from deltaberg.iceberg.maintain.rewriting.delete_rewrite import DeleteRewrite, DeletesRequest
+    from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
+    from deltaberg.iceberg.maintain.statistics.compute_partition_stats import PartitionStatsResult
+    from deltaberg.iceberg.maintain.statistics.compute_table_stats import TableStatsResult
+    from deltaberg.iceberg.maintain.statistics.named_file import StatsRequest
     from deltaberg.iceberg.table_transaction import IcebergTransaction
+    from deltaberg.table.maintain.cleanup import CleanupResult, OnProgress
     from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
@@ -65,13 +88,7 @@ __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
 @public
-class IcebergTable(
-    IcebergVerbs[CommitResult],
-    IcebergUpkeep,
-    IcebergStatistics,
-    IcebergRewriting["IcebergTransaction", "Alteration"],
-    VerifiedTable["IcebergTransaction", "Alteration"],
-):
+class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alteration"]):
     """One snapshot of an Iceberg table.
 
     Parameters
@@ -145,6 +162,12 @@ class IcebergTable(
         mapping = {metadata.location: str(loaded.root)} if isinstance(chosen, str) else chosen
         resolver = PathResolver(loaded.root, mapping, encoded=False, any_store=is_moved)
         self._source = IcebergSource.of(loaded, snapshot, schema, resolver)
+
+    def _committed(self, loaded: LoadedTable) -> None:
+        if self._options.ref is not None and self._options.ref not in loaded.metadata.all_refs:
+            # The branch or tag that the table was opened with has expired.
+            self._options = replace(self._options, ref=None)
+        self._set(loaded, None, None)
 
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -424,6 +447,549 @@ class IcebergTable(
             lambda: operations_of(self.transaction(**said)).transaction, lambda: self.refresh().metadata, picked
         )
 
+    def _rewrite_deletes(
+        self, kind: type[DeleteRewrite], request: DeletesRequest, commit: Mapping[str, Any], *, dry_run: bool
+    ) -> RewriteDeletesResult:
+        from deltaberg.iceberg.maintain.rewriting.delete_rewrite import rewrite_deletes
+
+        self._options.require_newest()
+        policy = commit.get("policy")
+        said: Any = without_probe(commit) if checked_flag("dry_run", dry_run) else commit
+        return rewrite_deletes(
+            lambda: operations_of(self.transaction(**said)).transaction,
+            self.refresh,
+            lambda transaction: kind(transaction, request),
+            dry_run=dry_run,
+            retries=policy.retries if isinstance(policy, CommitPolicy) else None,
+        )
+
+    def _stats_request(self, snapshot_id: int | None, commit: Mapping[str, Any]) -> StatsRequest:
+        from deltaberg.iceberg.maintain.statistics.named_file import StatsRequest
+
+        self._options.require_newest()
+        options = CommitOptions.of(commit)
+        return StatsRequest(self._pointer, snapshot_id, self._options.ref, options, self._committed)
+
+    @takes(AttemptArguments)
+    def expire_snapshots(
+        self,
+        older_than: Instant | None = None,
+        retain_last: int | None = None,
+        snapshot_ids: Sequence[int] | None = None,
+        *,
+        clean_expired_metadata: bool = False,
+        dry_run: bool = False,
+        progress: OnProgress | bool | None = None,
+        **commit: Unpack[AttemptArguments],
+    ) -> ExpiryResult:
+        """Forget old snapshots, and delete the files that only they need.
+
+        Each branch keeps its snapshots that are young enough, and a least number of them, which the branch or the table
+        may say; ``main`` and the newest snapshot of each branch always stay. A branch or a tag that is too old itself
+        goes, and so do snapshots that no branch leads to, such as staged ones. (Iceberg spec, "Snapshot Retention
+        Policy".) Files go if no snapshot that stays reaches them, whatever removed or added them, and if they are in a
+        directory of the table. Nothing is deleted before the commit is known to have landed.
+
+        Parameters
+        ----------
+        older_than
+            The time before which snapshots expire. By default they do after the property
+            ``history.expire.max-snapshot-age-ms``, which is five days where it is not set. A time without a zone is in
+            the zone that the table was opened with.
+        retain_last
+            How many snapshots each branch keeps at least; by default the property
+            ``history.expire.min-snapshots-to-keep`` says so, which is 1 where it is not set.
+        snapshot_ids
+            Snapshots that expire whatever their age. If nothing else is passed, no others do.
+        clean_expired_metadata
+            Also forget schemas and partition specs that nothing uses any more. Columns that were dropped cannot be put
+            back then.
+        dry_run
+            Only find out what would be done.
+        progress
+            What is told how far the deletion has come; True shows it at a terminal or in a notebook.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        ExpiryResult
+            The snapshots, branches and tags, and the files with the reason for each.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The property ``gc.enabled`` is false, the directory is also a Delta table, a branch or a tag names a
+            snapshot of ``snapshot_ids``, or an argument is not valid.
+        VersionNotFoundError
+            The table does not have one of ``snapshot_ids``.
+        DataFileNotFoundError, CorruptTableError
+            A manifest that a kept snapshot needs cannot be read. Nothing has expired.
+        CommitConflictError
+            Other commits came first every time. Nothing has expired.
+        CommitUnknownError
+            It is not known whether the snapshots have expired. No file was deleted.
+        StorageError
+            The store failed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/expiring", {"id": pa.int64()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1]}))
+        >>> _ = table.overwrite(pa.table({"id": [2]}))
+        >>> result = table.expire_snapshots(older_than="9999-12-31", retain_last=1)
+        >>> len(result.snapshot_ids), result.files["kind"].to_pylist().count("data file"), len(table.snapshots)
+        (1, 1, 1)
+        """
+        from deltaberg.iceberg.maintain.cleaning.expire import expire_table
+        from deltaberg.iceberg.maintain.cleaning.snapshot_retention import ExpiryRequest
+
+        tell = receiver(progress, "CleanupProgress")
+        self._options.require_newest()
+        asked = ExpiryRequest(
+            older_than,
+            retain_last,
+            snapshot_ids,
+            clean_expired_metadata,
+            dry_run,
+            tell,
+            self._options.zone,
+        )
+        return expire_table(self._pointer, asked, CommitOptions.of(commit), self._file_tasks, self._committed)
+
+    def remove_orphan_files(
+        self,
+        older_than: Instant | None = None,
+        location: str | os.PathLike[str] | None = None,
+        dry_run: bool = True,
+        *,
+        prefix_mismatch: PrefixMismatch = "error",
+        enforce_retention_duration: bool = True,
+        progress: OnProgress | bool | None = None,
+    ) -> CleanupResult:
+        """Delete the files in the directory of the table that nothing names, or find out which those are.
+
+        Such files are left by writers that were interrupted. Everything stays that a snapshot reaches, the metadata
+        file and those of its log, statistics, what is hidden (a part of its path begins with ``_`` or ``.``), other
+        tables below the directory, and what was written lately.
+
+        Parameters
+        ----------
+        older_than
+            The time before which a file must have been written; by default three days ago. A time without a zone is in
+            the zone that the table was opened with.
+        location
+            The directory that is looked through: the location of the table by default, one below it, or one that the
+            table has its data or its metadata in by its properties.
+        dry_run
+            Only find the files. Pass False to delete them.
+        prefix_mismatch
+            What becomes of a file whose path the table names in another store: ``error``; ``ignore``, where that is
+            another name of the same store, so that the file stays; or ``delete``, where it is another file.
+        enforce_retention_duration
+            Refuse to take files that are less than a day old.
+        progress
+            What is told how far it has come; True shows it at a terminal or in a notebook.
+
+        Returns
+        -------
+        CleanupResult
+            The files, and how many stay, by the reason.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The property ``gc.enabled`` is false, the directory is also a Delta table, files may belong to running
+            writers, a file has the path of one in another store, or an argument is not valid.
+        DataFileNotFoundError
+            The table names files that are not there. Nothing was deleted.
+        StorageError
+            The store failed.
+
+        Examples
+        --------
+        >>> from deltaberg import IcebergTable
+        >>> result = IcebergTable(iceberg_path).remove_orphan_files()
+        >>> result.deleted_files, result.dry_run
+        (0, True)
+        """
+        from deltaberg.iceberg.maintain.cleaning.orphans import OrphanRequest, remove_orphans
+
+        tell = receiver(progress, "CleanupProgress")
+        self._options.require_newest()
+        asked = OrphanRequest(
+            older_than,
+            location,
+            prefix_mismatch,
+            enforce_retention_duration,
+            dry_run,
+            tell,
+            self._options.zone,
+        )
+        return remove_orphans(self._pointer, asked, self._file_tasks)
+
+    @takes(RecordedArguments)
+    def rewrite_manifests(
+        self,
+        *,
+        spec_id: int | None = None,
+        rewrite_all: bool = False,
+        target_size: int | None = None,
+        min_manifests: int = 2,
+        dry_run: bool = False,
+        **commit: Unpack[RecordedArguments],
+    ) -> ManifestRewriteResult:
+        """Put the entries of manifests into fewer ones, each for a range of partitions, so that planning reads less.
+
+        Rewritten are small manifests, if that leaves fewer, those that are much too large, and those whose partitions
+        are also those of several others, by the first partition field. Manifests of data files and of delete files, and
+        those of different partition specs, stay apart. The snapshot has the same files, each with the sequence numbers,
+        the snapshot and the row ids that it had. Files that others add meanwhile do not matter.
+
+        Parameters
+        ----------
+        spec_id
+            Only manifests of this partition spec are looked at; by default those of all specs.
+        rewrite_all
+            Also rewrite manifests that are in order.
+        target_size
+            Bytes of a new manifest, approximately; by default the property ``commit.manifest.target-size-bytes``, which
+            is 8 MiB where it is not set.
+        min_manifests
+            How many small manifests a new one stands for at least.
+        dry_run
+            Say how many manifests would be rewritten, and into how many, and write nothing.
+        **commit
+            How the commit is made, and what it records: see `Verbs`.
+
+        Returns
+        -------
+        ManifestRewriteResult
+            How many manifests were rewritten, and into how many.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such spec, or an argument is not valid.
+        CorruptMetadataError
+            A manifest does not hold as many files and rows as the manifest list says. Nothing was committed.
+        CommitConflictError
+            Other commits replaced the manifests every time. Nothing was committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/listed", {"id": pa.int64()}, format="iceberg")
+        >>> for number in range(3):
+        ...     _ = table.append(pa.table({"id": [number]}))
+        >>> table.rewrite_manifests()
+        ManifestRewriteResult(rewrote 3 manifests into 1, 3 entries)
+        >>> table.rewrite_manifests().rewritten_manifests
+        0
+        """
+        from deltaberg.iceberg.maintain.manifest_rewriting.manifest_plan import ManifestRewrite
+        from deltaberg.iceberg.maintain.manifest_rewriting.rewrite_manifests import rewrite_manifests
+
+        asked = ManifestRewrite(spec_id, rewrite_all, target_size, min_manifests, dry_run)
+        options = CommitOptions.of(without_probe(commit) if dry_run else commit)
+        self._options.require_newest()
+        return rewrite_manifests(lambda: operations_of(self._begin(options)).transaction, asked)
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str | os.PathLike[str],
+        target_prefix: str | os.PathLike[str],
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | os.PathLike[str] | None = None,
+    ) -> RewriteTablePathResult:
+        """Prepare a copy of the table in another place, which any tool can then make file by file.
+
+        The metadata of Iceberg tables has whole paths, so that a table that is copied as it is still reads the old
+        files. This call writes all files anew that have paths in them, with those of the copy: metadata files, manifest
+        lists, manifests, position delete files and deletion vectors. They wait in a directory, beside a list of all
+        files to copy. The table itself stays as it is.
+
+        Parameters
+        ----------
+        source_prefix
+            The directory above all files of the table, usually its location.
+        target_prefix
+            What takes its place in all paths.
+        start_version
+            The name of the newest metadata file of an earlier copy. Data files, equality delete files and statistics
+            that this copy has are not in the list then.
+        end_version
+            The name of the metadata file that the copy ends with; by default the newest one.
+        staging_location
+            Where rewritten files wait, which must be empty; by default a new directory beside the metadata.
+
+        Returns
+        -------
+        RewriteTablePathResult
+            Where the list is, the list itself, and the metadata file of the copy.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table names a file that is not below ``source_prefix``, or an argument is not valid.
+        DataFileNotFoundError, CorruptTableError
+            A file that has paths in it cannot be read.
+        UnsupportedFeatureError
+            The table is encrypted.
+        StorageError
+            A store failed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> place = f"{new_path}/planned"
+        >>> table = create_table(place, {"id": pa.int64()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1]}))
+        >>> plan = table.rewrite_table_path(place, "s3://backup/planned")
+        >>> plan.metadata_location, len(plan.files)
+        ('s3://backup/planned/metadata/v2.metadata.json', 5)
+        """
+        from deltaberg.iceberg.maintain.copying.rewrite_table_path import CopyRequest, rewrite_table_path
+
+        self._options.require_newest()
+        asked = CopyRequest(source_prefix, target_prefix, start_version, end_version, staging_location)
+        return rewrite_table_path(self._pointer, asked)
+
+    @takes(DescribedArguments)
+    def convert_equality_deletes(
+        self, where: Filter | None = None, *, dry_run: bool = False, **commit: Unpack[DescribedArguments]
+    ) -> RewriteDeletesResult:
+        """Turn equality deletes into deletes by position, so that the table is read as fast as without them.
+
+        The keys of equality deletes are compared once with the rows of all files that they apply to, of which only the
+        compared columns are read. The rows that they delete get deletion vectors, or position delete files before
+        version 3 of the format. Equality deletes leave the table that then apply to nothing. Keys that others delete
+        meanwhile stay. If others add files meanwhile to which one of the removed equality deletes applies, or take
+        vectors or files away, the work is planned anew.
+
+        Parameters
+        ----------
+        where
+            Only rows of files in which rows can match this filter are looked at. Equality deletes that apply to further
+            files stay, too.
+        dry_run
+            Only say how many equality delete files would go, and how many data files would be looked at.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        RewriteDeletesResult
+            The commit, and the delete files in numbers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written.
+        CommitConflictError
+            Others got in the way every time. Nothing was committed.
+        CommitUnknownError
+            It is not known whether the commit took effect.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> properties = {"format-version": "3"}
+        >>> table = create_table(f"{new_path}/converted", {"id": pa.int64()}, format="iceberg", properties=properties)
+        >>> _ = table.append(pa.table({"id": [1, 2, 3]}))
+        >>> _ = table.delete_by_keys(pa.table({"id": [1, 3]}))
+        >>> table.convert_equality_deletes()
+        RewriteDeletesResult(1 delete files into 1, of 1 data files)
+        >>> table.inspect("delete_files")["file_format"].to_pylist(), table.scan().to_arrow()["id"].to_pylist()
+        (['PUFFIN'], [2])
+        """
+        from deltaberg.iceberg.maintain.rewriting.delete_rewrite import DeletesRequest
+        from deltaberg.iceberg.maintain.rewriting.equality_conversion import EqualityConversion
+
+        return self._rewrite_deletes(EqualityConversion, DeletesRequest(where), commit, dry_run=dry_run)
+
+    @takes(DescribedArguments)
+    def rewrite_position_delete_files(
+        self,
+        where: Filter | None = None,
+        *,
+        min_files: int = 5,
+        rewrite_all: bool = False,
+        dry_run: bool = False,
+        **commit: Unpack[DescribedArguments],
+    ) -> RewriteDeletesResult:
+        """Join small position delete files of a partition, and drop what they say of data files that are gone.
+
+        A file is small below three quarters of ``write.delete.target-file-size-bytes``. If each delete file is to be
+        about one data file (``write.delete.granularity``), those are joined of which a data file has several, and those
+        are divided that are about several. From version 3 of the format on, deletion vectors take the place of all
+        position delete files, such as those from before an upgrade. Delete files and deletion vectors that apply to no
+        data file leave the table. Deletes of others meanwhile stay. If others add files meanwhile to which one of the
+        removed files applies, or take vectors or files away, the work is planned anew.
+
+        Parameters
+        ----------
+        where
+            Only deletes of rows of files in which rows can match this filter. Delete files that apply to further files
+            stay.
+        min_files
+            How many files are joined at least.
+        rewrite_all
+            Rewrite position delete files whatever their size and their number.
+        dry_run
+            Only say how many delete files would go, and how many data files they may be about.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        RewriteDeletesResult
+            The commit, and the delete files in numbers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument, or a property of the table, is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written.
+        CommitConflictError
+            Others got in the way every time. Nothing was committed.
+        CommitUnknownError
+            It is not known whether the commit took effect.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> properties = {"write.delete.granularity": "partition"}
+        >>> table = create_table(f"{new_path}/joined", {"id": pa.int64()}, format="iceberg", properties=properties)
+        >>> _ = table.append(pa.table({"id": list(range(10))}))
+        >>> for number in range(5):
+        ...     _ = table.delete(f"id = {number}", strategy="merge-on-read")
+        >>> table.rewrite_position_delete_files()
+        RewriteDeletesResult(5 delete files into 1, of 1 data files)
+        """
+        from deltaberg.iceberg.maintain.rewriting.delete_rewrite import DeletesRequest
+        from deltaberg.iceberg.maintain.rewriting.position_rewrite import PositionRewrite
+
+        least = checked_number("min_files", min_files, 2, "a single file cannot be joined; pass ⟪rewrite_all⟫")
+        request = DeletesRequest(where, least, checked_flag("rewrite_all", rewrite_all))
+        return self._rewrite_deletes(PositionRewrite, request, commit, dry_run=dry_run)
+
+    @takes(AttemptArguments)
+    def compute_partition_stats(
+        self,
+        snapshot_id: int | None = None,
+        **commit: Unpack[AttemptArguments],
+    ) -> PartitionStatsResult | None:
+        """Compute how many files and rows each partition of a snapshot has, for engines that plan with that.
+
+        The statistics are a Parquet file that the metadata names beside the snapshot (Iceberg spec, "Partition
+        Statistics"). If an ancestor of the snapshot has such a file, only what later snapshots added is summed up, and
+        the partitions that they removed files from. No data file is read.
+
+        Parameters
+        ----------
+        snapshot_id
+            The snapshot; by default the newest one.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        PartitionStatsResult or None
+            The file, and how many partitions there are. Without a commit, if the table had it already; None if the
+            table has no snapshot.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was never partitioned, or an argument is not valid.
+        VersionNotFoundError
+            The table has no such snapshot, or has it no more.
+        DataFileNotFoundError, CorruptTableError
+            A manifest cannot be read. Nothing was committed.
+        CommitConflictError
+            Other commits came first every time. Nothing was committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> columns = {"id": pa.int64(), "day": pa.date32()}
+        >>> table = create_table(f"{new_path}/counted", columns, format="iceberg", partition_by=["day"])
+        >>> _ = table.append(pa.table({"id": [1, 2, 3], "day": pa.array([0, 0, 1], pa.date32())}))
+        >>> table.compute_partition_stats().partitions
+        2
+        """
+        from deltaberg.iceberg.maintain.statistics.compute_partition_stats import compute_partition_stats
+
+        return compute_partition_stats(self._stats_request(snapshot_id, commit))
+
+    @takes(AttemptArguments)
+    def compute_table_stats(
+        self,
+        columns: ColumnName | Sequence[ColumnName] | None = None,
+        snapshot_id: int | None = None,
+        **commit: Unpack[AttemptArguments],
+    ) -> TableStatsResult | None:
+        """Estimate how many distinct values columns of a snapshot have, for engines that plan joins with that.
+
+        The statistics are a Puffin file that the metadata names beside the snapshot (Iceberg spec, "Table Statistics").
+        It has a theta sketch for each column, as iceberg-spark writes it, of the values that are not null and not an
+        empty text. What the file of the snapshot has already is taken over. Only the columns are read that are
+        missing.
+
+        Parameters
+        ----------
+        columns
+            The names of the columns, where dots lead into structs; by default all columns outside of structs whose
+            values have a single-value form, which all primitive types but variants and void have.
+        snapshot_id
+            The snapshot; by default the newest one.
+        **commit
+            How the commit is made: see `Verbs`.
+
+        Returns
+        -------
+        TableStatsResult or None
+            The file, and the number of distinct values of each column (``ndv``). Without a commit, if the table had all
+            of them already; None if the table has no snapshot.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            The table has no such column.
+        InvalidArgumentError
+            Values of a column have no single-value form, or an argument is not valid.
+        VersionNotFoundError
+            The table has no such snapshot, branch or tag, or has it no more.
+        DataFileNotFoundError, CorruptTableError
+            A file cannot be read. Nothing was committed.
+        CommitConflictError
+            Other commits came first every time. Nothing was committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/distinct", {"id": pa.int64(), "kind": pa.string()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "a"]}))
+        >>> table.compute_table_stats().ndv
+        {'id': 3, 'kind': 2}
+        """
+        from deltaberg.iceberg.maintain.statistics.compute_table_stats import compute_table_stats
+
+        return compute_table_stats(self._stats_request(snapshot_id, commit), columns, self._row_tasks)
+
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
         from deltaberg.iceberg.operations import IcebergOperations
         from deltaberg.iceberg.table_transaction import IcebergTransaction
@@ -434,7 +1000,7 @@ class IcebergTable(
             self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer),
             replace(options, branch=options.branch or self._options.ref),
             timezone=self._options.timezone,
-            committed=lambda loaded: self._set(loaded, None, None),
+            committed=self._committed,
         )
         return IcebergTransaction(IcebergOperations(made))
 

@@ -112,15 +112,20 @@ class RowArguments(FileArguments, total=False):
     allow_truncation: bool
 
 
-class CommitArguments(TypedDict, total=False):
+class AttemptArguments(TypedDict, total=False):
+    """How a commit is tried, whatever it does."""
+
+    policy: CommitPolicy | None
+    unsafe_single_writer: bool
+
+
+class CommitArguments(AttemptArguments, total=False):
     """How one commit or several are made."""
 
     user_metadata: str | None
     branch: str | None
     isolation: Isolation | None
-    policy: CommitPolicy | None
     progress: Progress | bool | None
-    unsafe_single_writer: bool
     commit_properties: Any
     post_commithook_properties: Any
 

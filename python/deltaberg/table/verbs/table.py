@@ -4,32 +4,49 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import os
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args
 
 import pyarrow as pa
 
+from deltaberg.choices import MaintenanceStep, VerifyDepth
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.column import is_list
 from deltaberg.expressions.build.filters import Filter
-from deltaberg.hints import at_fault
+from deltaberg.hints import Hint, at_fault
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import NEEDED, public, takes
-from deltaberg.table.arguments import Instant, checked_flag, checked_seconds, integer_of, parse_instant, zone_of
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.arguments import (
+    Instant,
+    checked_choice,
+    checked_flag,
+    checked_kind,
+    checked_options,
+    checked_seconds,
+    integer_of,
+    parse_instant,
+    zone_of,
+)
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.verbs.maintained import MaintainedTable
-from deltaberg.table.verbs.readable import ReadableTable
 from deltaberg.table.verbs.shared_arguments import (
+    CloneArguments,
+    CompactArguments,
+    DescribedArguments,
     RecordedArguments,
     RowArguments,
     ScanArguments,
@@ -38,12 +55,22 @@ from deltaberg.table.verbs.shared_arguments import (
 from deltaberg.table.verbs.verbs import Verbs
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
+    from deltaberg.choices import MaintenanceStep
+    from deltaberg.storage.options.options import StoreOptions
     from deltaberg.table.change.changed_rows import RowTasks
+    from deltaberg.table.maintain.cloning.cloned import CloneRequest, CloneResult
+    from deltaberg.table.maintain.compact import Compaction
+    from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
+    from deltaberg.table.maintain.maintenance import MaintenancePolicy, MaintenanceResult, Step
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+    from deltaberg.table.maintain.verifying.repairs import RepairResult
     from deltaberg.table.streaming.follow import FollowedCommit, FollowRequest
     from deltaberg.table.streaming.table_stream import TableStream
     from deltaberg.table.transaction.operations import Operations
@@ -51,7 +78,7 @@ if TYPE_CHECKING:
     from deltaberg.table.verbs.table_transaction import TableTransaction
     from deltaberg.table.write.sources import WriteRoad
 
-__all__ = ["Table", "operations_of"]
+__all__ = ["Table", "operations_of", "without_probe"]
 
 _Own = TypeVar("_Own", bound="Table[Any, Any]")
 _Transaction_co = TypeVar("_Transaction_co", bound="TableTransaction[Any, Any]", covariant=True)
@@ -59,10 +86,16 @@ _Run = TypeVar("_Run", bound="Operations[Transaction]")
 _Alteration = TypeVar("_Alteration")
 
 
+#: The arguments of opening a table that choose one of its states.
+_PINS = ("version", "snapshot_id", "timestamp")
+
+
 @public
-class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transaction_co, _Alteration]):
+class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     """One state of a table. The verbs move the object to the new state; scans that were made before stay."""
 
+    #: How the table was opened.
+    _options: OpenOptions
     #: What scans of the state read.
     _source: ScanSource
     #: What reads and writes files of the table to change rows; None for this machine.
@@ -78,6 +111,27 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
     @abstractmethod
     def refresh(self: _Own) -> _Own:
         """Move to the newest state, and return the table. Scans that were made before keep their state."""
+
+    @abstractmethod
+    def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
+        """Write files anew."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where the table is."""
+
+    @abstractmethod
+    def _verify(self, depth: VerifyDepth, *, is_pinned: bool) -> VerifyResult:
+        """Compare a state with the store: the one that is open, if it is pinned, or else the newest one."""
+
+    @abstractmethod
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
+        """Take lost files out of the newest state, in a transaction that is begun by this; None changes nothing."""
+
+    @abstractmethod
+    def _clone(self, asked: CloneRequest) -> CloneResult:
+        """Make another table of a state."""
 
     @abstractmethod
     def _begin(self, options: CommitOptions) -> _Transaction_co:
@@ -141,6 +195,461 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
     ) -> Scan:
         chosen = scan_options(options, execution, self._options.timezone)
         return Scan(BoundScan.of(source, filter=filter, columns=columns, limit=limit, options=chosen))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows through the Arrow PyCapsule interface: DuckDB, Polars and others take a table as it is."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as one Arrow table, as `Scan.to_arrow` does.
+
+        Examples
+        --------
+        >>> table.to_arrow()["id"].to_pylist()
+        [1, 2, 3]
+        """
+        return self.scan().to_arrow()
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame; options and errors are those of `Scan.to_pandas`."""
+        return self.scan().to_pandas(**options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a Polars DataFrame."""
+        return self.scan().to_polars()
+
+    def count(self) -> int:
+        """Count the rows, by metadata where that is exact.
+
+        Examples
+        --------
+        >>> table.count()
+        3
+        """
+        return self.scan().count()
+
+    def head(self, n: int = 5) -> pa.Table:
+        """Return at most ``n`` rows as an Arrow table, as `Scan.head` does.
+
+        Examples
+        --------
+        >>> table.head(2)["id"].to_pylist()
+        [1, 2]
+        """
+        return self.scan().head(n)
+
+    @takes(CompactArguments)
+    def compact(
+        self,
+        where: Filter | None = None,
+        *,
+        min_files: int = 2,
+        max_deleted: float = 0.05,
+        group_size: int = 16 << 30,
+        min_file_size: int | None = None,
+        max_file_size: int | None = None,
+        sort_by: ColumnName | Sequence[ColumnName] | None = None,
+        z_order_by: ColumnName | Sequence[ColumnName] | None = None,
+        hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
+        cluster: bool | Literal["full"] | None = None,
+        rewrite_all: bool = False,
+        max_concurrent: int | None = None,
+        dry_run: bool = False,
+        **arguments: Unpack[CompactArguments],
+    ) -> CompactResult:
+        """Put small files together, and drop deleted rows from files, without any change of the rows.
+
+        Small files of a partition are put together in the order in which they were written, and their rows stay in
+        order. Rows of Iceberg files of an older partitioning go to the partitions that new rows go to. Rows keep their
+        ids, where they have such. The work is divided into groups, each of which is one commit. Appends meanwhile do
+        not matter, and rows that are deleted meanwhile, without writing their files anew, are deleted from the new
+        files. A group is left as it is if anything else became of one of its files. The old files stay in the store, so
+        that older states can still be read.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this filter are rewritten; a filter on partition columns chooses whole
+            partitions.
+        min_files
+            How many files are put into a new one at least. Fewer are if together they have more than half of the target
+            size, and none of them alone. Where rows are put into an order, or the table is clustered, this and bounds
+            of sizes do not count.
+        max_deleted
+            Files with a larger share of deleted rows are rewritten whatever their size. So are files to which equality
+            deletes apply, or position delete files about several data files, and files with a deletion vector whose
+            rows nobody has counted.
+        group_size
+            Bytes of the files that one commit replaces.
+        min_file_size
+            Files of at least so many bytes are large enough to stay; by default three quarters of the target size.
+        max_file_size
+            Files with more bytes are divided into files of the target size; by default they stay.
+        sort_by
+            Sort the rows of each partition by these columns, with ``desc`` and ``nulls last`` where it is not the
+            default, as in ``"day desc"``; of Iceberg tables also by transforms. Then all files in which rows can match
+            are rewritten, whatever their size.
+        z_order_by, hilbert_by
+            The same along the Z-order curve or along Hilbert's curve through these columns, so that a filter on any of
+            them skips most files. Hilbert's curve skips a little more. The columns need statistics.
+        cluster
+            A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
+            along Hilbert's curve, together with what was clustered before, until that has 100 GiB. Pass ``full``
+            for files that were clustered by other columns, too, and False to put small files together as in any table.
+        rewrite_all
+            Rewrite files whatever their size, such as those of an older partitioning.
+        max_concurrent
+            How many new files are written at a time; by default the number of processors. Memory does not depend on it.
+        dry_run
+            Say how many files would be put together, and into how many, and write nothing.
+        **arguments
+            How files are written, and how the commits are made, from ``user_metadata`` on: see `Verbs`. New files have
+            ``target_file_size`` at most, by default as the table says (``delta.targetFileSize``, else 128 MiB;
+            ``write.target-file-size-bytes``). ``memory`` is 384 MiB by default; each of Spark's tasks has 512 MiB.
+
+        Returns
+        -------
+        CompactResult
+            What became of each group: its commit, or the conflict because of which its files stay.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written, or has ids of rows that cannot be kept.
+        CommitUnknownError
+            It is not known whether the commit of a group took effect. Groups before it are committed, as the fact
+            ``committed`` of this and of every other error says.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> for number in (4, 5):
+        ...     _ = table.append(pa.table({"id": [number], "name": ["x"]}))
+        >>> done = table.compact()
+        >>> done.removed_files > done.added_files == 1, done.conflicts
+        (True, [])
+        """
+        from deltaberg.table.maintain.compact import Compaction
+        from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.maintain.row_order import RowOrder
+        from deltaberg.table.rows.row_options import RowOptions
+
+        rows, order = RowOptions.of(arguments), RowOrder.of(sort_by, z_order_by, hilbert_by)
+        sizes = (rows.target_file_size or 1, min_files, max_deleted, group_size, min_file_size, max_file_size)
+        packing = Packing(*sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
+        zone, memory = self._options.timezone, arguments.get("memory")
+        compaction = Compaction(where, packing, rows, max_concurrent, memory, zone, order, dry_run, cluster)
+        return self._rewrite(compaction, arguments)
+
+    @takes(CompactArguments)
+    def reorg(
+        self,
+        where: Filter | None = None,
+        *,
+        group_size: int = 16 << 30,
+        max_concurrent: int | None = None,
+        dry_run: bool = False,
+        **arguments: Unpack[CompactArguments],
+    ) -> CompactResult:
+        """Write those files anew that hold deleted rows or dropped columns, and no other ones: a purge.
+
+        Afterwards no file has a deletion vector, and none holds a column, or a field of one, that the table lacks. Of
+        an Iceberg table, no delete file applies to a file any more. Whether a file holds a dropped column only its
+        footer tells, so that the footer of each file is read that has no deleted rows. Rows keep their ids, and change
+        feeds show nothing. Like `compact`, this makes a commit for each group of files.
+
+        The old files stay in the store until they are vacuumed, and older states show what they hold.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this filter are looked at.
+        group_size, max_concurrent
+            As for `compact`: files of a partition that are written anew are put together up to the target size.
+        dry_run
+            Say how many files would be written anew, and write nothing.
+        **arguments
+            As for `compact`.
+
+        Returns
+        -------
+        CompactResult
+            What became of each group: its commit, or the conflict because of which its files stay.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written, or has ids of rows that cannot be kept.
+        DataFileNotFoundError, CorruptDataFileError
+            The footer of a file cannot be read.
+        CommitUnknownError
+            It is not known whether the commit of a group took effect. Groups before it are committed, as the fact
+            ``committed`` of this and of every other error says.
+
+        Examples
+        --------
+        >>> table.reorg().removed_files
+        0
+        """
+        from deltaberg.table.maintain.compact import Compaction
+        from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.rows.row_options import RowOptions
+
+        rows = RowOptions.of(arguments)
+        packing = Packing(rows.target_file_size or 1, group_size=group_size, takes_all=True)
+        zone, memory = self._options.timezone, arguments.get("memory")
+        asked = Compaction(where, packing, rows, max_concurrent, memory, zone, None, dry_run, False, purge="all")
+        return self._rewrite(asked, arguments)
+
+    def maintain(self, policy: MaintenancePolicy | None = None, *, dry_run: bool = True) -> MaintenanceResult:
+        """Do what the table needs to stay in order, or find out what that is: step by step, in the safe order.
+
+        ``compact`` puts small files together and drops deleted rows, as `compact` does. A clustered table is clustered;
+        there, what was clustered before is written anew only if new files add at least half of its bytes to it.
+        An Iceberg table has five more steps: ``convert_equality_deletes`` before that,
+        ``rewrite_position_delete_files`` after it, ``rewrite_manifests`` that are small or cover the same partitions,
+        ``expire_snapshots`` as its properties say, and ``remove_orphan_files`` that are more than three days old. A
+        Delta table has three more: ``vacuum`` deletes files that no version within the retention needs, ``checkpoint``
+        writes one after enough commits, and ``cleanup_metadata`` deletes entries of the log that are older than their
+        retention, unless ``delta.enableExpiredLogCleanup`` is false.
+
+        What is in order already is left alone, so that a second run makes no commit. A run that was interrupted can be
+        repeated.
+
+        Parameters
+        ----------
+        policy
+            Which steps are taken, and from when on they are due.
+        dry_run
+            Only find out. Pass False to do it.
+
+        Returns
+        -------
+        MaintenanceResult
+            What became of each step, in numbers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was opened at a version, a snapshot, a timestamp or a tag.
+        UnsupportedFeatureError
+            Tables of the format have no such step, or the table needs what is not written.
+        DeltabergError
+            A step failed as its verb does. Those before it are done, as the fact ``maintained`` says.
+
+        Examples
+        --------
+        >>> import deltaberg
+        >>> import pyarrow as pa
+        >>> for number in range(4, 10):
+        ...     _ = table.append(pa.table({"id": [number], "name": ["x"]}))
+        >>> table.maintain()["compact"].numbers["added_files"]
+        1
+        >>> done = table.maintain(deltaberg.MaintenancePolicy(max_deleted=0.2), dry_run=False)
+        >>> done.is_due, table.maintain().is_due
+        (True, False)
+        """
+        from deltaberg.table.maintain.maintenance import MaintenancePolicy, maintain_table
+
+        chosen = MaintenancePolicy() if policy is None else policy
+        checked_kind("policy", chosen, MaintenancePolicy, "pass a MaintenancePolicy")
+        checked_flag("dry_run", dry_run)
+        self._options.require_newest()
+        return maintain_table(self._maintenance(chosen), chosen, dry_run=dry_run)
+
+    def verify(self, *, depth: VerifyDepth = "vectors") -> VerifyResult:
+        """Compare what the metadata of the table says with what is in the store. Nothing is changed.
+
+        The newest version or snapshot is verified, or the one that was opened by its number or a timestamp. An error of
+        the store about a single file is a finding of its own kind (``unchecked``): nothing is known of such a file.
+
+        Parameters
+        ----------
+        depth
+            How closely files are looked at. ``names`` looks for every file that metadata names and compares its size.
+            Of a Delta table, these are data files, deletion vectors, change data files that vacuum must still keep,
+            checkpoints, their parts and sidecars, and log entries between others; it also compares the version checksum
+            with the log. Of an Iceberg table, these are data files and delete files, manifests and their lists,
+            statistics and older metadata; it also compares manifests with their entries, and looks for numbers and
+            names that cannot be. ``vectors`` decodes every deletion vector, too. ``footers`` also reads the footer of
+            every Parquet file, and compares its rows with what metadata says, which takes a request or two for each.
+
+        Returns
+        -------
+        VerifyResult
+            The findings, and how much was looked at.
+
+        Raises
+        ------
+        StorageError
+            If the table cannot be listed.
+        CorruptTableError
+            If the log of a Delta table does not say what belongs to the version.
+
+        Examples
+        --------
+        >>> table.verify().is_clean
+        True
+        """
+        chosen = checked_choice("depth", depth, get_args(VerifyDepth), "leave it out for vectors")
+        is_pinned = any(getattr(self._options, name) is not None for name in _PINS)
+        return self._verify(chosen, is_pinned=is_pinned)
+
+    @takes(RecordedArguments)
+    def repair(
+        self,
+        findings: VerifyResult | Iterable[Finding] | None = None,
+        *,
+        dry_run: bool = False,
+        **commit: Unpack[RecordedArguments],
+    ) -> RepairResult:
+        """Take files that the store has lost out of the newest version or snapshot, by a commit of their own.
+
+        A data file goes if it is lost, or if its deletion vector is, without which deleted rows would come back. Out of
+        an Iceberg table go also branches and tags whose snapshot is not there, and lost statistics.
+        The store has to say of each file that it is not there, in a listing and by its name, and again immediately
+        before the commit. An error of the store is no such answer, so that the file stays. Rows that are gone are gone:
+        put files back from a copy first, if there is one. Other findings, such as wrong sizes, are left as they are.
+
+        Parameters
+        ----------
+        findings
+            What `verify` found, or some of it, to look only for the files that were missing then; by default all files
+            are looked for.
+        dry_run
+            Only return what would be done.
+        **commit
+            How the commit is made, and what it records: see `Verbs`.
+
+        Returns
+        -------
+        RepairResult
+            The files and the number of rows that are gone, and the commit, if there was something to repair.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was opened at a version or a timestamp, or with a ``location_map``.
+        ConstraintViolationError
+            The table is append-only, and a file is lost.
+        CommitConflictError
+            A file is there again, or another commit changed it meanwhile. Nothing was committed.
+        StorageError
+            The store fails, so that it is not known whether the files are lost. Nothing was committed.
+
+        Examples
+        --------
+        >>> table.repair(dry_run=True).files
+        ()
+        """
+        checked_flag("dry_run", dry_run)
+        listed = _listed(findings)
+        if dry_run:
+            # The arguments are checked all the same.
+            self.transaction(**without_probe(commit)).abort()
+            return self._repair(listed, None)
+        self._options.require_newest()
+        self.refresh()
+        return self._repair(listed, lambda: operations_of(self.transaction(**commit)).transaction)
+
+    @takes(CloneArguments)
+    def clone(
+        self,
+        target: str | os.PathLike[str] | Sequence[str],
+        *,
+        shallow: bool = False,
+        version: int | None = None,
+        timestamp: Instant | None = None,
+        replace: bool = False,
+        properties: Mapping[str, Any] | None = None,
+        catalog: Any = None,
+        storage_options: StoreOptions | None = None,
+        dry_run: bool = False,
+        **commit: Unpack[CloneArguments],
+    ) -> CloneResult:
+        """Make another table of a state of this one: by default with copies of the files.
+
+        A clone is a table of its own, with a new id and no history of the source. It has the rows of the state, and its
+        columns, partitioning, properties, constraints and clustering.
+
+        A deep clone of a Delta table can be repeated: then it becomes equal to the state by one commit, and only files
+        that it lacks are copied. A table that others have changed since is not touched, unless ``replace`` is given. If
+        a clone is interrupted, the next one goes on with the files that are there.
+
+        **A shallow clone names the files of its source, which does not know its clones**: a vacuum of the source takes
+        from a clone what the source has removed. An Iceberg table cannot be cloned in this way, since both tables would
+        own the files.
+
+        A clone of an Iceberg table is a new one each time. It has the snapshot as its only one, and ids of columns,
+        partition specs and rows stay, as do the sequence numbers of files.
+
+        Parameters
+        ----------
+        target
+            The location of the clone, or its name if there is a ``catalog``.
+        shallow
+            Name the files where they are, in place of copies (Delta).
+        version, timestamp
+            The state, by the version of a Delta table, or by a time; by default the one that is open.
+        replace
+            Make a table that is there the clone, whatever it was. Its history stays (Delta).
+        properties
+            Properties of the clone, in addition to those of the source. They have to be given again where a deep clone
+            is repeated.
+        catalog
+            The catalog that gets the clone (Iceberg).
+        storage_options
+            How the store of the clone is opened; by default as that of this table.
+        dry_run
+            Only say how many files and bytes would be copied, or raise what the clone would raise.
+        **commit
+            How the commit is made, and what it records: see `Verbs`.
+
+        Returns
+        -------
+        CloneResult
+            The state, how many files it has and how many of them were copied, and the commit.
+
+        Raises
+        ------
+        VersionNotFoundError
+            The table has no such state, or has it no more.
+        TableExistsError
+            There is a table that is no clone of this one.
+        InvalidArgumentError
+            The place does not suit a clone, or a vacuum may be deleting files that a shallow clone would name.
+        CommitConflictError
+            Others have changed the clone. Nothing was committed.
+        DataFileNotFoundError
+            Files that are needed are gone.
+
+        Examples
+        --------
+        >>> result = table.clone(new_path)
+        >>> result.copied_files == result.source_files, result.commit.operation
+        (True, 'CLONE')
+        """
+        from deltaberg.table.maintain.cloning.cloned import CloneRequest
+
+        store = self._options.store if storage_options is None else StoreSpec(checked_options(storage_options))
+        asked = CloneRequest(
+            target,
+            shallow,
+            version,
+            timestamp,
+            self._options.zone,
+            replace,
+            properties,
+            catalog,
+            store,
+            dry_run,
+            CommitOptions.of(commit),
+        )
+        return self._clone(asked)
 
     @takes(ScanArguments)
     def follow(
@@ -267,6 +776,29 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
         operations_of(made).transaction.row_tasks = self._row_tasks
         return made
 
+    def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
+        """Return the steps that tables of the format have, in the safe order; compaction is one of both formats."""
+        from deltaberg.table.maintain.compact import Compaction
+        from deltaberg.table.maintain.maintenance import compaction_step
+        from deltaberg.table.maintain.packing import Packing
+        from deltaberg.table.rows.row_options import RowOptions
+
+        target = policy.target_file_size
+        packing = Packing(target or 1, policy.min_files, policy.max_deleted, large=0.5)
+        rows = RowOptions(target_file_size=target)
+        asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
+        return {"compact": compaction_step(lambda dry_run: self._rewrite(replace(asked, dry_run=dry_run), {}))}
+
+    def _rewrite(self, compaction: Compaction, arguments: Mapping[str, Any]) -> CompactResult:
+        from deltaberg.table.rows.progress import ProgressSum
+
+        commit: Any = arguments_of(DescribedArguments, arguments)
+        # The rows of all groups are told together, and not those of each commit.
+        told = commit.pop("progress", None)
+        if told is not None:
+            compaction = replace(compaction, progress=ProgressSum(told))
+        return self._compact(lambda: operations_of(self.transaction(**commit)).transaction, compaction)
+
     def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> CommitResult:
         commit: Any = arguments_of(RecordedArguments, arguments)
         with self.transaction(**commit) as transaction:
@@ -357,8 +889,7 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
 
         asked = RestoreRequest(target, self._options.zone, ignore_missing_files, unsafe_expired, dry_run)
         self._options.require_newest()
-        # Nothing is put by a dry run, so that the store need not be probed, which would write an object.
-        arguments: Any = {**commit, "unsafe_single_writer": True} if dry_run else commit
+        arguments: Any = without_probe(commit) if dry_run else commit
 
         def begin() -> Any:
             return operations_of(self.refresh().transaction(**arguments)).transaction
@@ -410,8 +941,7 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
         from deltaberg.table.write.asked_rows import AskedRows
 
         rows = AskedRows(data)
-        # Nothing is put, so that the store need not be probed, which would write an object.
-        transaction = self.transaction(unsafe_single_writer=True)
+        transaction = self.transaction(**without_probe({}))
         try:
             transaction.append(rows, partition_by=partition_by, **arguments)
         finally:
@@ -451,6 +981,29 @@ class Table(Verbs[CommitResult], ReadableTable, MaintainedTable, Generic[_Transa
         # Another object of this class.
         found._row_tasks, found._file_tasks = engine.row_tasks(spark), engine.file_tasks(spark)  # noqa: SLF001
         return found
+
+
+def _listed(findings: Any) -> list[Finding] | None:
+    from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
+
+    if findings is None:
+        return None
+    found = findings.findings if isinstance(findings, VerifyResult) else findings
+    listed: list[Any] = list(found) if is_list(found) else [found]
+    if not all(isinstance(one, Finding) for one in listed):
+        raise InvalidArgumentError(
+            Hint(f"⟪findings⟫ must be those of ⟪verify()⟫, not a value of type {type(findings).__name__}"),
+            hint="pass what ⟪verify()⟫ returns, or some of its findings",
+        )
+    return listed
+
+
+def without_probe(commit: Mapping[str, Any]) -> Any:
+    """Return the arguments of a commit that is never made: nothing is put, so that the store need not be probed.
+
+    A probe would write an object.
+    """
+    return {**commit, "unsafe_single_writer": True}
 
 
 def operations_of(transaction: TableTransaction[_Run, Any]) -> _Run:
