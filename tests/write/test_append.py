@@ -211,6 +211,16 @@ def test_columns_that_the_table_lacks(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path / "t", version=0).schema.names == ["id"]
 
 
+@pytest.mark.parametrize("rows", [{"k": [1], "K": [2]}, {"s": [{"a": 1, "A": 2}]}], ids=["columns", "fields"])
+def test_new_columns_that_differ_only_in_case(tmp_path: Path, rows: dict[str, Any]) -> None:
+    """Spark would find both by either name."""
+    table = create_table(tmp_path, {"id": pa.int64(), "s": pa.struct({"x": pa.int64()})}, format="delta")
+    with pytest.raises(SchemaError, match="two columns have the same name when case is ignored"):
+        table.append(pa.table({"id": [1], **rows}), schema_mode="merge")
+    assert table.refresh().version == 0
+    assert not _data_files(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [

@@ -6,12 +6,11 @@ Delta protocol, "Schema Serialization Format" and "Column Mapping".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
 from deltaberg.delta.schema.type_changes import is_widening
-from deltaberg.schema.types import DataType, List, Map, Primitive, Struct, nullable_field
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nullable_field
 
 __all__ = ["merged_schema", "wider_columns"]
 
@@ -80,17 +79,16 @@ def _merge_struct(
     document: SchemaDocument, path: _Path, known: Struct, found: Struct, numbers: ColumnNumbers | None
 ) -> None:
     folded = {field.name.lower(): field for field in known}
-    added: list[dict[str, Any]] = []
+    added: list[Field] = []
     for field in found:
         old = known.get(field.name) or folded.get(field.name.lower())
         if old is not None:
             _merge_type(document, (*path, old.name), old.type, field.type, numbers)
             continue
-        new = nullable_field(field)
-        check_columns(Struct((new,)), mapped=numbers is not None)
-        added.append(field_to_json(new if numbers is None else numbers.assign(new)))
+        added.append(nullable_field(field))
     if added:
-        document.fields(*path).extend(added)
+        check_columns(Struct(tuple(added)), mapped=numbers is not None)
+        document.fields(*path).extend(field_to_json(new if numbers is None else numbers.assign(new)) for new in added)
 
 
 def _merge_type(
