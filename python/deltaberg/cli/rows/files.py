@@ -81,6 +81,8 @@ def open_row_files(
                 yield from one.reader
             except (pa.ArrowInvalid, UnicodeError) as error:
                 raise _damaged(path, error) from None
+            except InvalidArgumentError as error:
+                raise error.with_context(file=_named(path)) from None
 
     return RowFiles(pa.RecordBatchReader.from_batches(schema, batches()), known_sum(one.rows for one in opened))
 
@@ -130,6 +132,8 @@ def _open(path: str, format: str, wanted: pa.Schema | None, csv: CsvForm) -> Row
         raise ObjectNotFoundError(f"there is no file {path}", hint="check the path") from None
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise _damaged(path, error) from None
+    except InvalidArgumentError as error:
+        raise error.with_context(file=_named(path)) from None
 
 
 def _spooled(stream: IO[bytes]) -> str:
