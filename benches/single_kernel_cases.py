@@ -15,6 +15,22 @@ from benches.single_kernel_work import Work, count_of, no_data, single_kernel_ca
 __all__ = ["SINGLE_KERNEL_CASES"]
 
 
+# Data files
+
+
+def _parquet(scale: float) -> Work:
+    import numpy as np
+
+    from deltaberg import kernels
+    from tests.kernels.parquet_bytes import decode, parquet_bytes
+
+    rows, draw = count_of(scale, 2_000_000), np.random.default_rng(1)
+    numbers, texts = pa.array(draw.random(rows)), pa.array(draw.integers(0, 100_000, rows)).cast(pa.string())
+    data = parquet_bytes(pa.table({"x": numbers, "s": texts}))
+    module = kernels.backend(kernels.report().backend)
+    return Work(lambda: decode(module, data, batch_size=65_536), rows, data.size)
+
+
 # Deletion vectors
 
 
@@ -188,6 +204,7 @@ def _case(title: str, prepare: Callable[[float], Work]) -> Case:
 SINGLE_KERNEL_CASES: dict[str, Case] = {
     **LOG_KERNEL_CASES,
     **MANIFEST_KERNEL_CASES,
+    "kernel-parquet": _case("`ParquetRows` of a number and a text, per row", _parquet),
     "kernel-z85-decode": _case("`z85_decode`, per KiB of bytes", _z85_decode),
     "kernel-z85-encode": _case("`z85_encode`, per KiB of bytes", _z85_encode),
     "kernel-roaring-decode": _case("`bitmap_positions` of a tenth of all rows, per deleted row", _bitmap_decode),

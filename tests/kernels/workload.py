@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.kernels.parquet_bytes import decode, parquet_bytes
+
 __all__ = ["CALLS", "large_calls"]
 
 _Call = Callable[[ModuleType], Any]
@@ -65,6 +67,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     chooser = (by_text, pa.schema([("s", pa.string())]), lambda rows: pc.equal(rows.column(0), "abc"))
     avro = b"\x02\x06abc" * files
     names = maps.items.take(pa.array(range(files)))
+    parquet = parquet_bytes(pa.Table.from_batches([pairs]), row_group_size=max(files // 2, 1))
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
     recorded = pa.array([None, "../a", *(f"p=%20/./{number}.parquet" for number in range(files))])
     batches = adds.select(["path", "deletionVector"]).to_batches()
@@ -81,6 +84,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
         "stats_texts": lambda kernels: kernels.stats_texts(log[0][1], places),
         "locate_paths": lambda kernels: kernels.locate_paths(recorded, "", "/table/", True),
+        "ParquetRows": lambda kernels: pa.Table.from_batches(decode(kernels, parquet)),
         "PathSet": lambda kernels: kernels.PathSet([names, names.slice(5)]).contains(names),
         "fingerprint": lambda kernels: kernels.fingerprint(log[0][1]),
         "format_stats": lambda kernels: kernels.format_stats(bounded, [["n"], ["s"]], True),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FUNCTIONS",
     "KernelReport",
+    "ParquetRows",
     "PathSet",
     "Replay",
     "backend",

@@ -18,6 +18,8 @@ pub enum ErrorKind {
     InvalidPartitionValue,
     /// Blocks of an Avro file are damaged or do not match its schema.
     CorruptAvro,
+    /// The metadata or the pages of a Parquet file are damaged, or not of a kind that the kernel reads.
+    CorruptParquet,
     /// The caller passed an argument that the kernel does not accept.
     InvalidArgument,
     /// The result does not fit into the Arrow type that holds it.
@@ -26,12 +28,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for the test that each one has its Python class.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CorruptLog,
         Self::CorruptDeletionVector,
         Self::InvalidZ85,
         Self::InvalidPartitionValue,
         Self::CorruptAvro,
+        Self::CorruptParquet,
         Self::InvalidArgument,
         Self::TooLarge,
     ];

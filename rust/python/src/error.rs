@@ -13,6 +13,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::InvalidZ85 => "InvalidZ85Error",
         ErrorKind::InvalidPartitionValue => "InvalidPartitionValueError",
         ErrorKind::CorruptAvro => "CorruptAvroError",
+        ErrorKind::CorruptParquet => "CorruptDataFileError",
         ErrorKind::InvalidArgument => "InvalidArgumentError",
         ErrorKind::TooLarge => "TooLargeError",
     }

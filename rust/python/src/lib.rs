@@ -16,6 +16,7 @@ mod fingerprint;
 mod keys;
 mod locations;
 mod murmur;
+mod parquet;
 mod partition;
 mod paths;
 mod replay;
@@ -53,6 +54,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keys::contains_keys, module)?)?;
     module.add_function(wrap_pyfunction!(keys::find_keys, module)?)?;
     module.add_function(wrap_pyfunction!(locations::locate_paths, module)?)?;
+    module.add_class::<parquet::ParquetRows>()?;
     module.add_class::<paths::PathSet>()?;
     module.add_function(wrap_pyfunction!(fingerprint::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;

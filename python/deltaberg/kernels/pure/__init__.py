@@ -23,10 +23,12 @@ from deltaberg.kernels.pure.log.replay import replay
 from deltaberg.kernels.pure.log.stats import parse_log_stats, parse_stats, stats_texts
 from deltaberg.kernels.pure.log.stats_json import format_stats
 from deltaberg.kernels.pure.murmur import bucket, hash32
+from deltaberg.kernels.pure.parquet_rows import ParquetRows
 from deltaberg.kernels.pure.paths import PathSet
 from deltaberg.kernels.pure.theta import unite_sketches, update_sketch
 
 __all__ = [
+    "ParquetRows",
     "PathSet",
     "bitmap_positions",
     "bucket",

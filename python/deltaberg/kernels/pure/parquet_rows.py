@@ -1,0 +1,121 @@
+"""Rows of Parquet files, decoded by pyarrow from the bytes of their column chunks."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltaberg.errors import CorruptDataFileError, InvalidArgumentError
+
+__all__ = ["ParquetRows"]
+
+_MAGIC = b"PAR1"
+
+
+class ParquetRows:
+    """A Parquet file of which some columns are read.
+
+    Parameters
+    ----------
+    footer
+        The metadata at the end of the file, without its length and the magic number.
+    schema
+        The types that the columns of the file are read as: those that pyarrow finds.
+    leaves
+        The numbers of the wanted leaf columns.
+    """
+
+    def __init__(self, footer: bytes, schema: pa.Schema, leaves: Sequence[int]) -> None:
+        self._end = footer + len(footer).to_bytes(4, "little") + _MAGIC
+        self._leaves = list(leaves)
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        file = self._open([])
+        if not file.schema_arrow.equals(schema):
+            raise CorruptDataFileError("a column is not of the type that it is to be read as")
+        self._metadata = file.metadata
+        if any(leaf >= self._metadata.num_columns for leaf in self._leaves):
+            raise InvalidArgumentError("the file has fewer columns")
+
+    def ranges(self, group: int) -> list[tuple[int, int]]:
+        """Return where the chunk of each wanted leaf begins in a row group, and how many bytes it has."""
+        self._check([group])
+        columns = map(self._metadata.row_group(group).column, self._leaves)
+        return [(_begin(column), column.total_compressed_size) for column in columns]
+
+    def begin(self, groups: Sequence[int], chunks: Sequence[tuple[int, pa.UInt8Array]], batch_size: int) -> None:
+        """Begin to read row groups, whose chunks are given with the places where they begin."""
+        self._check(groups, batch_size)
+        file = self._open(sorted(((begin, bytes(values.buffers()[1] or b"")) for begin, values in chunks)))
+        self._batches = file.iter_batches(batch_size, list(groups), use_threads=False, columns=self._paths(file))
+
+    def decode(self) -> pa.RecordBatch | None:
+        """Decode the next rows; None after the last."""
+        try:
+            return next(self._batches, None)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptDataFileError(str(error)) from error
+
+    def _paths(self, file: pq.ParquetFile) -> list[str]:
+        return [file.schema.column(leaf).path for leaf in self._leaves]
+
+    def _check(self, groups: Sequence[int], batch_size: int = 1) -> None:
+        if batch_size < 1 or any(group >= self._metadata.num_row_groups for group in groups):
+            raise InvalidArgumentError("the file has no such row group")
+
+    def _open(self, chunks: list[tuple[int, bytes]]) -> pq.ParquetFile:
+        try:
+            return pq.ParquetFile(pa.PythonFile(_Chunks(chunks, self._end), "r"), coerce_int96_timestamp_unit="us")
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptDataFileError(str(error)) from error
+
+
+def _begin(column: pq.ColumnChunkMetaData) -> int:
+    begin: int = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+    return begin
+
+
+class _Chunks(io.RawIOBase):
+    """A file of which only some ranges and the end are known."""
+
+    def __init__(self, chunks: list[tuple[int, bytes]], end: bytes) -> None:
+        super().__init__()
+        last = sum((chunks[-1][0], len(chunks[-1][1]))) if chunks else 0
+        self._parts = [*chunks, (last, end)]
+        self._begins = [begin for begin, _ in self._parts]
+        self._size = last + len(end)
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Tell that the file can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tell that reading can begin anywhere."""
+        return True
+
+    def tell(self) -> int:
+        """Return where the next read begins."""
+        return self._at
+
+    def seek(self, to: int, whence: int = 0) -> int:
+        """Move to a place."""
+        self._at = to + (0, self._at, self._size)[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Read from here on; unknown bytes are zeros."""
+        stop = self._size if size < 0 else min(self._at + size, self._size)
+        found = bytearray(max(stop - self._at, 0))
+        for begin, known in self._parts[max(bisect_right(self._begins, self._at) - 1, 0) :]:
+            if begin >= stop:
+                break
+            first = max(self._at - begin, 0)
+            piece = known[first : max(stop - begin, first)]
+            at = begin + first - self._at
+            found[at : at + len(piece)] = piece
+        self._at = max(stop, self._at)
+        return bytes(found)
