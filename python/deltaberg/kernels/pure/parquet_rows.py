@@ -1,4 +1,7 @@
-"""Rows of Parquet files, decoded by pyarrow from the bytes of their column chunks."""
+"""Rows of Parquet files, decoded by pyarrow from the bytes of their column chunks.
+
+This one reads whatever pyarrow does. The compiled one refuses what is unusual, and never reads what pyarrow refuses.
+"""
 
 from __future__ import annotations
 
