@@ -112,13 +112,13 @@ class _Chunks(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Read from here on; unknown bytes are zeros."""
         stop = self._size if size < 0 else min(self._at + size, self._size)
-        found = bytearray(max(stop - self._at, 0))
-        for begin, known in self._parts[max(bisect_right(self._begins, self._at) - 1, 0) :]:
+        read = bytearray(max(stop - self._at, 0))
+        for begin, part in self._parts[max(bisect_right(self._begins, self._at) - 1, 0) :]:
             if begin >= stop:
                 break
             first = max(self._at - begin, 0)
-            piece = known[first : max(stop - begin, first)]
+            piece = part[first : max(stop - begin, first)]
             at = begin + first - self._at
-            found[at : at + len(piece)] = piece
+            read[at : at + len(piece)] = piece
         self._at = max(stop, self._at)
-        return bytes(found)
+        return bytes(read)
