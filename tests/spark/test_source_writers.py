@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import EvaluationError, InvalidArgumentError, MetadataChangedError
+from deltaberg.errors import DeltabergError, EvaluationError, InvalidArgumentError, MetadataChangedError
 from tests.spark.doors import VERSION, needs_data_sources
 
 pytestmark = [needs_data_sources, pytest.mark.one_backend]
@@ -104,14 +104,17 @@ def test_files_of_a_commit_whose_outcome_is_unknown_stay(tmp_path: Path, table_f
     assert _ids(root) == [1, 2]
 
 
-def _sink(table_format: str, root: Path, *, overwrite: bool = False, **options: str) -> Any:
-    """Return the sink of a stream, in the state in which tasks receive it."""
+def _sink(table_format: str, root: Path, *, overwrite: bool = False, commits: bool = False, **options: str) -> Any:
+    """Return the sink of a stream, in the state in which tasks receive it, or as what commits has it."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
 
     source = {"delta": DeltaDataSource, "iceberg": IcebergDataSource}[table_format]({"path": str(root), **options})
     schema = StructType([StructField("id", LongType()), StructField("p", StringType())])
+    if commits:
+        # Spark sends the source to the process that commits, which makes a sink of its own.
+        return pickle.loads(pickle.dumps(source)).streamWriter(schema, overwrite)
     return pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite)))
 
 
@@ -164,13 +167,84 @@ def test_a_table_that_gets_a_column_between_tasks_and_commit_gets_the_rows(tmp_p
 
 
 @needs_arrow_sinks
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_commit_that_is_sent_twice_adds_its_rows_once(tmp_path: Path, table_format: str, is_new: bool) -> None:
+    """Without the progress of an application, too: sinks of no known query, and writes of a single batch."""
+    root = tmp_path / "t"
+    if not is_new:
+        first = _writer(table_format, root)
+        first.commit([first.write(_batches([0]))])
+    for make, batch in ((_sink, (0,)), (_writer, ())):
+        writer: Any = make(table_format, root)
+        replies = [writer.write(_batches([1]))]
+        for _ in range(2):
+            # Each try is one of a writer of its own, as after a reply that was lost.
+            pickle.loads(pickle.dumps(writer)).commit(pickle.loads(pickle.dumps(replies)), *batch)
+        other = _writer(table_format, root)
+        other.commit([other.write(_batches([2]))])
+        pickle.loads(pickle.dumps(writer)).commit(replies, *batch)
+    assert _ids(root) == [*([] if is_new else [0]), 1, 1, 2, 2]
+    assert len(_files(root)) == len(_ids(root))
+
+
+def _lose_log(root: Path) -> None:
+    for folder in ("_delta_log", "metadata"):
+        if (root / folder).exists():
+            (root / folder).rename(root / f"lost {folder}")
+
+
+def _damage(root: Path) -> None:
+    found = [*root.glob("_delta_log/*.json"), *root.glob("metadata/*.metadata.json")]
+    for path in found:
+        path.write_text("{")
+
+
+def _drop_branch(root: Path) -> None:
+    table: Any = open_table(root)
+    table.alter().drop_branch("b").commit()
+
+
+@needs_arrow_sinks
+@pytest.mark.parametrize(
+    ("form", "hurt"),
+    [("iceberg", _drop_branch), *((form, hurt) for form in ("delta", "iceberg") for hurt in (_lose_log, _damage))],
+)
+def test_a_batch_that_cannot_be_committed_leaves_no_files(tmp_path: Path, form: str, hurt: Any) -> None:
+    """The sink that commits plans nothing, so that it gets the files of the tasks in whatever state the table is.
+
+    Where an earlier try may have committed them, they stay.
+    """
+    root = tmp_path / "t"
+    first = _writer(form, root)
+    first.commit([first.write(_batches([1]))])
+    options: dict[str, Any] = {}
+    if hurt is _drop_branch:
+        table: Any = open_table(root)
+        table.alter().create_branch("b").commit()
+        options["branch"] = "b"
+    tasks, tried = (_sink(form, root, **options) for _ in range(2))
+    landed = [tried.write(_batches([3]))]
+    tried.commit(landed, 0)
+    kept = _files(root)
+    replies = [tasks.write(_batches([2]))]
+    assert len(_files(root)) == len(kept) + 1
+    hurt(root)
+    committing = _sink(form, root, commits=True, **options)
+    for messages in (replies, landed):
+        with pytest.raises(DeltabergError):
+            committing.commit(messages, 1)
+    committing.abort(replies, 1)
+    assert _files(root) == kept
+
+
+@needs_arrow_sinks
 @pytest.mark.req("DL-STR-08", half="writer")
 def test_a_stream_in_complete_mode_replaces_the_rows(tmp_path: Path, table_format: str) -> None:
     """Each batch is one commit, one without tasks too, which knows its query by the checkpoint."""
     root, checkpoint = tmp_path / "t", tmp_path / "checkpoint"
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text('{"id":"query"}')
-    options = {"checkpointlocation": str(checkpoint), "queryname": "rows"}
+    options: dict[str, Any] = {"checkpointlocation": str(checkpoint), "queryname": "rows"}
     for number, parts in enumerate(([[1, 2], [3]], [[4]], [])):
         sink = _sink(table_format, root, overwrite=True, **options)
         sink.commit([sink.write(_batches(part)) for part in parts], number)

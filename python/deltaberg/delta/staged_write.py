@@ -20,7 +20,6 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.new_table import NewTable
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.spec import WriteSpec
@@ -50,6 +49,8 @@ class StagedWrite:
     spec
         What the table asks of data files; None if nothing is to be written, because the progress of the application is
         recorded already.
+    token
+        What tells the commit from all others.
     """
 
     log: LogDirectory
@@ -60,6 +61,7 @@ class StagedWrite:
     metadata: Metadata
     clustering: str | None
     spec: WriteSpec | None
+    token: str
 
     @property
     def store(self) -> StoreSpec:
@@ -75,22 +77,22 @@ class StagedWrite:
         """Return the same write, with a commit that records the progress of an application."""
         return replace(self, request=self.request.recording(txn))
 
-    def commit(self, files: pa.Table, road: str) -> CommitResult:
-        """Commit files that were written as `spec` asks; see `StagedFiles`."""
+    def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
+        """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)
-        with _transaction(self.log, base, self.request) as transaction:
-            transaction.has_foreign_files = True
-            if base is None or self.protocol != base.protocol:
-                transaction.set_protocol(self.protocol)
-            if base is None or self.metadata != base.metadata:
-                transaction.set_metadata(self.metadata)
-            if self.clustering is not None and (base is None or base.domains.get(CLUSTERING_DOMAIN) != self.clustering):
-                transaction.set_domain(CLUSTERING_DOMAIN, self.clustering, system=True)
-            # The columns are those that the write gives the table already.
-            rows = replace(self.request.rows, schema_mode=None)
-            request = replace(self.request, rows=rows, partition_by=None)
-            request.carry_out(DeltaOperations(transaction), WrittenRows(self.columns, files, road))
-            return transaction.commit()
+        transaction = _transaction(self.log, base, self.request)
+        transaction.stand_for(self.token, was_tried=was_tried)
+        if base is None or self.protocol != base.protocol:
+            transaction.set_protocol(self.protocol)
+        if base is None or self.metadata != base.metadata:
+            transaction.set_metadata(self.metadata)
+        if self.clustering is not None and (base is None or base.domains.get(CLUSTERING_DOMAIN) != self.clustering):
+            transaction.set_domain(CLUSTERING_DOMAIN, self.clustering, system=True)
+        # The columns are those that the write gives the table already.
+        rows = replace(self.request.rows, schema_mode=None)
+        request = replace(self.request, rows=rows, partition_by=None)
+        request.carry_out(DeltaOperations(transaction), WrittenRows(self.columns, files, road))
+        return transaction
 
 
 def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
@@ -123,6 +125,7 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
         table.metadata,
         table.domains.get(CLUSTERING_DOMAIN),
         rows.spec,
+        transaction.token,
     )
 
 

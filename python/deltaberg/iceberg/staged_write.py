@@ -18,7 +18,6 @@ from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.new_table import NewTable
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.spec import WriteSpec
@@ -43,6 +42,8 @@ class StagedWrite:
         The metadata file that the write is planned on, and the directory of the table; None if it creates the table.
     spec, store, place
         What the table asks of data files, and where they go.
+    token
+        What tells the commit from all others.
     """
 
     pointer: TablePointer
@@ -54,13 +55,14 @@ class StagedWrite:
     spec: WriteSpec
     store: StoreSpec
     place: Location
+    token: str
 
     def recording(self, txn: tuple[str, int]) -> StagedWrite:
         """Return the same write, with a commit that records the progress of an application."""
         return replace(self, request=self.request.recording(txn))
 
-    def commit(self, files: pa.Table, road: str) -> CommitResult:
-        """Commit files that were written as `spec` asks; see `StagedFiles`."""
+    def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
+        """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
         planned = None
         if self.file is not None and self.root is not None:
             try:
@@ -72,10 +74,10 @@ class StagedWrite:
                     table=str(self.root),
                     file=str(self.file),
                 ) from None
-        with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
-            transaction.has_foreign_files = True
-            self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
-            return transaction.commit()
+        transaction = _transaction(self.pointer, self.location, planned, self.columns, self.request)
+        transaction.stand_for(self.token, was_tried=was_tried)
+        self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
+        return transaction
 
 
 def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
@@ -96,7 +98,8 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
     file, root = (None, None) if found is None else (found.file, found.root)
-    return StagedWrite(pointer, location, request, columns, file, root, rows.spec, transaction.store, rows.place)
+    own = (rows.spec, transaction.store, rows.place, transaction.token)
+    return StagedWrite(pointer, location, request, columns, file, root, *own)
 
 
 def _transaction(

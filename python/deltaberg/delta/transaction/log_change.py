@@ -65,6 +65,8 @@ class LogChange:
     follows_checksum: bool = field(default=False, init=False)
     #: Whether the log entry was sent, so that it may be part of the history.
     is_sent: bool = field(default=False, init=False)
+    #: Whether an earlier call has made the very commit, so that there is nothing left to do.
+    was_made: bool = field(default=False, init=False)
     _read_version: int | None = field(default=None, init=False)
     _listed: int = field(default=0, init=False)
 
@@ -78,7 +80,8 @@ class LogChange:
         self.is_sent = False
         self._listed = self.now()
         if self.state is None:
-            self._check_absent()
+            if self._was_created():
+                return False
         elif self._is_done(self.state) or not self._catch_up(self.state):
             return False
         if self.state is not None:
@@ -133,10 +136,20 @@ class LogChange:
             bool(changes.adds) and self.claims.reads_nothing and changes.metadata is None and changes.protocol is None
         )
 
-    def _check_absent(self) -> None:
-        for entry in self.log.entries():
-            if entry.file.kind == "commit" or entry.file.is_checkpoint:
-                raise TableExistsError("there is a table already")
+    def _was_created(self) -> bool:
+        """Return whether an earlier call has created the table by this very change; refuse a table of others."""
+        entries = [entry for entry in self.log.entries() if entry.file.kind == "commit" or entry.file.is_checkpoint]
+        first = next((entry for entry in entries if entry.version == 0 and entry.file.kind == "commit"), None)
+        if first is not None and self._is_own(self.log.read(first)):
+            self.state, self.was_made = Snapshot.load(self.log), True
+            return True
+        if entries:
+            raise TableExistsError("there is a table already")
+        return False
+
+    def _is_own(self, data: bytes) -> bool:
+        """Return whether a commit is this very change."""
+        return self.token.encode() in data and commit_info(data).get("txnId") == self.token
 
     def _is_done(self, state: Snapshot) -> bool:
         return self.once is not None and state.has_progress(*self.once, self.now())
@@ -147,7 +160,8 @@ class LogChange:
         for version, data in newer.commits:
             winner = Winner(state, version, data)
             after = state.after(version, data)
-            if self._is_done(after):
+            self.was_made = self._is_own(data)
+            if self.was_made or self._is_done(after):
                 self.state = after
                 return False
             check_conflicts(self.claims, winner, self.isolation)

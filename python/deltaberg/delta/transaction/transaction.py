@@ -320,7 +320,7 @@ class Transaction(PendingChanges):
             # The loop had nothing to send: the newest version is as the changes leave it, or records the progress.
             if state is None:
                 raise AssertionError("a new table is always committed")
-            if not self.has_foreign_files:
+            if not (self.has_foreign_files or change.was_made):
                 self._delete_all()
             self._tell(state)
             made = change.provenance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import uuid
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -102,8 +103,6 @@ class Production:
         What opens the stores of files, and what finds the places that recorded paths lead to.
     snapshot_id
         The id of the snapshot, the same for all attempts.
-    token
-        What the names of metadata files of the transaction have in common.
     pending
         What is added and removed.
     extra
@@ -113,9 +112,10 @@ class Production:
     store: StoreSpec
     resolver: PathResolver
     snapshot_id: int
-    token: str
     pending: PendingFiles
     extra: Mapping[str, str] = field(default_factory=dict)
+    #: What the names of its metadata files have in common. Another process may make the same snapshot.
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
     #: The files that were written, by their recorded paths.
     written: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)

@@ -201,6 +201,8 @@ class TableChange:
                 raise self._not_found()
         elif found is None:
             return self.staged
+        elif self._was_made_before(found):
+            return None
         elif found.metadata.table_uuid != self.staged.metadata.table_uuid:
             raise TableExistsError("there is a table already")
         elif self.snapshot_id is None or any(trace.is_in(found.metadata) for trace in self._traces):
@@ -218,7 +220,11 @@ class TableChange:
         if any(trace.is_in(found.metadata) for trace in self._traces):
             self.is_committed = True
             return None
-        return found
+        return None if self._was_made_before(found) else found
+
+    def _was_made_before(self, found: LoadedTable) -> bool:
+        """Return whether the table has the snapshot though this change was not sent: it was, by an earlier call."""
+        return not self._traces and Trace(self.snapshot_id, None, None).is_in(found.metadata)
 
     @property
     def was_sent(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -113,8 +112,6 @@ class Transaction(shared.Transaction):
         self.write_properties: Mapping[str, str] = {}
         #: What is committed, once the transaction has ended.
         self._change: TableChange | None = None
-        #: Whether a transaction of several tables commits this one.
-        self.is_member = False
         self.token = str(new_snapshot_id(loaded.metadata))
         self._plan_on(loaded)
 
@@ -125,8 +122,13 @@ class Transaction(shared.Transaction):
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
-        own, extra = int(self.token), self._target.summary
-        self._production = Production(self.store, self.resolver, own, f"{own:016x}", self.pending, extra)
+        own = (int(self.token), self.pending, self._target.summary)
+        self._production = Production(self.store, self.resolver, *own)
+
+    def stand_for(self, token: str, *, was_tried: bool) -> None:
+        """Have the commit be the one with this token; see the base."""
+        super().stand_for(token, was_tried=was_tried)
+        self._plan_on(self._loaded)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -491,10 +493,3 @@ class Transaction(shared.Transaction):
     def _delete_all(self) -> None:
         self._production.delete_unused(None)
         super()._delete_all()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self.is_member:
-            return
-        super().__exit__(kind, error, trace)

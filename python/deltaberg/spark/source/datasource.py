@@ -7,7 +7,7 @@ query needs, so that all of them are read unless the option ``columns`` names so
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -45,10 +45,16 @@ class _TableSource(DataSource):
     stream_settings: ClassVar[type[StreamSettings]]
     write_settings: ClassVar[type[WriteOptions]]
 
+    #: Whether Spark has sent the source from another process: only what commits the batches of a stream gets one so.
+    _is_sent = False
+
     @briefly
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._settings = self.settings(options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_is_sent": True}
 
     @classmethod
     def name(cls) -> str:
@@ -98,7 +104,7 @@ class _TableSource(DataSource):
     @briefly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - PySpark's name
         """Return what writes the batches of a stream, each of which makes one commit."""
-        return stream_sink(self.write_settings, self.options, schema, overwrite=overwrite)
+        return stream_sink(self.write_settings, self.options, schema, overwrite=overwrite, commits=self._is_sent)
 
 
 class DeltaDataSource(_TableSource):

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltaberg.spark.source.raised import briefly
-from deltaberg.spark.write.write_tasks import WriteTask, delete_written, written_of_replies
-from deltaberg.table.write.staged import StagedFiles
+from deltaberg.spark.write.write_tasks import WriteTask, written_of_replies
+from deltaberg.table.write.staged import StagedFiles, commit_staged, delete_written
 
 __all__ = ["TableWriter"]
 
@@ -66,7 +66,7 @@ class TableWriter(DataSourceArrowWriter):
             raise errors[0]
         files = [self._staged.spec.no_files()] if self._staged.spec is not None else []
         staged = self._staged if txn is None else self._staged.recording(txn)
-        staged.commit(pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
+        commit_staged(staged, pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
 
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -18,7 +18,7 @@ from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask
 from deltaberg.spark.write.item_tasks import run_items
 from deltaberg.spark.write.search import SEARCH_SCHEMA, DividedSearchTask, MatchTask, SearchTask, pack_with
 from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, staged_rows
-from deltaberg.spark.write.write_tasks import FusedWriteTask, WriteTask, collected_files, delete_written
+from deltaberg.spark.write.write_tasks import FusedWriteTask, WriteTask, collected_files
 from deltaberg.storage.location import parse_location
 from deltaberg.table.change.changed_rows import ChangedRows, NewFiles, WrittenChange
 from deltaberg.table.change.match import DividedTest, RowTest, search_here
@@ -28,6 +28,7 @@ from deltaberg.table.maintain.file_tasks import results_of
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import estimated_bytes, grouped_tasks
 from deltaberg.table.write.sources import TASK_ROAD
+from deltaberg.table.write.staged import delete_written
 
 __all__ = ["SparkRowTasks", "row_tasks"]
 

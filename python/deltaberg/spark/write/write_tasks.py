@@ -15,11 +15,11 @@ import pyarrow as pa
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.removal import WRITTEN_FILE, discard_files
 from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.staged import delete_written
 from deltaberg.table.write.write import write_files
 
-__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "collected_files", "delete_written", "written_of_replies"]
+__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "collected_files", "written_of_replies"]
 
 #: What a task replies, as DDL: the rows that describe its files as an Arrow stream, or the error that it met.
 REPLY_SCHEMA = "files binary, error binary"
@@ -104,12 +104,6 @@ def collected_files(
         delete_written(tables, store, root)
         raise errors[0]
     return tables
-
-
-def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:
-    """Delete the files of tasks that no commit names, as far as the store allows it."""
-    paths = (root.join(path).path for table in tables for path in table["path"].to_pylist())
-    discard_files(store.open(root), root.path, paths, WRITTEN_FILE)
 
 
 def _reply(files: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:

@@ -26,6 +26,8 @@ class OwnFiles:
         #: The path of each file, behind the folder that it is relative to.
         self._files: list[tuple[Location, str]] = []
         self._roads: set[WriteRoad] = set()
+        #: Whether a commit may name them that nobody knows of, so that none is deleted.
+        self.are_kept = False
 
     def __len__(self) -> int:
         return len(self._files)
@@ -51,4 +53,5 @@ class OwnFiles:
         self._delete([file for file in self._files if is_gone(*file)])
 
     def _delete(self, files: Iterable[tuple[Location, str]]) -> None:
-        discard_locations(self._store, ((folder, folder.join(path)) for folder, path in files), WRITTEN_FILE)
+        if not self.are_kept:
+            discard_locations(self._store, ((folder, folder.join(path)) for folder, path in files), WRITTEN_FILE)

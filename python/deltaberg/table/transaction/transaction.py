@@ -59,9 +59,21 @@ class Transaction(ABC):
         self._is_ended = False
         #: Whether files were written by others, who may have committed them already where there is nothing to do.
         self.has_foreign_files = False
+        #: Whether a transaction of several tables commits this one.
+        self.is_member = False
         self._batch, self._batch_branch = options.batch, options.branch
         if self._batch is not None:
             self._batch.begin(root, options.branch)
+
+    def stand_for(self, token: str, *, was_tried: bool) -> None:
+        """Have the commit be the one with this token, whose files others have written. It comes before all changes.
+
+        Parameters
+        ----------
+        was_tried
+            Whether it was sent before, and may have landed.
+        """
+        self.token, self.has_foreign_files, self._files.are_kept = token, True, was_tried
 
     @property
     @abstractmethod
@@ -178,6 +190,8 @@ class Transaction(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self.is_member:
+            return
         if kind is None and not self._is_ended:
             self.commit()
         self.abort()

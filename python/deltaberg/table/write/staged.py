@@ -5,6 +5,8 @@ Spark does this with a Python Data Source. What the first process finds travels 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,10 +14,21 @@ import pyarrow as pa
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["PlannedRows", "StagedFiles", "WrittenRows"]
+__all__ = ["Committing", "PlannedRows", "StagedFiles", "WrittenRows", "commit_staged", "delete_written"]
+
+#: The tokens of the commits that this process has tried last.
+_TRIED: deque[str] = deque(maxlen=1000)
+
+
+class Committing(Protocol):
+    """What a planned write becomes, once its files are there."""
+
+    def commit(self) -> CommitResult:
+        """Commit them."""
 
 
 class StagedFiles(Protocol):
@@ -33,26 +46,68 @@ class StagedFiles(Protocol):
     def place(self) -> Location:
         """The directory that data files are written below."""
 
+    @property
+    def token(self) -> str:
+        """What tells its commit from all others: sent again, it finds itself in the table, and adds nothing."""
+
     def recording(self, txn: tuple[str, int]) -> StagedFiles:
         """Return the same write, with a commit that records the progress of an application."""
 
-    def commit(self, files: pa.Table, road: str) -> CommitResult:
-        """Commit files that were written as `spec` asks.
+    def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Committing:
+        """Return the transaction that adds files which were written as `spec` asks.
 
         Parameters
         ----------
-        files
-            A row for each file; see `write_files`.
-        road
-            The road that the rows took to the files.
-
-        Raises
-        ------
-        CommitConflictError
-            Another commit came first, and the write does not fit on top of it. The files are deleted.
-        CommitUnknownError
-            It is not known whether the commit took effect.
+        files, road
+            As for `commit_staged`.
+        was_tried
+            Whether the files may be committed already.
         """
+
+
+def commit_staged(staged: StagedFiles, files: pa.Table, road: str) -> CommitResult:
+    """Commit files that were written as a plan asks, once, however often it is tried.
+
+    Parameters
+    ----------
+    files
+        A row for each file; see `write_files`.
+    road
+        The road that the rows took to the files.
+
+    Raises
+    ------
+    CommitConflictError
+        Another commit came first, and the write does not fit on top of it. The files are deleted.
+    CommitUnknownError
+        It is not known whether the commit took effect.
+    DeltabergError
+        The table is gone or damaged, or lost what the write was planned on. The files are deleted, unless an earlier
+        try may have committed them.
+    """
+    was_tried = staged.token in _TRIED
+    _TRIED.append(staged.token)
+    try:
+        transaction = staged.begin(files, road, was_tried=was_tried)
+    except BaseException:
+        if not was_tried:
+            delete_written([files], staged.store, staged.place)
+        raise
+    return transaction.commit()
+
+
+def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:
+    """Delete files that no commit names, as far as the store allows it.
+
+    Parameters
+    ----------
+    tables
+        Rows for the files; see `write_files`.
+    root
+        The directory that they are below.
+    """
+    paths = (root.join(path).path for table in tables if table.num_columns for path in table["path"].to_pylist())
+    discard_files(store.open(root), root.path, paths, WRITTEN_FILE)
 
 
 class PlannedRows:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,8 +56,8 @@ class StreamSink(_Base):
 
     Parameters
     ----------
-    writer
-        What writes and commits the rows of a batch, as it was planned for this sink.
+    plan
+        Plans what writes and commits the rows of a batch.
     schema
         The columns of the rows.
     application
@@ -66,12 +67,20 @@ class StreamSink(_Base):
     """
 
     def __init__(
-        self, writer: TableWriter, schema: StructType, application: str | None, checkpoint: str | None
+        self, plan: Callable[[], TableWriter], schema: StructType, application: str | None, checkpoint: str | None
     ) -> None:
-        self._writer = writer
+        self._plan = plan
         self._schema = schema
         self._application = application
         self._checkpoint = checkpoint
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_writer": self._writer, "_plan": None}
+
+    @cached_property
+    def _writer(self) -> TableWriter:
+        """What writes and commits the rows of a batch, as it is planned for this sink."""
+        return self._plan()
 
     @briefly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -112,7 +121,7 @@ def _replies(messages: Iterable[WriterCommitMessage | None]) -> list[_Reply]:
 
 
 def stream_sink(
-    settings: type[WriteOptions], options: Mapping[str, str], schema: StructType, *, overwrite: bool
+    settings: type[WriteOptions], options: Mapping[str, str], schema: StructType, *, overwrite: bool, commits: bool
 ) -> StreamSink:
     """Return the sink of a query.
 
@@ -124,6 +133,9 @@ def stream_sink(
         The options of the caller.
     overwrite
         Whether each batch replaces all rows.
+    commits
+        Whether the sink commits a batch, and does not write it. It goes by the plan of the tasks, so that it needs none
+        of its own, which a table could refuse that was changed or lost since; only a batch without tasks has no plan.
 
     Raises
     ------
@@ -139,8 +151,14 @@ def stream_sink(
     of_query = {_CHECKPOINT, _NAME, _APPLICATION}
     written = settings({name: text for name, text in options.items() if name.lower() not in of_query})
     columns = rows_schema(schema)
-    writer = TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
-    return StreamSink(writer, schema, own.get(_APPLICATION), own.get(_CHECKPOINT))
+
+    def plan() -> TableWriter:
+        return TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
+
+    sink = StreamSink(plan, schema, own.get(_APPLICATION), own.get(_CHECKPOINT))
+    if not commits:
+        _ = sink._writer  # noqa: SLF001 - Spark shows an error here as it is, and not where it pickles the sink
+    return sink
 
 
 def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
