@@ -7,9 +7,9 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.alter.alter import Alteration
-from deltaberg.iceberg.alter.identifier import identifier_names
 from deltaberg.iceberg.change.delete_by_keys import delete_by_keys
 from deltaberg.iceberg.change.row_changes import RowChanges
+from deltaberg.iceberg.change.upsert_keys import identifier_names
 from deltaberg.iceberg.create.create import check_partitioning
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.new_columns import own_types
