@@ -217,6 +217,22 @@ def test_metadata_names_other_files(tmp_path: Path, kind: str) -> None:
     assert ids_of(log.at.open()) == [1, 2]
 
 
+@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+@pytest.mark.parametrize("spelling", ["{path}", "file://{path}", "file:{path}", "file://localhost{path}"])
+def test_metadata_names_what_it_retains_in_two_ways(tmp_path: Path, kind: str, spelling: str) -> None:
+    """The same file is old under one name, and retained under another."""
+    log = _Log(tmp_path, kind)
+    twice = _put(log.folder / f"00000-{_NUMBER}.metadata.json", log.metadata())
+    raw = json.loads(log.file.read_text())
+    names = [twice, spelling.format(path=twice)]
+    entries = [{"timestamp-ms": raw["last-updated-ms"] - 1, "metadata-file": name} for name in names]
+    raw["properties"]["write.metadata.previous-versions-max"] = "2"
+    log.file.write_text(json.dumps({**raw, "metadata-log": entries}))
+    before = _there(tmp_path)
+    log.at.open().append(ids(2))
+    assert not before.keys() - _there(tmp_path).keys()
+
+
 # The log of a Delta table
 
 
