@@ -20,6 +20,7 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.bind.bind import BoundValue, bind_condition
 from deltaberg.expressions.build.column import all_of, any_of
 from deltaberg.expressions.compute.bound import Bound, BoundComputed, BoundPredicate, join_bound, member
+from deltaberg.expressions.compute.evaluate import among_doubles
 from deltaberg.expressions.derive.sides import Side, side_of
 from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, LazyNode, LiteralNode, MemberNode, Node
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Cast, ColumnValue, Literal, Value, type_text
@@ -394,7 +395,7 @@ def _fitting(side: Side, values: pa.Array) -> pa.Array | None:
             return None
     found = side.back(values)
     again = side.converted(found).values
-    return found.filter(pc.is_in(again, value_set=values))
+    return found.filter(among_doubles(again, values) if is_floating(to) else pc.is_in(again, value_set=values))
 
 
 def _membership(node: MemberNode, relation: int, negated: bool) -> _Form:
