@@ -111,6 +111,16 @@ def test_types_inside_of_others_become_wider(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_neighbours_are_named_with_their_struct_or_without(tmp_path: Path, format: Any) -> None:
+    columns = pa.schema({"s": pa.struct({name: pa.int8() for name in "xyz"}), "t": pa.struct({"x": pa.int8()})})
+    table = create_table(tmp_path / "t", columns, format=format)
+    table.alter().move("s.z", before="S.x").move("s.x", after=("s", "y")).add("s.w", pa.int8(), after="s.z").commit()
+    assert [field.name for field in table.arrow_schema.field("s").type] == ["z", "w", "y", "x"]
+    with pytest.raises(ColumnNotFoundError):
+        table.alter().move("s.z", before="t.x")
+
+
 def test_columns_are_moved(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", _COLUMNS)
     table.append(pa.table({"a": [1], "b": ["x"], "s": [{"x": 1, "y": 2}]}, schema=_COLUMNS))

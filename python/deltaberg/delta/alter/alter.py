@@ -103,7 +103,7 @@ class Alteration(PropertyAlteration):
                 hint="element, key and value lead into lists and maps",
                 column=join_name(above),
             )
-        place = ColumnPlace(after, before, first)
+        place = ColumnPlace.beside(name, after, before, first)
         _check_new_name(siblings, last)
         metadata = {} if comment is None else {b"comment": comment.encode()}
         new = table_field(pa.field(last, type, metadata=metadata), (*above, last))

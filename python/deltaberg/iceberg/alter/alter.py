@@ -88,7 +88,7 @@ class Alteration(ReferenceChanges):
         InvalidArgumentError
             The default is not a value of the type.
         """
-        path, place = split_name(name), ColumnPlace(after, before, first)
+        path, place = split_name(name), ColumnPlace.beside(name, after, before, first)
         if required and default is None:
             raise SchemaError(
                 "the rows that are there would have no value of a new column that is required",

@@ -79,6 +79,17 @@ class ColumnPlace:
                 Hint("⟪after⟫, ⟪before⟫ and ⟪first⟫ exclude each other"), hint="pass one of them"
             )
 
+    @classmethod
+    def beside(cls, name: ColumnName, after: ColumnName | None, before: ColumnName | None, first: bool) -> ColumnPlace:
+        """Return the place of a column; the other one may be named as a whole, or by its name in their struct."""
+        above = [part.lower() for part in split_name(name)[:-1]]
+
+        def in_struct(other: ColumnName | None) -> ColumnName | None:
+            path = () if other is None else split_name(other)
+            return (path[-1],) if above and [part.lower() for part in path[:-1]] == above else other
+
+        return cls(in_struct(after), in_struct(before), first)
+
     def among(self, fields: Sequence[Field], new: Field) -> int:
         """Return the place of a column among the other fields, of which it may be one so far.
 
@@ -185,7 +196,8 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         name
             The column.
         after, before
-            The column, or the field of the same struct, that it shall come behind, or before.
+            The column, or the field of the same struct, that it shall come behind, or before. A field may be named
+            with its struct or without.
         first
             Put it before all others.
 
@@ -196,7 +208,7 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         InvalidArgumentError
             Not exactly one of ``after``, ``before`` and ``first`` is given, or it is the column itself.
         """
-        place = ColumnPlace(after, before, first)
+        place = ColumnPlace.beside(name, after, before, first)
         if after is None and before is None and not first:
             raise InvalidArgumentError(
                 "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
