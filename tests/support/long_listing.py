@@ -45,16 +45,16 @@ class LongListing:
     def walk(
         self,
         prefix: str,
-        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List the objects of the store, and then those that are made, 1,000 at a time."""
         below = f"{prefix.rstrip('/')}/"
         made = (path for name in self.names() if (path := f"{self._folder}/{name}").startswith(below))
-        if wanted is not None:
-            made = (path for page in in_chunks(made, 1_000) for path in compress(page, wanted(page)))
+        if selects is not None:
+            made = (path for page in in_chunks(made, 1_000) for path in compress(page, selects(page)))
         return chain(
-            self._store.walk(prefix, wanted, passed_over), (ObjectMeta(path, 1, self._modified) for path in made)
+            self._store.walk(prefix, selects, passed_over), (ObjectMeta(path, 1, self._modified) for path in made)
         )
 
     def delete_many(

@@ -37,7 +37,7 @@ small.verify()
 if store == "listed":
     plain = type("Plain", (LocalStorage,), {"walk": LocalStorage.walk, "delete_many": LocalStorage.delete_many})()
     listing = LongListing(plain, root, directories, files)
-    LocalStorage.walk = lambda _, prefix, wanted=None: listing.walk(prefix, wanted)
+    LocalStorage.walk = lambda _, prefix, selects=None: listing.walk(prefix, selects)
     LocalStorage.delete_many = lambda _, paths: listing.delete_many(paths)
 before = peak_memory()
 if verb == "vacuum":

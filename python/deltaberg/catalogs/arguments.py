@@ -24,7 +24,7 @@ def _json_of(given: Any) -> Any:
     return json.loads(dump()) if callable(dump) else None
 
 
-def as_schema(given: Any, version: int) -> Schema:
+def as_schema(described: Any, version: int) -> Schema:
     """Return the schema that a caller describes, for a table of a format version.
 
     Raises
@@ -34,16 +34,16 @@ def as_schema(given: Any, version: int) -> Schema:
     SchemaError
         If an Arrow type has no type in tables.
     """
-    if isinstance(given, Schema):
-        return given
-    found = _json_of(given)
-    if found is not None:
-        return read_schema(found)
-    columns, _ = with_fresh_ids(given_columns(given, version))
+    if isinstance(described, Schema):
+        return described
+    document = _json_of(described)
+    if document is not None:
+        return read_schema(document)
+    columns, _ = with_fresh_ids(given_columns(described, version))
     return Schema(columns)
 
 
-def as_spec(given: Any) -> PartitionSpec | None:
+def as_spec(layout: Any) -> PartitionSpec | None:
     """Return the partition spec that a caller describes; None for None.
 
     Raises
@@ -51,10 +51,10 @@ def as_spec(given: Any) -> PartitionSpec | None:
     InvalidArgumentError
         If it is not a partition spec.
     """
-    return _converted(given, PartitionSpec, read_spec, "partition spec")
+    return _converted(layout, PartitionSpec, read_spec, "partition spec")
 
 
-def as_order(given: Any) -> SortOrder | None:
+def as_order(layout: Any) -> SortOrder | None:
     """Return the sort order that a caller describes; None for None.
 
     Raises
@@ -62,15 +62,15 @@ def as_order(given: Any) -> SortOrder | None:
     InvalidArgumentError
         If it is not a sort order.
     """
-    return _converted(given, SortOrder, read_sort_order, "sort order")
+    return _converted(layout, SortOrder, read_sort_order, "sort order")
 
 
-def _converted(given: Any, kind: type[_Layout], read: Callable[[Any], _Layout], noun: str) -> _Layout | None:
-    if given is None or isinstance(given, kind):
-        return given
-    found = _json_of(given)
-    if found is None:
+def _converted(layout: Any, kind: type[_Layout], read: Callable[[Any], _Layout], noun: str) -> _Layout | None:
+    if layout is None or isinstance(layout, kind):
+        return layout
+    document = _json_of(layout)
+    if document is None:
         raise InvalidArgumentError(
-            f"the {noun} is of type {type(given).__name__}", hint=f"pass a {kind.__name__} of pyiceberg"
+            f"the {noun} is of type {type(layout).__name__}", hint=f"pass a {kind.__name__} of pyiceberg"
         )
-    return read(found)
+    return read(document)

@@ -408,12 +408,12 @@ class LocatedPointer:
     store: StoreSpec
     location_map: LocationMap | str | None = None
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable:
         """Ask the catalog for the metadata file, and read it unless it is the known one."""
 
         def load(file: Location) -> LoadedTable:
-            if known is not None and known.file == file:
-                return known
+            if cached is not None and cached.file == file:
+                return cached
             return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
 
         return load_newest(lambda: place_of(self.ask(), self.location_map), load)

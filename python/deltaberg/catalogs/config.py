@@ -44,14 +44,14 @@ def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
     catalogs = config.get("catalog") or {}
     if not isinstance(catalogs, dict):
         raise InvalidArgumentError("the member catalog of the configuration is not a mapping", path=_FILE)
-    found: dict[str, str] = {}
-    for known, properties in catalogs.items():
-        if _spelled(str(known)) != _spelled(name):
+    settings: dict[str, str] = {}
+    for spelling, properties in catalogs.items():
+        if _spelled(str(spelling)) != _spelled(name):
             continue
         if not isinstance(properties, dict):
             raise InvalidArgumentError(f"the configuration of catalog {name!r} is not a mapping", path=_FILE)
-        found |= dict(_flat(properties, str.lower))
-    return found
+        settings |= dict(_flat(properties, str.lower))
+    return settings
 
 
 def _spelled(name: str) -> str:
@@ -81,17 +81,17 @@ def _text(name: str, value: Any) -> str:
 
 
 def _from_environment() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for variable, value in os.environ.items():
         name = variable.lower()
         if name == f"{_PREFIX}default_catalog":
-            found["default-catalog"] = value
+            config["default-catalog"] = value
         parts = name.split("__", maxsplit=2)
         if len(parts) == 3 and parts[0] == f"{_PREFIX}catalog":
             # In the name of a property, two underscores stand for a dot, and one for a hyphen.
             key = parts[2].replace("__", ".").replace("_", "-")
-            found.setdefault("catalog", {}).setdefault(parts[1], {})[key] = value
-    return found
+            config.setdefault("catalog", {}).setdefault(parts[1], {})[key] = value
+    return config
 
 
 def _from_file() -> dict[str, Any]:
@@ -112,15 +112,15 @@ def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             # This loader reads every scalar as text, as pyiceberg does: "no" is a word, and 1.10 a version.
-            found = yaml.load(file, Loader=yaml.BaseLoader)  # noqa: S506
+            config = yaml.load(file, Loader=yaml.BaseLoader)  # noqa: S506
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         # The message of the error quotes the file, which can contain secrets.
         raise InvalidArgumentError(
             "the configuration of catalogs cannot be read", path=path, line=None if line is None else line + 1
         ) from None
-    if found in (None, ""):
+    if config in (None, ""):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise InvalidArgumentError("the configuration of catalogs is not a mapping", path=path)
-    return {str(key).lower(): value for key, value in found.items()}
+    return {str(key).lower(): value for key, value in config.items()}

@@ -75,22 +75,22 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
         raise InvalidArgumentError(
             "the name of a catalog is an address", hint="choose a name, and pass the address as ⟪uri⟫"
         )
-    name, found = catalog_properties(name, properties)
-    kind = _kind(name, found)
-    _check_address(name, kind, found)
-    store = {key: value for key, value in found.items() if is_store_option(key)}
+    name, settings = catalog_properties(name, properties)
+    kind = _kind(name, settings)
+    _check_address(name, kind, settings)
+    store = {key: value for key, value in settings.items() if is_store_option(key)}
     if kind in ("hadoop", "filesystem"):
-        return FilesystemCatalog(name, _required(name, found, "warehouse"), store)
+        return FilesystemCatalog(name, _required(name, settings, "warehouse"), store)
     if kind == "sql":
-        engine = open_engine(_required(name, found, "uri"))
+        engine = open_engine(_required(name, settings, "uri"))
         from deltaberg.catalogs.sql_catalog import SqlCatalog
 
-        return SqlCatalog(name, engine, store, found.get("warehouse"))
+        return SqlCatalog(name, engine, store, settings.get("warehouse"))
     if kind == "rest":
-        _required(name, found, "uri")
+        _required(name, settings, "uri")
         from deltaberg.catalogs.rest_catalog import RestCatalog
 
-        return RestCatalog(name, found)
+        return RestCatalog(name, settings)
     if kind in _REFUSED:
         raise UnsupportedFeatureError(
             f"catalogs of type {kind} are not supported", hint=_REFUSED[kind], catalog=name, feature=kind
@@ -147,11 +147,11 @@ def _misplaced(name: str, kind: str) -> InvalidArgumentError:
 
 
 def _required(name: str, properties: Mapping[str, str], key: str) -> str:
-    found = properties.get(key)
-    if not found:
+    setting = properties.get(key)
+    if not setting:
         raise InvalidArgumentError(
             f"the catalog has no property {key}",
             hint=f"pass ⟪{key}⟫, or configure it in .pyiceberg.yaml or the environment",
             catalog=name,
         )
-    return found
+    return setting

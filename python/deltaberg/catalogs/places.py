@@ -36,7 +36,7 @@ def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
     return PathResolver(place, mapping, encoded=False).resolve(recorded)
 
 
-def full_location(given: str) -> str:
+def full_location(location: str) -> str:
     """Return a location for metadata to record: a local directory by its whole path, and URLs as they are.
 
     Examples
@@ -44,7 +44,8 @@ def full_location(given: str) -> str:
     >>> full_location("s3://bucket/sales"), full_location("/lake/sales"), full_location("sales")[0]
     ('s3://bucket/sales', '/lake/sales', '/')
     """
-    return given if not given or "://" in given or given.startswith(("/", "file:")) else str(parse_location(given))
+    is_full = not location or "://" in location or location.startswith(("/", "file:"))
+    return location if is_full else str(parse_location(location))
 
 
 def loaded_table(

@@ -187,15 +187,15 @@ class RestCatalog(Catalog):
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace."""
         levels = namespace_levels(namespace)
-        _, given = checked_changes((), properties)
+        _, settings = checked_changes((), properties)
         try:
             self._change(
                 "POST",
                 f"{self._door.config.root}namespaces",
-                {"namespace": list(levels), "properties": given},
+                {"namespace": list(levels), "properties": settings},
                 meanings={404: NamespaceNotFoundError, 409: TableExistsError},
                 is_answer=lambda answer: json_object(answer, _WHAT).get("namespace") == list(levels),
-                is_done=lambda: given.items() <= self.load_namespace_properties(levels).items(),
+                is_done=lambda: settings.items() <= self.load_namespace_properties(levels).items(),
             )
         except TableExistsError as error:
             raise InvalidArgumentError(
@@ -237,12 +237,12 @@ class RestCatalog(Catalog):
         gone, new = checked_changes(removals, updates)
 
         def is_answer(answer: Answer) -> bool:
-            found = json_object(answer, _WHAT)
-            return all(isinstance(found.get(name), list) for name in ("updated", "removed"))
+            document = json_object(answer, _WHAT)
+            return all(isinstance(document.get(name), list) for name in ("updated", "removed"))
 
         def is_done() -> bool:
-            found = self.load_namespace_properties(levels)
-            return new.items() <= found.items() and not gone & found.keys()
+            properties = self.load_namespace_properties(levels)
+            return new.items() <= properties.items() and not gone & properties.keys()
 
         self._change(
             "POST",
@@ -349,23 +349,23 @@ class RestPointer:
         # What travels to Spark's processes does not grow with the table, nor hold the keys that the catalog has lent.
         return {**vars(self), "_last": (None, None)}
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable:
         """Ask the catalog. Nothing is read where it answers that the table has not changed."""
         last, tag = self._last
-        answer = self._door.ask_for_table(self._levels, tag if known is not None and known is last else None)
+        answer = self._door.ask_for_table(self._levels, tag if cached is not None and cached is last else None)
         if answer.status == 304:
-            if known is None:
+            if cached is None:
                 raise StorageError("the catalog answers 304 (not modified) to a request without an entity tag")
-            return known
+            return cached
         # The metadata inside keeps the spelling of its numbers.
-        found = table_document(answer)
-        recorded = optional(found, "metadata-location", str, _WHAT)
-        if recorded and known is not None and known.file == place_of(recorded, self._map):
-            self._last = (known, answer.headers.get("ETag"))
-            return known
-        metadata = metadata_of_json(found["metadata"])
+        document = table_document(answer)
+        recorded = optional(document, "metadata-location", str, _WHAT)
+        if recorded and cached is not None and cached.file == place_of(recorded, self._map):
+            self._last = (cached, answer.headers.get("ETag"))
+            return cached
+        metadata = metadata_of_json(document["metadata"])
         file = place_of(recorded or metadata.location, self._map)
-        loaded = loaded_table(metadata, file, self._door.store_of(self._levels, found), self._map)
+        loaded = loaded_table(metadata, file, self._door.store_of(self._levels, document), self._map)
         self._last = (loaded, answer.headers.get("ETag"))
         return loaded
 

@@ -136,20 +136,20 @@ class SqlCatalog(Catalog):
         return full_location(f"{above.rstrip('/')}/{levels[-1]}")
 
     def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
-        made = loaded = None
+        purging = loaded = None
         if purge:
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
             loaded = self._pointer(levels, None).load()
-            made = TablePurge(loaded)
+            purging = TablePurge(loaded)
             self._check_unshared(loaded.file, levels)
         if dry_run:
             self._check_exists(levels)
-            return None if made is None else made.planned()
+            return None if purging is None else purging.planned()
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
             raise self._no_table(levels)
-        return None if made is None or loaded is None else made.run(partial(self._check_unshared, loaded.file))
+        return None if purging is None or loaded is None else purging.run(partial(self._check_unshared, loaded.file))
 
     def _check_unshared(self, metadata_file: Location, but: Levels | None = None) -> None:
         """Refuse to delete the files of a table that the database knows, but for one name.
@@ -202,14 +202,14 @@ class SqlCatalog(Catalog):
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace, and the layout of the database where there is none."""
         levels = namespace_levels(namespace)
-        _, given = checked_changes((), properties)
+        _, settings = checked_changes((), properties)
         with self._connection(create=True) as connection:
             make_layout(connection)
         taken = InvalidArgumentError("there is a namespace of this name already", namespace=".".join(levels))
         if not levels or self._has_namespace(levels):
             raise taken
         # A namespace without properties would have no row.
-        kept = given or {"exists": "true"}
+        kept = settings or {"exists": "true"}
         created = self._settled(
             lambda: kept.items() <= self.load_namespace_properties(levels).items(),
             sa.insert(NAMESPACES),
@@ -387,19 +387,19 @@ class SqlCatalog(Catalog):
         return without_secrets(reason[0] if reason else type(error).__name__, self._engine.url)
 
     def _metadata_location(self, levels: Levels) -> str:
-        found = self._rows(levels)
-        if not found:
+        locations = self._rows(levels)
+        if not locations:
             raise TableNotFoundError(
                 "the catalog has no such table",
                 hint="check the name of the catalog too: a database can hold several. ⟪list_tables()⟫ lists the tables",
                 table=".".join(levels),
                 catalog=self.name,
             )
-        if not isinstance(found[0], str) or not found[0]:
+        if not isinstance(locations[0], str) or not locations[0]:
             raise CorruptMetadataError(
                 "the catalog has no metadata_location for the table", table=".".join(levels), catalog=self.name
             )
-        return found[0]
+        return locations[0]
 
     def _rows(self, levels: Levels) -> list[str | None]:
         with self._connection() as connection:
@@ -417,16 +417,16 @@ class SqlCatalog(Catalog):
             if sa.inspect(connection).has_table(NAMESPACES.name):
                 chosen = sa.select(NAMESPACES.c.namespace).where(NAMESPACES.c.catalog_name == self.name)
                 names |= set(connection.execute(chosen.distinct()).scalars())
-        known = [tuple(name.split(".")) for name in names if name]
-        found = [one for one in known if one[: len(levels)] == levels]
-        if levels and not found:
+        every = [tuple(name.split(".")) for name in names if name]
+        namespaces = [one for one in every if one[: len(levels)] == levels]
+        if levels and not namespaces:
             raise NamespaceNotFoundError(
                 "there is no such namespace",
                 hint="⟪list_namespaces()⟫ lists the namespaces at the top",
                 namespace=".".join(levels),
                 catalog=self.name,
             )
-        return found
+        return namespaces
 
     def _tables(self, connection: sa.Connection) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
         """Return the table of tables, and the condition for the rows that are tables of this catalog.

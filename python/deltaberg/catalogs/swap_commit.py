@@ -72,14 +72,14 @@ class SwapCommitter:
         """Ask the catalog, and read the metadata file that it names, unless it is the known one."""
         return load_newest(self.find, lambda recorded: self._loaded(recorded, known))
 
-    def _loaded(self, recorded: str | None, known: LoadedTable | None) -> LoadedTable | None:
+    def _loaded(self, recorded: str | None, cached: LoadedTable | None) -> LoadedTable | None:
         if recorded is None:
             return None
         if self._recorded is None or self._recorded[1] != recorded:
             file = place_of(recorded, None)
-            if known is None or known.file != file:
-                known = loaded_table(load_file(file, self.store), file, self.store, None)
-            self._recorded = known, recorded
+            if cached is None or cached.file != file:
+                cached = loaded_table(load_file(file, self.store), file, self.store, None)
+            self._recorded = cached, recorded
         return self._recorded[0]
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
@@ -162,14 +162,14 @@ class SwapAttempt:
 
     def look(self) -> Fate:
         """Return the outcome of the swap, by asking which file is the newest one."""
-        found = self.committer.find()
-        if found == self.new:
+        location = self.committer.find()
+        if location == self.new:
             return Fate.OURS
-        if found == self.old:
+        if location == self.old:
             # That the row was not changed is final, unless a request before may still arrive.
             return Fate.ABSENT if self._may_arrive else Fate.LOST
         newest = self.committer.load()
-        if found is None or newest is None:
+        if location is None or newest is None:
             # The table was dropped or renamed, maybe after the swap.
             return Fate.HIDDEN
         metadata = newest.metadata

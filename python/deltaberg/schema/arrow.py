@@ -152,13 +152,13 @@ def with_columns(table: pa.Table, **columns: Any) -> pa.Table:
     >>> with_columns(pa.table({"a": [1, 2], "b": [3, 4]}), a=None, b=pa.array([5, 6])).to_pylist()
     [{'a': None, 'b': 5}, {'a': None, 'b': 6}]
     """
-    for name, found in columns.items():
+    for name, new in columns.items():
         at = table.schema.get_field_index(name)
-        if isinstance(found, (pa.Array, pa.ChunkedArray)):
-            values = found
+        if isinstance(new, (pa.Array, pa.ChunkedArray)):
+            values = new
         else:
             kind = table.schema.field(at).type
-            values = pa.nulls(len(table), kind) if found is None else pa.repeat(pa.scalar(found, kind), len(table))
+            values = pa.nulls(len(table), kind) if new is None else pa.repeat(pa.scalar(new, kind), len(table))
         table = table.set_column(at, name, values)
     return table
 

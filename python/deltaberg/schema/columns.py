@@ -53,14 +53,14 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
     ('a.b',)
     """
     if not isinstance(name, str):
-        given: object = name
-        if not isinstance(given, (tuple, list)) or not all(isinstance(part, str) for part in given):
+        path: object = name
+        if not isinstance(path, (tuple, list)) or not all(isinstance(part, str) for part in path):
             raise InvalidArgumentError(f"{name!r} is not a column name", hint="pass text, or a tuple of names")
-        if not given:
+        if not path:
             raise InvalidArgumentError("a column name has no parts")
-        for part in given:
+        for part in path:
             _check_unicode(part)
-        return tuple(given)
+        return tuple(path)
     _check_unicode(name)
     parts: list[str] = []
     at = 0
@@ -86,7 +86,7 @@ def _check_unicode(name: str) -> None:
         raise InvalidArgumentError(f"{name!r} is not a column name", hint="it is not valid Unicode")
 
 
-def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
+def column_names(argument: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
     """Return the names that an argument holds. A text is one name, and None stands for none.
 
     Examples
@@ -94,17 +94,17 @@ def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[Co
     >>> column_names("day")
     ('day',)
     """
-    if given is None:
+    if argument is None:
         return ()
-    found: object = (given,) if isinstance(given, str) else given
-    if not isinstance(found, Sequence) or isinstance(found, bytes):
+    names: object = (argument,) if isinstance(argument, str) else argument
+    if not isinstance(names, Sequence) or isinstance(names, bytes):
         raise InvalidArgumentError(
-            f"{given!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
+            f"{argument!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
         )
-    for name in found:
+    for name in names:
         # A text may be more than a name, such as a transform of one.
         _check_unicode(name) if isinstance(name, str) else split_name(name)
-    return found
+    return names
 
 
 def listed_names(names: Sequence[ColumnName | Sequence[ColumnName]]) -> Sequence[ColumnName]:
@@ -175,13 +175,13 @@ def find_sibling(fields: Struct, name: ColumnName) -> Field:
         There is none, or the name is that of a field inside one of them.
     """
     path = split_name(name)
-    found = find_path(fields, path if len(path) == 1 else dotted_path(fields, path))
-    if len(found) > 1:
-        shown = join_name([field.name for field in found])
+    fields_on_path = find_path(fields, path if len(path) == 1 else dotted_path(fields, path))
+    if len(fields_on_path) > 1:
+        shown = join_name([field.name for field in fields_on_path])
         raise ColumnNotFoundError(
             f"{shown} is in another struct", hint="name a column, or a field of the same struct", column=shown
         )
-    return found[0]
+    return fields_on_path[0]
 
 
 def dotted_path(kind: DataType, path: Sequence[str]) -> tuple[str, ...]:
@@ -345,13 +345,13 @@ def _along(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
     fields: list[Field] = []
     inside = schema
     for depth, part in enumerate(path):
-        found = _match(inside, part, path)
-        fields.append(found)
+        child = _match(inside, part, path)
+        fields.append(child)
         if depth + 1 < len(path):
-            if not isinstance(found.type, Struct):
+            if not isinstance(child.type, Struct):
                 shown = ".".join(path[: depth + 1])
-                raise ColumnNotFoundError(f"{shown} has the type {found.type} and no fields", column=".".join(path))
-            inside = found.type
+                raise ColumnNotFoundError(f"{shown} has the type {child.type} and no fields", column=".".join(path))
+            inside = child.type
     if not fields:
         raise InvalidArgumentError("a column name has no parts")
     return tuple(fields)
@@ -407,18 +407,18 @@ def narrowed(path: tuple[Field, ...]) -> Field:
     return replace(first, type=Struct((narrowed(tuple(rest)),))) if rest else first
 
 
-def _merge(known: Field | None, added: Field) -> Field:
-    if known is None or known == added:
+def _merge(selected: Field | None, added: Field) -> Field:
+    if selected is None or selected == added:
         return added
-    if not isinstance(known.type, Struct) or not isinstance(added.type, Struct):
+    if not isinstance(selected.type, Struct) or not isinstance(added.type, Struct):
         raise SchemaError(f"column {added.name!r} is selected twice in different ways", column=added.name)
-    fields = {field.name: field for field in known.type}
+    fields = {field.name: field for field in selected.type}
     for field in added.type:
         fields[field.name] = _merge(fields.get(field.name), field)
-    return replace(known, type=Struct(tuple(fields.values())))
+    return replace(selected, type=Struct(tuple(fields.values())))
 
 
-def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] = ()) -> dict[str, int]:
+def places_of_fields(want: Struct, names: Sequence[str], path: tuple[str, ...] = ()) -> dict[str, int]:
     """Return the numbers of given fields by the names of the wanted ones that they are for; see `match_fields`.
 
     Raises
@@ -428,13 +428,13 @@ def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] =
     """
     find = field_finder(want)
     taken: dict[str, int] = {}
-    for number, given in enumerate(found):
-        child = find(given)
+    for number, name in enumerate(names):
+        child = find(name)
         if child is None:
             continue
         if child.name in taken:
             raise SchemaError(
-                f"the rows have two columns for {child.name!r}: {found[taken[child.name]]!r} and {given!r}",
+                f"the rows have two columns for {child.name!r}: {names[taken[child.name]]!r} and {name!r}",
                 column=join_name((*path, child.name)),
             )
         taken[child.name] = number

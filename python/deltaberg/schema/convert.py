@@ -53,13 +53,13 @@ def is_promotable(stored: pa.DataType, kind: DataType) -> bool:
     return fits is not None and fits(stored)
 
 
-def _is_promotable_decimal(found: pa.DataType, wanted: Decimal) -> bool:
-    if pt.is_decimal(found):
-        whole = wanted.precision - wanted.scale >= found.precision - found.scale
-        return bool(whole and wanted.scale >= found.scale)
-    if not pt.is_integer(found):
+def _is_promotable_decimal(arrow: pa.DataType, decimal: Decimal) -> bool:
+    if pt.is_decimal(arrow):
+        whole = decimal.precision - decimal.scale >= arrow.precision - arrow.scale
+        return bool(whole and decimal.scale >= arrow.scale)
+    if not pt.is_integer(arrow):
         return False
-    return bool(wanted.precision - wanted.scale >= _INTEGER_DIGITS[found.bit_width])
+    return bool(decimal.precision - decimal.scale >= _INTEGER_DIGITS[arrow.bit_width])
 
 
 def _is_bytes(found: pa.DataType) -> bool:
@@ -137,14 +137,14 @@ def convert_leaf(array: pa.Array, kind: DataType) -> pa.Array:
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def in_unit(values: pa.Array, found: str, unit: str) -> pa.Array:
+def in_unit(values: pa.Array, stored_unit: str, unit: str) -> pa.Array:
     """Convert 64-bit integers from one unit of time to another, rounding down if it is coarser."""
-    if found == unit:
+    if stored_unit == unit:
         return values
-    if PER_SECOND[found] < PER_SECOND[unit]:
-        factor = PER_SECOND[unit] // PER_SECOND[found]
+    if PER_SECOND[stored_unit] < PER_SECOND[unit]:
+        factor = PER_SECOND[unit] // PER_SECOND[stored_unit]
         return pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
-    return floor_divide(values, PER_SECOND[found] // PER_SECOND[unit])
+    return floor_divide(values, PER_SECOND[stored_unit] // PER_SECOND[unit])
 
 
 def floor_divide(values: pa.Array, divisor: int) -> pa.Array:

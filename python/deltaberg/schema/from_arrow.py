@@ -84,7 +84,7 @@ def as_table_schema(schema: Any, kept: FieldMetadata | None = None, own: OwnType
     raise InvalidArgumentError(f"a schema of type {type(schema).__name__} describes no columns", hint=_HINT)
 
 
-def table_schema(found: pa.Schema, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
+def table_schema(arrow: pa.Schema, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
     """Return the columns of a table for rows with an Arrow schema.
 
     Timestamps have microseconds whatever the unit of the Arrow type; with a zone they are ``timestamp``, without one
@@ -107,10 +107,10 @@ def table_schema(found: pa.Schema, kept: FieldMetadata | None = None, own: OwnTy
     >>> str(table_schema(pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])))
     'struct<id: long, at: timestamp>'
     """
-    return Struct(tuple(table_field(child, (child.name,), kept, own) for child in found))
+    return Struct(tuple(table_field(child, (child.name,), kept, own) for child in arrow))
 
 
-def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Field:
+def table_field(arrow: pa.Field, path: _Path, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Field:
     """Return the field of a table for an Arrow field. The path names it in messages.
 
     Raises
@@ -118,40 +118,40 @@ def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None,
     SchemaError
         If the Arrow type has no table type.
     """
-    given = {
-        key.decode(errors="replace"): value.decode(errors="replace") for key, value in (found.metadata or {}).items()
+    texts = {
+        key.decode(errors="replace"): value.decode(errors="replace") for key, value in (arrow.metadata or {}).items()
     }
-    metadata = (kept or _comments)(given)
-    kind = Primitive("variant") if is_variant_field(found) else _table_type(found.type, path, kept, own)
-    return Field(found.name, kind, found.nullable, metadata)
+    metadata = (kept or _comments)(texts)
+    kind = Primitive("variant") if is_variant_field(arrow) else _table_type(arrow.type, path, kept, own)
+    return Field(arrow.name, kind, arrow.nullable, metadata)
 
 
 def _comments(metadata: Mapping[str, str]) -> dict[str, Any]:
     return {key: text for key, text in metadata.items() if key == "comment"}
 
 
-def _table_type(found: pa.DataType, path: _Path, kept: FieldMetadata | None, own: OwnTypes | None) -> DataType:
-    primitive = _PRIMITIVES.get(found) or (own(found) if own is not None else None)
+def _table_type(arrow: pa.DataType, path: _Path, kept: FieldMetadata | None, own: OwnTypes | None) -> DataType:
+    primitive = _PRIMITIVES.get(arrow) or (own(arrow) if own is not None else None)
     if primitive is not None:
         return primitive
-    if isinstance(found, pa.BaseExtensionType):
-        return _table_type(found.storage_type, path, kept, own)
-    if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
-        return _table_type(found.value_type, path, kept, own)
-    if pt.is_fixed_size_binary(found):
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _table_type(arrow.storage_type, path, kept, own)
+    if pt.is_dictionary(arrow) or pt.is_run_end_encoded(arrow):
+        return _table_type(arrow.value_type, path, kept, own)
+    if pt.is_fixed_size_binary(arrow):
         return Primitive("binary")
-    if pt.is_timestamp(found):
-        return Primitive("timestamp_ntz" if found.tz is None else "timestamp")
-    if pt.is_decimal(found) and found.precision <= _MAX_PRECISION and 0 <= found.scale <= found.precision:
-        return Decimal(found.precision, found.scale)
-    if pt.is_struct(found):
-        return Struct(tuple(table_field(child, (*path, child.name), kept, own) for child in found))
-    if pt.is_map(found):
-        key = table_field(found.key_field.with_name("key").with_nullable(False), (*path, "key"), kept, own)
-        return Map(key, table_field(found.item_field.with_name("value"), (*path, "value"), kept, own))
+    if pt.is_timestamp(arrow):
+        return Primitive("timestamp_ntz" if arrow.tz is None else "timestamp")
+    if pt.is_decimal(arrow) and arrow.precision <= _MAX_PRECISION and 0 <= arrow.scale <= arrow.precision:
+        return Decimal(arrow.precision, arrow.scale)
+    if pt.is_struct(arrow):
+        return Struct(tuple(table_field(child, (*path, child.name), kept, own) for child in arrow))
+    if pt.is_map(arrow):
+        key = table_field(arrow.key_field.with_name("key").with_nullable(False), (*path, "key"), kept, own)
+        return Map(key, table_field(arrow.item_field.with_name("value"), (*path, "value"), kept, own))
     # Not all supported versions of pyarrow have list views.
-    if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found) or "list_view" in str(found):
-        return List(table_field(found.value_field.with_name("element"), (*path, "element"), kept, own))
+    if pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow) or "list_view" in str(arrow):
+        return List(table_field(arrow.value_field.with_name("element"), (*path, "element"), kept, own))
     raise SchemaError(
-        f"the Arrow type {found} has no type in tables", hint="convert the column first", column=join_name(path)
+        f"the Arrow type {arrow} has no type in tables", hint="convert the column first", column=join_name(path)
     )

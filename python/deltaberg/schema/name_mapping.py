@@ -163,12 +163,12 @@ def _with_id(child: pa.Field, mapped: MappedField | None) -> pa.Field:
     return child.with_type(_inner(child.type, inside)).with_metadata(metadata or None)
 
 
-def _inner(found: pa.DataType, mapping: NameMapping) -> pa.DataType:
-    if pt.is_struct(found):
-        return pa.struct(_mapped(found, mapping))
-    if pt.is_list(found):
-        return pa.list_(_with_id(found.value_field, mapping.find("element")))
-    if pt.is_map(found):
-        key = _with_id(found.key_field, mapping.find("key"))
-        return pa.map_(key, _with_id(found.item_field, mapping.find("value")))
-    return found
+def _inner(arrow: pa.DataType, mapping: NameMapping) -> pa.DataType:
+    if pt.is_struct(arrow):
+        return pa.struct(_mapped(arrow, mapping))
+    if pt.is_list(arrow):
+        return pa.list_(_with_id(arrow.value_field, mapping.find("element")))
+    if pt.is_map(arrow):
+        key = _with_id(arrow.key_field, mapping.find("key"))
+        return pa.map_(key, _with_id(arrow.item_field, mapping.find("value")))
+    return arrow

@@ -56,15 +56,15 @@ class Projection:
     def apply(self, batch: pa.RecordBatch, rows: int) -> list[pa.Array]:
         """Return an array for each wanted field, from a batch of the leaves that were read."""
         arrays = []
-        for wanted, source in zip(self.wanted, self.sources, strict=True):
+        for field, source in zip(self.wanted, self.sources, strict=True):
             if source is None:
-                arrays.append(_missing(wanted, rows))
+                arrays.append(_missing(field, rows))
                 continue
             name, convert = source
             try:
                 arrays.append(convert(batch.column(name)))
             except (SchemaError, CorruptDataFileError) as error:
-                raise error.with_context(column=wanted.name) from None
+                raise error.with_context(column=field.name) from None
         return arrays
 
 
@@ -91,15 +91,15 @@ def plan_projection(fields: Sequence[Field], file_schema: pa.Schema, by_id: bool
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
         )
     planner = _Planner(by_id)
-    found = Children(file_schema, by_id)
-    offsets = leaf_offsets(found.fields, 0)
+    children = Children(file_schema, by_id)
+    offsets = leaf_offsets(children.fields, 0)
     sources: list[tuple[str, _Convert] | None] = []
     for want in fields:
-        index = None if want.type == _VOID else found.find(want)
+        index = None if want.type == _VOID else children.find(want)
         if index is None:
             sources.append(None)
             continue
-        child = found.fields[index]
+        child = children.fields[index]
         try:
             convert = planner.field(want, child.type, offsets[index])
         except SchemaError as error:
@@ -117,22 +117,22 @@ class Projections:
     def __reduce__(self) -> tuple[type[Projections], tuple[()]]:
         return Projections, ()
 
-    def plan(self, wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
+    def plan(self, fields: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
         """Return what `plan_projection` returns."""
         last = self._last
-        if last is not None and last[0] == wanted and last[2] == by_id and last[1].equals(file_schema, True):
+        if last is not None and last[0] == fields and last[2] == by_id and last[1].equals(file_schema, True):
             return last[3]
-        projection = plan_projection(wanted, file_schema, by_id)
-        self._last = (wanted, file_schema, by_id, projection)
+        projection = plan_projection(fields, file_schema, by_id)
+        self._last = (fields, file_schema, by_id, projection)
         return projection
 
 
-def _missing(wanted: Field, rows: int) -> pa.Array:
+def _missing(field: Field, rows: int) -> pa.Array:
     """Return the values of a field that the file lacks: its default, or nulls."""
-    target = arrow_type(wanted.type)
-    if wanted.default is None:
+    target = arrow_type(field.type)
+    if field.default is None:
         return pa.nulls(rows, target)
-    return pa.repeat(pa.scalar(wanted.default, target), rows)
+    return pa.repeat(pa.scalar(field.default, target), rows)
 
 
 class Leaf(NamedTuple):
@@ -189,16 +189,16 @@ def tops_of(leaves: Sequence[int], schema: pa.Schema) -> list[int]:
     ]
 
 
-def leaf_count(found: pa.DataType) -> int:
+def leaf_count(stored: pa.DataType) -> int:
     """Return how many leaves a type in a file has."""
-    if isinstance(found, pa.BaseExtensionType):
-        return leaf_count(found.storage_type)
-    if pt.is_struct(found):
-        return sum(leaf_count(child.type) for child in found)
-    if pt.is_map(found):
-        return leaf_count(found.key_type) + leaf_count(found.item_type)
-    if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found):
-        return leaf_count(found.value_type)
+    if isinstance(stored, pa.BaseExtensionType):
+        return leaf_count(stored.storage_type)
+    if pt.is_struct(stored):
+        return sum(leaf_count(child.type) for child in stored)
+    if pt.is_map(stored):
+        return leaf_count(stored.key_type) + leaf_count(stored.item_type)
+    if pt.is_list(stored) or pt.is_large_list(stored) or pt.is_fixed_size_list(stored):
+        return leaf_count(stored.value_type)
     return 1
 
 
@@ -251,24 +251,24 @@ class _Planner:
             return convert
         return lambda array: pad_texts(convert(array), length)
 
-    def plan(self, want: DataType, found: pa.DataType, first: int) -> _Convert:
+    def plan(self, want: DataType, stored: pa.DataType, first: int) -> _Convert:
         """Plan how values of a type are converted; ``first`` is the number of the first leaf."""
-        if isinstance(found, pa.BaseExtensionType):
-            inner = self.plan(want, found.storage_type, first)
+        if isinstance(stored, pa.BaseExtensionType):
+            inner = self.plan(want, stored.storage_type, first)
             return lambda array: inner(array.storage)
         if want == Primitive("variant"):
-            return self._variant(found, first)
+            return self._variant(stored, first)
         if want == _VOID:
             self.leaves.append(first)
             return lambda array: pa.nulls(len(array))
         if isinstance(want, Struct):
-            return self._struct(want, found, first)
+            return self._struct(want, stored, first)
         if isinstance(want, List):
-            return self._list(want, found, first)
+            return self._list(want, stored, first)
         if isinstance(want, Map):
-            return self._map(want, found, first)
-        if not is_promotable(found, want):
-            raise SchemaError(f"the file stores {found}, but the column has the type {want}")
+            return self._map(want, stored, first)
+        if not is_promotable(stored, want):
+            raise SchemaError(f"the file stores {stored}, but the column has the type {want}")
         self.leaves.append(first)
         return lambda array: convert_leaf(array, want)
 

@@ -52,15 +52,15 @@ def _compared(
         yield from ((None, found.type),) if column is None else _inside(column.type, found.type, by_id)
 
 
-def _inside(known: DataType, found: pa.DataType, by_id: bool) -> Iterator[tuple[DataType | None, pa.DataType]]:
-    if isinstance(found, pa.BaseExtensionType):
-        yield from _inside(known, found.storage_type, by_id)
-    elif isinstance(known, Struct) and pt.is_struct(found):
-        yield from _compared(known, found, by_id)
-    elif isinstance(known, Map) and pt.is_map(found):
-        yield from _inside(known.key.type, found.key_type, by_id)
-        yield from _inside(known.value.type, found.item_type, by_id)
-    elif isinstance(known, List) and pt.is_nested(found):
-        yield from _inside(known.element.type, found.value_type, by_id)
+def _inside(recorded: DataType, stored: pa.DataType, by_id: bool) -> Iterator[tuple[DataType | None, pa.DataType]]:
+    if isinstance(stored, pa.BaseExtensionType):
+        yield from _inside(recorded, stored.storage_type, by_id)
+    elif isinstance(recorded, Struct) and pt.is_struct(stored):
+        yield from _compared(recorded, stored, by_id)
+    elif isinstance(recorded, Map) and pt.is_map(stored):
+        yield from _inside(recorded.key.type, stored.key_type, by_id)
+        yield from _inside(recorded.value.type, stored.item_type, by_id)
+    elif isinstance(recorded, List) and pt.is_nested(stored):
+        yield from _inside(recorded.element.type, stored.value_type, by_id)
     else:
-        yield known, found
+        yield recorded, stored

@@ -278,11 +278,11 @@ def nullable_field(field: Field) -> Field:
     return replace(field, nullable=True, type=_nullable_type(field.type))
 
 
-def _nullable_type(found: DataType) -> DataType:
-    if isinstance(found, Struct):
-        return Struct(tuple(nullable_field(child) for child in found))
-    if isinstance(found, List):
-        return List(nullable_field(found.element))
-    if isinstance(found, Map):
-        return Map(replace(found.key, type=_nullable_type(found.key.type)), nullable_field(found.value))
-    return found
+def _nullable_type(kind: DataType) -> DataType:
+    if isinstance(kind, Struct):
+        return Struct(tuple(nullable_field(child) for child in kind))
+    if isinstance(kind, List):
+        return List(nullable_field(kind.element))
+    if isinstance(kind, Map):
+        return Map(replace(kind.key, type=_nullable_type(kind.key.type)), nullable_field(kind.value))
+    return kind

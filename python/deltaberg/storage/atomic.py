@@ -161,12 +161,12 @@ def _taken(path: str) -> PutResult:
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
             return PutResult(PutOutcome.EXISTS)
-        found = "a directory or a special file has"
+        holder = "a directory or a special file has"
     except OSError as error:
         if not os.path.islink(path):
             return _unknown(error.errno, path)
-        found = "a symbolic link that cannot be followed has"
-    raise StorageError(f"the file cannot be written: {found} this name", path=path)
+        holder = "a symbolic link that cannot be followed has"
+    raise StorageError(f"the file cannot be written: {holder} this name", path=path)
 
 
 def _renamed(temporary: str, path: str) -> PutResult:

@@ -196,7 +196,7 @@ class Storage(Protocol):
     def walk(
         self,
         prefix: str,
-        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.
@@ -206,7 +206,7 @@ class Storage(Protocol):
 
         Parameters
         ----------
-        wanted
+        selects
             Is shown the paths that were found, many at a time, and says of each whether its object is to be listed. A
             disk need not be asked about the others, whose names take a fraction of the time of their sizes.
         """

@@ -156,12 +156,12 @@ class _Role:
             config.pop(name, None)
 
     def __call__(self) -> dict[str, Any]:
-        found = self._session.client("sts", endpoint_url=self._endpoint).assume_role(**self._asked)["Credentials"]
+        credentials = self._session.client("sts", endpoint_url=self._endpoint).assume_role(**self._asked)["Credentials"]
         return {
-            "access_key_id": found["AccessKeyId"],
-            "secret_access_key": found["SecretAccessKey"],
-            "token": found["SessionToken"],
-            "expires_at": found["Expiration"].astimezone(timezone.utc),
+            "access_key_id": credentials["AccessKeyId"],
+            "secret_access_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expires_at": credentials["Expiration"].astimezone(timezone.utc),
         }
 
 

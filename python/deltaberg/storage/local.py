@@ -72,12 +72,12 @@ class LocalStorage:
 
     def list_from(self, prefix: str, offset: str = "", *, directories: bool = False) -> Iterator[ObjectMeta]:
         """List the files directly in a directory, from a name on."""
-        found: list[ObjectMeta] = []
+        files: list[ObjectMeta] = []
         for _ in range(_MOST_SCANS):
-            found, is_whole = self._scan(prefix, offset, directories)
+            files, is_whole = self._scan(prefix, offset, directories)
             if is_whole:
                 break
-        yield from found
+        yield from files
 
     def _scan(self, prefix: str, offset: str, directories: bool) -> tuple[list[ObjectMeta], bool]:
         """Return the files of a directory, and whether all were still there when they were described.
@@ -89,7 +89,7 @@ class LocalStorage:
                 names = sorted(entry.name for entry in entries if entry.name >= offset)
         except ObjectNotFoundError:
             return [], True
-        found, is_whole = [], True
+        files, is_whole = [], True
         for name in names:
             if is_temporary(name):
                 continue
@@ -106,8 +106,8 @@ class LocalStorage:
                 # The name is taken. Whoever reads it is told by what.
                 described = os.lstat(path)
             if directories or not stat.S_ISDIR(described.st_mode):
-                found.append(_meta(path, described))
-        return found, is_whole
+                files.append(_meta(path, described))
+        return files, is_whole
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
@@ -123,25 +123,25 @@ class LocalStorage:
     def walk(
         self,
         prefix: str,
-        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory. Every name can be listed."""
         del passed_over
         paths = self._paths(prefix)
-        if wanted is not None:
-            paths = (path for some in in_chunks(paths, _SHOWN) for path in compress(some, wanted(some)))
+        if selects is not None:
+            paths = (path for some in in_chunks(paths, _SHOWN) for path in compress(some, selects(some)))
         return self._described(paths)
 
     def _described(self, paths: Iterable[str]) -> Iterator[ObjectMeta]:
         for path in paths:
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except FileNotFoundError:
                 continue  # Deleted since the directory was read.
             except OSError as error:
                 raise _failure(error, path) from error
-            yield _meta(path, found)
+            yield _meta(path, status)
 
     def _paths(self, prefix: str, *, special: bool = False) -> Iterator[str]:
         """Yield the paths of all files below a directory, and perhaps those of devices, named pipes and the like."""
@@ -217,7 +217,7 @@ class LocalStorage:
         """Return which paths below a folder are links, are no files, or are behind a link that leads out of it."""
         home = os.path.join(os.path.realpath(folder), "")
         inside: dict[str, bool] = {}
-        found = set()
+        strays = set()
         for path in paths:
             above = os.path.dirname(path)
             try:
@@ -228,8 +228,8 @@ class LocalStorage:
                 # It is not there, or cannot be looked at; deleting it tells.
                 is_file = True
             if not (inside.get(above, True) and is_file):
-                found.add(path)
-        return found
+                strays.add(path)
+        return strays
 
     def delete(self, path: str) -> bool:
         """Delete a file, and return whether there was one. If there is none, or a directory, nothing happens."""
@@ -333,12 +333,12 @@ def _open_regular(path: str, flags: int) -> int:
     return descriptor
 
 
-def _regular(found: os.stat_result, path: str) -> os.stat_result:
+def _regular(status: os.stat_result, path: str) -> os.stat_result:
     """Return what describes a file, if it is a regular one."""
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for is_kind, name in _SPECIAL if is_kind(found.st_mode)), "a special file")
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for is_kind, name in _SPECIAL if is_kind(status.st_mode)), "a special file")
         raise NotAFileError(f"there is no such file but {kind} of this name", path=path)
-    return found
+    return status
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:

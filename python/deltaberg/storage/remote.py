@@ -134,12 +134,12 @@ class RemoteStorage:
         starts, ends = [start for start, _ in merged], [end for _, end in merged]
         parts = self._call(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends), path)
         views = [memoryview(part) for part in parts]
-        found = []
+        slices = []
         for start, length in ranges:
             at = bisect_right(starts, start) - 1
             skipped = start - starts[at] if length > 0 else 0
-            found.append(views[at][skipped : skipped + length].tobytes())
-        return found
+            slices.append(views[at][skipped : skipped + length].tobytes())
+        return slices
 
     def head(self, path: str) -> ObjectMeta:
         """Describe an object."""
@@ -216,7 +216,7 @@ class RemoteStorage:
     def walk(
         self,
         prefix: str,
-        wanted: Callable[[list[str]], Iterable[bool]] | None = None,
+        selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List all objects below a directory, page by page."""
@@ -225,7 +225,7 @@ class RemoteStorage:
         def listed(start: str | None) -> Iterator[ObjectMeta]:
             for chunk in self._chunks(directory, start):
                 below = [meta for meta in map(_meta, chunk) if meta.path.startswith(directory)]
-                yield from below if wanted is None else compress(below, wanted([meta.path for meta in below]))
+                yield from below if selects is None else compress(below, selects([meta.path for meta in below]))
 
         start: str | None = None
         while True:

@@ -63,13 +63,13 @@ def table_document(answer: Answer) -> Mapping[str, Any]:
     StorageError
         If the answer is something else.
     """
-    found = json_object(answer, "the answer of the catalog", partial(read_json, plain=True))
-    if not isinstance(found.get("metadata"), dict):
+    document = json_object(answer, "the answer of the catalog", partial(read_json, plain=True))
+    if not isinstance(document.get("metadata"), dict):
         raise StorageError(
             "the answer of the catalog holds no table: it has no metadata",
             hint="check that uri is the address of a REST catalog",
         )
-    return found
+    return document
 
 
 @dataclass
@@ -92,20 +92,20 @@ class RestCommitter:
         """Yes: the server makes the changes to the newest metadata that it has."""
         return True
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable | None:
         """Ask the catalog for the table; None if it has no such table. Metadata of a known file is not read again."""
         try:
-            found = table_document(self.door.ask_for_table(self.levels, None))
+            document = table_document(self.door.ask_for_table(self.levels, None))
         except TableNotFoundError:
             return None
-        return self.loaded(found, self.door.store_of(self.levels, found), known)
+        return self.loaded(document, self.door.store_of(self.levels, document), cached)
 
-    def loaded(self, found: Mapping[str, Any], store: StoreSpec, known: LoadedTable | None = None) -> LoadedTable:
+    def loaded(self, document: Mapping[str, Any], store: StoreSpec, cached: LoadedTable | None = None) -> LoadedTable:
         """Return the table in an answer."""
-        recorded = optional(found, "metadata-location", str, "the catalog's answer")
-        if known is not None and recorded is not None and known.file == place_of(recorded, None):
-            return replace(known, store=store)
-        metadata = metadata_of_json(found["metadata"])
+        recorded = optional(document, "metadata-location", str, "the catalog's answer")
+        if cached is not None and recorded is not None and cached.file == place_of(recorded, None):
+            return replace(cached, store=store)
+        metadata = metadata_of_json(document["metadata"])
         return loaded_table(metadata, place_of(recorded or metadata.location, None), store, None)
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
@@ -163,7 +163,7 @@ class RestCommitter:
         except (StorageError, CorruptMetadataError) as error:
             raise unsettled(error.message, path=path, status=answer.status) from error
 
-    def _made(self, wanted: TableMetadata, failure: DeltabergError) -> LoadedTable | None:
+    def _made(self, prepared: TableMetadata, failure: DeltabergError) -> LoadedTable | None:
         """Return the table that a server has made which was to prepare it only; None if there is none.
 
         Raises
@@ -172,11 +172,11 @@ class RestCommitter:
             If it is another table.
         """
         try:
-            found = self.load()
+            created = self.load()
         except DeltabergError as error:
             raise failure from error
-        if found is None or _is_as_asked(found.metadata, wanted):
-            return found
+        if created is None or _is_as_asked(created.metadata, prepared):
+            return created
         raise TableExistsError("there is a table already", table=".".join(self.levels)) from failure
 
     def check(self, metadata: TableMetadata) -> None:
@@ -197,7 +197,7 @@ class RestCommitter:
         return RestAttempt(self, proposal, body, key_of_request(self.door))
 
 
-def _is_as_asked(found: TableMetadata, wanted: TableMetadata) -> bool:
+def _is_as_asked(created: TableMetadata, prepared: TableMetadata) -> bool:
     """Return whether a table without rows is the one that a server was asked for; the server gives it its UUID."""
 
     def layout(metadata: TableMetadata) -> tuple[Any, ...]:
@@ -205,10 +205,10 @@ def _is_as_asked(found: TableMetadata, wanted: TableMetadata) -> bool:
         return metadata.current_schema.struct, spec.fields, order.fields
 
     return (
-        not found.snapshots
-        and layout(found) == layout(wanted)
-        and wanted.properties.items() <= found.properties.items()
-        and wanted.location.rstrip("/") in ("", found.location.rstrip("/"))
+        not created.snapshots
+        and layout(created) == layout(prepared)
+        and prepared.properties.items() <= created.properties.items()
+        and prepared.location.rstrip("/") in ("", created.location.rstrip("/"))
     )
 
 
@@ -283,16 +283,16 @@ class RestAttempt:
 
     def _is_shown_by(self, answer: Answer) -> bool:
         try:
-            found = self.committer.loaded(table_document(answer), self.proposal.base.store)
+            shown = self.committer.loaded(table_document(answer), self.proposal.base.store)
         except DeltabergError:
             return False
         base = self.proposal.base.metadata
-        metadata = found.metadata
+        metadata = shown.metadata
         # Servers may store a property in other words, and order what they are told.
         is_later = metadata.last_updated_ms >= base.last_updated_ms and metadata.raw != base.raw
         if not self._is_shown_in(metadata) and not (self._is_same_table(metadata) and self._is_free and is_later):
             return False
-        self._after = found
+        self._after = shown
         return True
 
     @property
@@ -366,12 +366,12 @@ class RestAttempt:
             return self._after, []
         failure = "it was dropped"
         try:
-            found = self.committer.load()
+            loaded = self.committer.load()
         except DeltabergError as error:
             failure = error.message
         else:
-            if found is not None and self._is_same_table(found.metadata):
-                return found, []
-            if found is not None:
+            if loaded is not None and self._is_same_table(loaded.metadata):
+                return loaded, []
+            if loaded is not None:
                 failure = "the catalog shows another table under the name"
         return self.proposal.base, [f"the table could not be loaded after the commit: {failure}"]

@@ -238,13 +238,13 @@ class SeveralTables:
         try:
             handed = {levels: member.hand_over() for levels, member in members.items()}
             parts = {levels: change for levels, change in handed.items() if change is not None}
-            found = self._committed(parts) if parts else {}
+            committed = self._committed(parts) if parts else {}
         except BaseException as error:
             for member in members.values():
                 member.end_failed(error)
             raise
-        self.results = {levels: member.end_committed(found.get(levels)) for levels, member in members.items()}
-        for levels, done in found.items():
+        self.results = {levels: member.end_committed(committed.get(levels)) for levels, member in members.items()}
+        for levels, done in committed.items():
             members[levels].check_returned(done)
         return self.results
 

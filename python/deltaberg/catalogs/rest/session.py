@@ -362,12 +362,12 @@ def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json
         If the answer is something else.
     """
     try:
-        found = decode(answer.body)
+        document = decode(answer.body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise StorageError(f"{what} is not a JSON object", hint=_NO_CATALOG)
-    return found
+    return document
 
 
 def _said(answer: Answer) -> tuple[str | None, str]:
@@ -379,18 +379,18 @@ def _said(answer: Answer) -> tuple[str | None, str]:
     """
     text, is_json = answer.body.decode("utf-8", "replace"), True
     try:
-        found = json.loads(answer.body)
+        document = json.loads(answer.body)
     except (ValueError, RecursionError) as why:
-        found, is_json = None, isinstance(why, RecursionError)
-    if not isinstance(found, dict):
+        document, is_json = None, isinstance(why, RecursionError)
+    if not isinstance(document, dict):
         is_text = answer.headers.get("Content-Type", "").lower().startswith("text/")
         is_text |= not is_json and text.startswith(("<", "{"))
         return None, _clean(" ".join(_TAG.sub(" ", text).split())) if is_text else ""
-    error = found.get("error")
+    error = document.get("error")
     if isinstance(error, dict):
         kind = error.get("type")
         return kind if isinstance(kind, str) else "", _clean(error.get("message")) or _clean(kind)
-    told = (found.get(name) for name in ("error_description", "message", "detail", "error"))
+    told = (document.get(name) for name in ("error_description", "message", "detail", "error"))
     return None, next(filter(None, map(_clean, told)), "")
 
 

@@ -92,15 +92,15 @@ def read_vended(answer: Mapping[str, Any], shared: Mapping[str, str]) -> Vended:
     ``shared`` is what the catalog says about all tables.
     """
     config = {**shared, **server_config(answer.get("config"), "config")}
-    found = {"": config}
+    configs = {"": config}
     for part in objects(answer, "storage-credentials", "the catalog's answer"):
         prefix = _spelled(text(part, "prefix", "a credential"))
-        found[prefix] = {**config, **server_config(part.get("config"), "config")}
-    times = [_seconds(value) for one in found.values() for name, value in one.items() if name.startswith(_EXPIRIES)]
+        configs[prefix] = {**config, **server_config(part.get("config"), "config")}
+    times = [_seconds(value) for one in configs.values() for name, value in one.items() if name.startswith(_EXPIRIES)]
     expires_at = min((when for when in times if when is not None), default=None)
     now = _now()
     renew_at = None if expires_at is None else expires_at - min(_MARGIN, max(expires_at - now, 0) / 4)
-    pairs = tuple((prefix, tuple(sorted(one.items()))) for prefix, one in found.items())
+    pairs = tuple((prefix, tuple(sorted(one.items()))) for prefix, one in configs.items())
     return Vended(pairs, expires_at, renew_at)
 
 
@@ -184,22 +184,22 @@ class RestVendor:
             newest.vended = known
             return known
 
-    def _renewed(self, known: Vended) -> Vended:
-        expires_at = known.expires_at or 0.0
+    def _renewed(self, vended: Vended) -> Vended:
+        expires_at = vended.expires_at or 0.0
         try:
             answer = session_of(self.settings).get(self.path, dict(self.query))
-            found = read_vended(json_object(answer, "the answer to a request for credentials"), dict(self.shared))
-            if known.has_credentials and not found.has_credentials:
+            renewed = read_vended(json_object(answer, "the answer to a request for credentials"), dict(self.shared))
+            if vended.has_credentials and not renewed.has_credentials:
                 raise StorageError("the catalog's answer holds no credentials any more", path=self.path)
         except DeltabergError:
             if _now() >= expires_at:
                 raise
-            return replace(known, renew_at=min(_now() + _PAUSE, expires_at))
-        if found.expires_at is not None and found.expires_at <= _now():
+            return replace(vended, renew_at=min(_now() + _PAUSE, expires_at))
+        if renewed.expires_at is not None and renewed.expires_at <= _now():
             raise AuthenticationError(
                 "the catalog vends expired credentials", hint="check the clocks of both machines", path=self.path
             )
-        return found
+        return renewed
 
 
 def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str) -> dict[str, str]:
@@ -244,11 +244,11 @@ def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str
 def _sas_token(server: Mapping[str, str], scope: str) -> dict[str, str]:
     """Return the token for the account of a scope, with which the name of such a token ends."""
     account = scope.partition("@")[2].partition("/")[0].partition(".")[0]
-    found = {
+    tokens = {
         name[len(_SAS_TOKEN) + 1 :].partition(".")[0]: value
         for name, value in server.items()
         if name.startswith(f"{_SAS_TOKEN}.")
     }
-    if not account and len(found) == 1:
-        account = next(iter(found))
-    return {_SAS_TOKEN: found[account], "adls.account-name": account} if account in found else {}
+    if not account and len(tokens) == 1:
+        account = next(iter(tokens))
+    return {_SAS_TOKEN: tokens[account], "adls.account-name": account} if account in tokens else {}

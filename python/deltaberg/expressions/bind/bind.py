@@ -316,15 +316,15 @@ class _Binder:
         raise ExpressionError(f"{value!r} is not a value")
 
     def _literal(self, value: Literal) -> Node:
-        kind, given = value.type, value.value
-        self._names.check(given)
+        kind, content = value.type, value.value
+        self._names.check(content)
         if isinstance(kind, IntervalType):
-            return LiteralNode(kind, pa.scalar(None), given)
+            return LiteralNode(kind, pa.scalar(None), content)
         if kind in (TIME, UUID) and not self._has_type(kind):
-            raise no_value(given)
+            raise no_value(content)
         if kind in _ALIKE:
-            return LiteralNode(kind, given, is_written=True)
-        stored = given.bytes if kind == UUID else given
+            return LiteralNode(kind, content, is_written=True)
+        stored = content.bytes if kind == UUID else content
         scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pa.scalar(stored, arrow_type(kind))
         return LiteralNode(kind, scalar, is_written=True)
 
@@ -345,16 +345,16 @@ class _Binder:
         if not isinstance(column, ColumnValue) or type(literal) is not Literal or literal.type not in _ALIKE:
             return self._call(call)
         key = (call.name, column.path, literal.type)
-        known = self._compared.get(key)
-        if known is None or literal.value is None or not isinstance(known.arguments[1], LiteralNode):
-            made = self._call(call)
+        bound = self._compared.get(key)
+        if bound is None or literal.value is None or not isinstance(bound.arguments[1], LiteralNode):
+            call_node = self._call(call)
             # Not every long number is a double.
-            if isinstance(made, CallNode) and (literal.type, made.arguments[1].type) != (LONG, DOUBLE):
-                self._compared[key] = made
-            return made
-        subject, other = known.arguments
+            if isinstance(call_node, CallNode) and (literal.type, call_node.arguments[1].type) != (LONG, DOUBLE):
+                self._compared[key] = call_node
+            return call_node
+        subject, other = bound.arguments
         value = LiteralNode(other.type, literal.value, is_written=True)
-        return CallNode(BOOLEAN, known.name, (subject, value), known.kernel, eager=known.eager)
+        return CallNode(BOOLEAN, bound.name, (subject, value), bound.kernel, eager=bound.eager)
 
     def _call(self, call: Call) -> Node:
         function = function_named(call.name)
@@ -369,45 +369,45 @@ class _Binder:
             raise UnsupportedExpressionError(
                 f"{call.name}() with a unit cannot be evaluated", hint=_WITH_UNITS[call.name]
             )
-        given: Sequence[Value] = call.arguments
+        arguments: Sequence[Value] = call.arguments
         if call.name in _JOINED:
-            given = list(_with_sets(chain_of(call), call.name))
-            if len(given) == 1:
-                return self.bind(given[0])
-        if any(isinstance(one, DayLiteral) for one in given) and self.bind(given[0]).type in _POINTS_IN_TIME:
-            given = [one.midnight if isinstance(one, DayLiteral) else one for one in given]
-        nodes = [self.bind(argument) for argument in given[:1]] if call.name == "in" else []
-        nodes += self._items(given[1:]) if nodes else [self.bind(argument) for argument in given]
-        if MomentLiteral in map(type, given) and not is_moment(nodes[0].type):
+            arguments = list(_with_sets(chain_of(call), call.name))
+            if len(arguments) == 1:
+                return self.bind(arguments[0])
+        if any(isinstance(one, DayLiteral) for one in arguments) and self.bind(arguments[0]).type in _POINTS_IN_TIME:
+            arguments = [one.midnight if isinstance(one, DayLiteral) else one for one in arguments]
+        nodes = [self.bind(argument) for argument in arguments[:1]] if call.name == "in" else []
+        nodes += self._items(arguments[1:]) if nodes else [self.bind(argument) for argument in arguments]
+        if MomentLiteral in map(type, arguments) and not is_moment(nodes[0].type):
             raise ExpressionError(
-                f"a timestamp cannot be compared with a value of the type {nodes[0].type}", column=str(given[0])
+                f"a timestamp cannot be compared with a value of the type {nodes[0].type}", column=str(arguments[0])
             )
         return function.bind(self._context, nodes)
 
     def _items(self, items: Sequence[Value]) -> list[Node]:
         """Bind the items of IN. Literals of a type that follow each other are one node."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         for kind, run in groupby(items, _type_in_list):
             if kind is None:
-                found += map(self.bind, run)
+                nodes += map(self.bind, run)
                 continue
             values = [item.value for item in run if isinstance(item, Literal)]
             for value in values if kind == STRING else ():
                 self._names.check(value)
-            found.append(ListNode(kind, values))
-        return found
+            nodes.append(ListNode(kind, values))
+        return nodes
 
     def _is_column(self, name: str) -> bool:
         return any(_has(relation.columns, name) for relation in self._relations)
 
     def _column(self, value: ColumnValue) -> Node:
-        known = self._found.get(value.path)
-        if known is None:
+        node = self._found.get(value.path)
+        if node is None:
             name = value.path[0].lower()
             if len(value.path) == 1 and name in _WITHOUT_PARENTHESES and not self._is_column(name):
                 return self.bind(Call(name))
-            known = self._found[value.path] = self._find(value)
-        return known
+            node = self._found[value.path] = self._find(value)
+        return node
 
     def _find(self, value: ColumnValue) -> ColumnNode:
         found = self._qualified(value.path) or self._unqualified(value)

@@ -152,20 +152,20 @@ def comparison(name: str, column: Column, *others: Any) -> Value:
         raise error.with_context(column=str(column)) from None
 
 
-def _operand(given: Any) -> Value:
-    if type(given) is int and -_FEW <= given < _FEW:
+def _operand(operand: Any) -> Value:
+    if type(operand) is int and -_FEW <= operand < _FEW:
         # Lists of a hundred thousand numbers are looked up.
-        return Literal(given, INTEGER)
-    if isinstance(given, (Column, Value)):
-        return ColumnValue(given.path) if isinstance(given, Column) else given
-    if isinstance(given, (int, PyDecimal)) and _is_beyond(given):
+        return Literal(operand, INTEGER)
+    if isinstance(operand, (Column, Value)):
+        return ColumnValue(operand.path) if isinstance(operand, Column) else operand
+    if isinstance(operand, (int, PyDecimal)) and _is_beyond(operand):
         # Spark's SQL has no such literals. To every column, it is the same as the double next to it.
         try:
-            given = float(given)
+            operand = float(operand)
         except OverflowError:
-            given = float("-inf" if given < 0 else "inf")
-        return Literal(given, Primitive("double"))
-    return literal_of(given)
+            operand = float("-inf" if operand < 0 else "inf")
+        return Literal(operand, Primitive("double"))
+    return literal_of(operand)
 
 
 def _is_beyond(number: int | PyDecimal) -> bool:

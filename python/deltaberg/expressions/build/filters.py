@@ -88,7 +88,7 @@ def as_filter(condition: Filter | None) -> Value:
     raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")
 
 
-def as_value(given: Any) -> Value:
+def as_value(expression: Any) -> Value:
     """Return what callers give as a value: SQL text, a value or column of `col`, or a Python literal.
 
     Text is always SQL; the value of a string is quoted: ``"'abc'"``.
@@ -98,11 +98,11 @@ def as_value(given: Any) -> Value:
     ExpressionError
         If it is none of these.
     """
-    if isinstance(given, Value):
-        return given
-    if isinstance(given, Column):
-        return ColumnValue(given.path)
-    return _parsed(given, "expression") if isinstance(given, str) else literal_of(given)
+    if isinstance(expression, Value):
+        return expression
+    if isinstance(expression, Column):
+        return ColumnValue(expression.path)
+    return _parsed(expression, "expression") if isinstance(expression, str) else literal_of(expression)
 
 
 def _parsed(text: str, kind: str) -> Value:

@@ -39,7 +39,7 @@ def literal_of(value: Any) -> Value:
         return decimal_literal(value)
     if isinstance(value, dt.datetime):
         return Literal(value, Primitive("timestamp" if value.tzinfo is not None else "timestamp_ntz"))
-    known = {
+    type_names = {
         float: "double",
         str: "string",
         bytes: "binary",
@@ -47,7 +47,7 @@ def literal_of(value: Any) -> Value:
         uuid.UUID: "uuid",
         dt.time: "time",
     }
-    for kind, name in known.items():
+    for kind, name in type_names.items():
         if isinstance(value, kind) and getattr(value, "tzinfo", None) is None:
             return Literal(value, Primitive(name))
     raise no_value(value)
@@ -78,17 +78,17 @@ def _plain(value: Any) -> Any:
         raise ExpressionError(f"a scalar of the type {value.type} has a value that Python does not have") from error
 
 
-def _far_moment(given: pa.Scalar) -> Value:
+def _far_moment(scalar: pa.Scalar) -> Value:
     """Return a date before the year 1 or after the year 9999, or a timestamp, as SQL writes it: a cast of its text."""
     from deltaberg.expressions.time.moments import format_date
 
-    if not isinstance(given, pa.TimestampScalar):
-        return Cast(Literal(format_date(given.cast(pa.date32()).value), STRING), DATE)
-    has_zone = given.type.tz is not None
+    if not isinstance(scalar, pa.TimestampScalar):
+        return Cast(Literal(format_date(scalar.cast(pa.date32()).value), STRING), DATE)
+    has_zone = scalar.type.tz is not None
     try:
-        micros: int = given.cast(pa.timestamp("us", given.type.tz)).value
+        micros: int = scalar.cast(pa.timestamp("us", scalar.type.tz)).value
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"{given.value} {given.type.unit} is beyond the timestamps") from error
+        raise ExpressionError(f"{scalar.value} {scalar.type.unit} is beyond the timestamps") from error
     days, rest = divmod(micros, 86_400_000_000)
     seconds, fraction = divmod(rest, 1_000_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"

@@ -97,15 +97,15 @@ def _expression(expression: Any) -> Value:
     raise _unknown(expression)
 
 
-def _chained(given: Any) -> Iterator[Any]:
+def _chained(chain: Any) -> Iterator[Any]:
     """Return the parts of a chain of ANDs or ORs, from left to right, without recursion."""
-    left = [given]
+    left = [chain]
     while left:
-        found = left.pop()
-        if type(found) is type(given):
-            left += (found.right, found.left)
+        part = left.pop()
+        if type(part) is type(chain):
+            left += (part.right, part.left)
         else:
-            yield found
+            yield part
 
 
 def _column(term: Any) -> Column:
@@ -114,12 +114,12 @@ def _column(term: Any) -> Column:
     return Column(tuple(term.name.split(".")))
 
 
-def _operands(given: Any) -> list[Any]:
-    if type(given).__name__.endswith("NaN"):
+def _operands(predicate: Any) -> list[Any]:
+    if type(predicate).__name__.endswith("NaN"):
         return [math.nan]
-    if hasattr(given, "literals"):
-        return sorted(map(_value, given.literals), key=str)
-    return [_value(given.literal)] if hasattr(given, "literal") else []
+    if hasattr(predicate, "literals"):
+        return sorted(map(_value, predicate.literals), key=str)
+    return [_value(predicate.literal)] if hasattr(predicate, "literal") else []
 
 
 def _value(literal: Any) -> Any:

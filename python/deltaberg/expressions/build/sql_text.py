@@ -62,12 +62,12 @@ def parse_text(text: str, kind: str, *, is_stored: bool = False) -> exp.Expr:
         raise ExpressionError(f"the {kind} is empty", hint=f"write {kind}s as SQL, such as id > 3")
     try:
         # `parse_one` of older versions of sqlglot drops what follows the first statement.
-        found = sqlglot.parse(text, dialect=_dialect())
+        statements = sqlglot.parse(text, dialect=_dialect())
     except SqlglotError as error:
         raise ExpressionError(f"the {kind} {text!r:.2000} is not a SQL expression: {_reason(error)}") from None
     except RecursionError:
         raise ExpressionError(f"the {kind} is nested too deeply") from None
-    trees = [tree for tree in found if tree is not None and not isinstance(tree, sqlglot.exp.Semicolon)]
+    trees = [tree for tree in statements if tree is not None and not isinstance(tree, sqlglot.exp.Semicolon)]
     if len(trees) != 1:
         what = "it is several statements" if trees else "it is empty"
         raise ExpressionError(f"the {kind} {text!r:.2000} is not a SQL expression: {what}")
@@ -179,13 +179,13 @@ def _dialect() -> Any:
                 name: parser for name, parser in parser.FUNCTION_PARSERS.items() if name in _OWN_SYNTAX
             }
 
-            def _parse_interval(self, *given: Any, **options: Any) -> Any:
+            def _parse_interval(self, *positional: Any, **options: Any) -> Any:
                 # sqlglot takes a time for the text of an interval that grows with the square of its length.
                 begins = self._curr is not None and self._curr.token_type == TokenType.INTERVAL
-                goes_on = False in (*given[:1], options.get("match_interval"))
+                goes_on = False in (*positional[:1], options.get("match_interval"))
                 token = self._next if begins else self._curr if goes_on else None
                 if token is not None and token.token_type == TokenType.STRING and len(token.text) > _LONG_INTERVAL:
                     self.raise_error("the length of an interval is too long", token)
-                return super()._parse_interval(*given, **options)
+                return super()._parse_interval(*positional, **options)
 
     return Values

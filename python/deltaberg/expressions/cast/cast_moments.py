@@ -37,21 +37,21 @@ def moment_of_text(to: DataType, zone: dt.tzinfo) -> Kernel:
     return parse
 
 
-def moment_cast(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
+def moment_cast(source: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
     """Return the kernel of a cast from one type of dates and timestamps to another.
 
     Digits below the microsecond are lost in a date only: a timestamp that cannot have them fails.
     """
-    if given not in MICROS_OF and to not in MICROS_OF:
-        return _micros_cast(given, to, zone)
-    coarse = MICROS_OF.get(given, given), MICROS_OF.get(to, to)
+    if source not in MICROS_OF and to not in MICROS_OF:
+        return _micros_cast(source, to, zone)
+    coarse = MICROS_OF.get(source, source), MICROS_OF.get(to, to)
     move = _micros_cast(*coarse, zone) if coarse[0] != coarse[1] else None
 
     def convert(values: pa.Array) -> Outcome:
-        micros, beyond = (values, None) if given not in MICROS_OF else _divided(values, coarse[0])
+        micros, beyond = (values, None) if source not in MICROS_OF else _divided(values, coarse[0])
         moved = Outcome(micros) if move is None else then(Outcome(micros), move)
         if to in MICROS_OF:
-            return then(moved, lambda found: _in_nanos(found, beyond, to))
+            return then(moved, lambda coarse_values: _in_nanos(coarse_values, beyond, to))
         if beyond is None or to == DATE:
             return moved
         lost = failed_where(moved.values, pc.not_equal(beyond, 0), "a timestamp has digits below the microsecond")

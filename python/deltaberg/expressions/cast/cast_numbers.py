@@ -26,18 +26,18 @@ _SAFE_DIGITS = 15
 _COMPACT_DIGITS = 18
 
 
-def number_cast(given: DataType, to: DataType) -> Kernel | None:
+def number_cast(source: DataType, to: DataType) -> Kernel | None:
     """Return the kernel of a cast between two types of numbers, or of booleans."""
     if to == BOOLEAN:
         return lambda values: pc.not_equal(values, constant(0, values.type))
-    if given == BOOLEAN:
+    if source == BOOLEAN:
         return _of_boolean(to)
     if is_integral(to):
-        return _to_integer(given, to)
+        return _to_integer(source, to)
     if isinstance(to, Decimal):
-        return _to_decimal(given, to)
+        return _to_decimal(source, to)
     if is_floating(to):
-        if isinstance(given, Decimal):
+        if isinstance(source, Decimal):
             # Text is the road that rounds once.
             return lambda values: values.cast(pa.string()).cast(arrow_type(to))
         return lambda values: values.cast(arrow_type(to), safe=False)
@@ -52,12 +52,12 @@ def _of_boolean(to: DataType) -> Kernel | None:
     return None
 
 
-def _to_integer(given: DataType, to: DataType) -> Kernel:
-    if isinstance(given, Decimal):
-        return partial(_decimal_to_integer, given, to)
-    if is_floating(given):
+def _to_integer(source: DataType, to: DataType) -> Kernel:
+    if isinstance(source, Decimal):
+        return partial(_decimal_to_integer, source, to)
+    if is_floating(source):
         return lambda values: _floating_to_integer(values, to)
-    if INTEGER_BITS[given] <= INTEGER_BITS[to]:
+    if INTEGER_BITS[source] <= INTEGER_BITS[to]:
         return lambda values: values.cast(arrow_type(to))
 
     def narrow(values: pa.Array) -> Outcome:
@@ -69,13 +69,13 @@ def _to_integer(given: DataType, to: DataType) -> Kernel:
     return narrow
 
 
-def _decimal_to_integer(given: Decimal, to: DataType, values: pa.Array) -> Outcome:
+def _decimal_to_integer(source: Decimal, to: DataType, values: pa.Array) -> Outcome:
     """Cut the fraction off. Spark does so exactly for a long, and by the nearest double for the smaller types."""
-    exact = fit_integer(pc.trunc(values.cast(pa.decimal256(76, given.scale))), to)
-    if to == LONG or given.precision <= _SAFE_DIGITS or not given.scale:
+    exact = fit_integer(pc.trunc(values.cast(pa.decimal256(76, source.scale))), to)
+    if to == LONG or source.precision <= _SAFE_DIGITS or not source.scale:
         return exact
     nearest = _floating_to_integer(values.cast(pa.string()).cast(pa.float64()), to)
-    if given.precision > _COMPACT_DIGITS:
+    if source.precision > _COMPACT_DIGITS:
         return nearest
     differ = pc.not_equal(pc.coalesce(exact.values, nearest.values), pc.coalesce(nearest.values, exact.values))
     unclear = failed_where(exact.values, differ, "whether Spark rounds a decimal up depends on where it comes from")

@@ -85,12 +85,12 @@ def _integer(text: str, to: DataType) -> int:
 
 
 def _floating(text: str, to: DataType) -> Any:
-    found = text.strip(_JAVA_BLANK)
-    if found[-1:] in ("d", "D", "f", "F") and _NUMBER.fullmatch(found[:-1]):
-        found = found[:-1]
-    if _NUMBER.fullmatch(found):
-        return pa.scalar(found).cast(arrow_type(to)).as_py()
-    hexadecimal = _HEXADECIMAL.fullmatch(found.rstrip("dDfF"))
+    number = text.strip(_JAVA_BLANK)
+    if number[-1:] in ("d", "D", "f", "F") and _NUMBER.fullmatch(number[:-1]):
+        number = number[:-1]
+    if _NUMBER.fullmatch(number):
+        return pa.scalar(number).cast(arrow_type(to)).as_py()
+    hexadecimal = _HEXADECIMAL.fullmatch(number.rstrip("dDfF"))
     if hexadecimal is not None:
         return float.fromhex(hexadecimal[0])
     special = _SPECIAL.get(trimmed(text).lower().lstrip("+-"))
@@ -113,20 +113,20 @@ def _decimal(text: str) -> PyDecimal:
     return parse_decimal(found)
 
 
-def to_text(given: DataType) -> Kernel | None:
+def to_text(source: DataType) -> Kernel | None:
     """Return the kernel of a cast to text from a type that needs no zone."""
-    if is_integral(given):
+    if is_integral(source):
         return lambda values: values.cast(pa.string())
-    if given == BOOLEAN:
+    if source == BOOLEAN:
         return lambda values: pc.if_else(values, "true", "false")
-    if given == BINARY:
+    if source == BINARY:
         return _binary_as_text
-    if given == UUID:
+    if source == UUID:
         return text_of_uuids
-    if given == DATE:
+    if source == DATE:
         return lambda values: _formatted(values, format_date, pa.int32())
-    if isinstance(given, Decimal):
-        if given.scale <= 6:
+    if isinstance(source, Decimal):
+        if source.scale <= 6:
             return lambda values: values.cast(pa.string())
         # Arrow writes small decimals with an exponent.
         return lambda values: each_distinct(lambda number: f"{number:f}", pa.string(), "", values)

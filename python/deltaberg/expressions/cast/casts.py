@@ -105,15 +105,15 @@ def cast_node(
     UnsupportedExpressionError
         If it has one that cannot be evaluated exactly.
     """
-    given = node.type
-    if given == to:
+    source = node.type
+    if source == to:
         return node
-    if is_same(given, to):
+    if is_same(source, to):
         return replace(node, type=to)
-    if given == VOID and not isinstance(to, IntervalType):
+    if source == VOID and not isinstance(to, IntervalType):
         return LiteralNode(to, pa.scalar(None, arrow_type(to)))
-    kernel = _kernel(given, to, _Way(zone, by_name, completes, path))
-    is_steady = isinstance(zone, dt.timezone) and is_moment(given) and is_moment(to)
+    kernel = _kernel(source, to, _Way(zone, by_name, completes, path))
+    is_steady = isinstance(zone, dt.timezone) and is_moment(source) and is_moment(to)
     return CallNode(to, "cast", (node,), kernel, is_steady=is_steady)
 
 
@@ -144,32 +144,32 @@ def forgiving_cast(cast: Node, of: Node, name: str) -> Node:
     return null_where_failed(cast, name, (lambda texts: pc.match_substring_regex(texts, _TIME_ALONE), _TODAY))
 
 
-def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:
-    if isinstance(given, List) and isinstance(to, List):
-        return _of_lists(given, to, way)
-    if isinstance(given, Map) and isinstance(to, Map):
-        return _of_maps(given, to, way)
-    if isinstance(given, Struct) and isinstance(to, Struct) and (way.by_name or len(given) == len(to)):
-        return _of_structs(given, to, way)
-    found = _leaf_kernel(given, to, way.zone)
-    if found is None:
-        raise _no_cast(given, to)
-    return found
+def _kernel(source: DataType, to: DataType, way: _Way) -> Kernel:
+    if isinstance(source, List) and isinstance(to, List):
+        return _of_lists(source, to, way)
+    if isinstance(source, Map) and isinstance(to, Map):
+        return _of_maps(source, to, way)
+    if isinstance(source, Struct) and isinstance(to, Struct) and (way.by_name or len(source) == len(to)):
+        return _of_structs(source, to, way)
+    kernel = _leaf_kernel(source, to, way.zone)
+    if kernel is None:
+        raise _no_cast(source, to)
+    return kernel
 
 
-def _leaf_kernel(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel | None:
-    if _is_number(given) and _is_number(to):
-        return number_cast(given, to)
-    if is_moment(given) and is_moment(to):
-        return moment_cast(given, to, zone)
-    if given == STRING:
+def _leaf_kernel(source: DataType, to: DataType, zone: dt.tzinfo) -> Kernel | None:
+    if _is_number(source) and _is_number(to):
+        return number_cast(source, to)
+    if is_moment(source) and is_moment(to):
+        return moment_cast(source, to, zone)
+    if source == STRING:
         return moment_of_text(to, zone) if is_moment(to) and to != DATE else of_text(to)
     if to == STRING:
-        return _to_text(given, zone)
-    if given == TIMESTAMP and is_integral(to):
+        return _to_text(source, zone)
+    if source == TIMESTAMP and is_integral(to):
         narrow = number_cast(Primitive("long"), to) if to != Primitive("long") else None
         return _seconds if narrow is None else lambda values: narrow(_seconds(values))
-    return _between_bytes(given, to) if is_bytes(given) and is_bytes(to) else None
+    return _between_bytes(source, to) if is_bytes(source) and is_bytes(to) else None
 
 
 def _no_cast(given: DataType, to: DataType) -> ExpressionError:
@@ -182,17 +182,17 @@ def _no_cast(given: DataType, to: DataType) -> ExpressionError:
     return ExpressionError(message)
 
 
-def _inner(given: DataType, to: DataType, way: _Way) -> Callable[[pa.Array], Outcome]:
+def _inner(source: DataType, to: DataType, way: _Way) -> Callable[[pa.Array], Outcome]:
     """Return the kernel that casts elements, fields, keys or values."""
-    if is_same(given, to):
+    if is_same(source, to):
         return Outcome
-    if given == VOID:
+    if source == VOID:
         return lambda values: Outcome(pa.nulls(len(values), arrow_type(to)))
-    kernel = _kernel(given, to, way)
+    kernel = _kernel(source, to, way)
 
     def convert(values: pa.Array) -> Outcome:
-        found = kernel(values)
-        return found if isinstance(found, Outcome) else Outcome(found)
+        outcome = kernel(values)
+        return outcome if isinstance(outcome, Outcome) else Outcome(outcome)
 
     return convert
 
@@ -262,12 +262,12 @@ def _of_rows(parts: Outcome, lists: pa.Array) -> tuple[Failure, ...]:
     )
 
 
-def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
+def _of_structs(origin: Struct, to: Struct, way: _Way) -> Kernel:
     inner = [
-        _field(source, _inner(given.fields[source].type, child.type, way.inside(child.name)))
+        _field(source, _inner(origin.fields[source].type, child.type, way.inside(child.name)))
         if source is not None
         else _missing(child.type)
-        for source, child in zip(_sources(given, to, way), to, strict=True)
+        for source, child in zip(_sources(origin, to, way), to, strict=True)
     ]
 
     def convert(structs: pa.Array) -> Outcome:
@@ -278,20 +278,20 @@ def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
     return convert
 
 
-def _sources(given: Struct, to: Struct, way: _Way) -> list[int | None]:
+def _sources(origin: Struct, to: Struct, way: _Way) -> list[int | None]:
     """Return the place of the given field that each field comes from; None for a field that becomes null."""
     if not way.by_name:
-        return list(range(len(given)))
-    found: list[int | None] = []
-    for child, place in zip(to, match_fields(to, given.names, way.path), strict=True):
+        return list(range(len(origin)))
+    places: list[int | None] = []
+    for child, place in zip(to, match_fields(to, origin.names, way.path), strict=True):
         if place is None and not way.completes:
             raise SchemaError(
                 f"the value lacks the field {child.name}, which would lose what it holds",
                 hint="give all fields of the struct, or set single fields of it",
                 column=join_name((*way.path, child.name)),
             )
-        found.append(place)
-    return found
+        places.append(place)
+    return places
 
 
 def _field(place: int, kernel: Callable[[pa.Array], Outcome]) -> Callable[[pa.Array], Outcome]:
@@ -311,29 +311,29 @@ def _seconds(values: pa.Array) -> pa.Array:
     return floor_divide(values.cast(pa.int64()), 1_000_000)
 
 
-def _between_bytes(given: DataType, to: DataType) -> Kernel | None:
-    stored, wanted = arrow_type(given), arrow_type(to)
+def _between_bytes(source: DataType, to: DataType) -> Kernel | None:
+    stored, target = arrow_type(source), arrow_type(to)
     if to == BINARY:
-        return lambda values: values.cast(wanted)
-    if given != BINARY:
-        return (lambda values: values) if stored == wanted else None
-    length = wanted.byte_width
+        return lambda values: values.cast(target)
+    if source != BINARY:
+        return (lambda values: values) if stored == target else None
+    length = target.byte_width
 
     def convert(values: pa.Array) -> Outcome:
         wrong = pc.not_equal(pc.binary_length(values), length)
         fitting = pc.if_else(wrong, pa.scalar(None, stored), values)
-        return failed_where(fitting.cast(wanted), wrong, f"a value does not have the {length} bytes of the type {to}")
+        return failed_where(fitting.cast(target), wrong, f"a value does not have the {length} bytes of the type {to}")
 
     return convert
 
 
-def _to_text(given: DataType, zone: dt.tzinfo) -> Kernel | None:
-    if is_floating(given):
+def _to_text(source: DataType, zone: dt.tzinfo) -> Kernel | None:
+    if is_floating(source):
         raise UnsupportedExpressionError(
-            f"a {given} cannot be cast to a string: how many digits Spark writes depends on the version of Java",
+            f"a {source} cannot be cast to a string: how many digits Spark writes depends on the version of Java",
             hint="cast it to a decimal first",
         )
-    if given in (NTZ, TIMESTAMP):
-        own = zone if given == TIMESTAMP else None
+    if source in (NTZ, TIMESTAMP):
+        own = zone if source == TIMESTAMP else None
         return lambda values: moments_as_text(to_clock(values, own))
-    return to_text(given)
+    return to_text(source)

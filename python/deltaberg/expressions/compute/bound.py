@@ -170,22 +170,22 @@ class BoundOr:
         None if the parts are not all equalities of the same columns with one value each. The number of a row counts
         through all combinations of values.
         """
-        known = [_compared(part) for part in self.parts]
-        for part, columns in zip(self.parts, known, strict=True):
+        compared = [_compared(part) for part in self.parts]
+        for part, columns in zip(self.parts, compared, strict=True):
             size = len(part.parts) if isinstance(part, BoundAnd) else 1
-            if columns.keys() != known[0].keys() or size != len(columns):
+            if columns.keys() != compared[0].keys() or size != len(columns):
                 return None
             if any(one.operator != "=" or one.is_floating for one in columns.values()):
                 return None
-        numbers: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), len(known))
+        numbers: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), len(compared))
         sets: list[pa.Array] = []
-        for key in known[0]:
-            values = _literals_of([columns[key] for columns in known])
+        for key in compared[0]:
+            values = _literals_of([columns[key] for columns in compared])
             sets.append(pc.unique(values))
             if math.prod(map(len, sets)) >= 1 << 62:
                 return None
             numbers = next_numbers(numbers, values, sets[-1])
-        return tuple(first.path for first in known[0].values()), tuple(sets), numbers
+        return tuple(first.path for first in compared[0].values()), tuple(sets), numbers
 
 
 def next_numbers(numbers: pa.Array, values: pa.Array, known: pa.Array) -> pa.Array:
@@ -291,12 +291,12 @@ def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
     return merged[0] if len(merged) == 1 else kind(tuple(merged))
 
 
-def _merged(parts: list[Bound], known: Mapping[str, str]) -> list[Bound]:
+def _merged(parts: list[Bound], sides: Mapping[str, str]) -> list[Bound]:
     """Return parts, of which comparisons of one column on one side are the single one that all of them amount to."""
     groups: dict[Any, list[BoundPredicate]] = {}
     places: dict[Any, Bound | None] = {}
     for number, part in enumerate(parts):
-        side = known.get(part.operator) if isinstance(part, BoundPredicate) and part.other is None else None
+        side = sides.get(part.operator) if isinstance(part, BoundPredicate) and part.other is None else None
         if not isinstance(part, BoundPredicate) or side is None or (part.is_floating and side != "in"):
             places[number] = part
             continue

@@ -48,13 +48,13 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
         results.append(result)
         failed.append(wrong)
     try:
-        found = pa.array(results, kind)
+        array = pa.array(results, kind)
     except (pa.ArrowInvalid, OverflowError):
         fitting = [_fits(result, kind) for result in results]
         results = [result if fits else None for result, fits in zip(results, fitting, strict=True)]
         failed = [wrong or not fits for wrong, fits in zip(failed, fitting, strict=True)]
-        found = pa.array(results, kind)
-    return failed_where(found, pa.array(failed, pa.bool_()), message or TOO_LONG) if any(failed) else Outcome(found)
+        array = pa.array(results, kind)
+    return failed_where(array, pa.array(failed, pa.bool_()), message or TOO_LONG) if any(failed) else Outcome(array)
 
 
 def _fits(result: Any, kind: pa.DataType) -> bool:

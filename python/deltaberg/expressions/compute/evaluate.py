@@ -67,14 +67,14 @@ def _alternatives(bound: BoundOr, column: ColumnReader, rows: int) -> pa.Boolean
         return column(path).filter(possible)
 
     if bound.rows is None:
-        found = _joined(bound, chosen, some)
+        matching = _joined(bound, chosen, some)
     else:
-        paths, sets, wanted = bound.rows
+        paths, sets, matching_numbers = bound.rows
         numbers = pa.repeat(pa.scalar(0, pa.int64()), some)
-        for path, known in zip(paths, sets, strict=True):
-            numbers = next_numbers(numbers, chosen(path), known)
-        found = pc.is_in(numbers, value_set=wanted)
-    return pc.replace_with_mask(possible, possible, found.fill_null(False))
+        for path, distinct in zip(paths, sets, strict=True):
+            numbers = next_numbers(numbers, chosen(path), distinct)
+        matching = pc.is_in(numbers, value_set=matching_numbers)
+    return pc.replace_with_mask(possible, possible, matching.fill_null(False))
 
 
 def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
@@ -106,13 +106,13 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
         return _membership(bound, values)
     literal = bound.values[0]
     if operator in ("starts with", "not starts with"):
-        found = pc.starts_with(values, literal.as_py())
-        return found if operator == "starts with" else pc.invert(found)
+        matches = pc.starts_with(values, literal.as_py())
+        return matches if operator == "starts with" else pc.invert(matches)
     if operator in ("like", "not like"):
         from deltaberg.expressions.tree.like import ESCAPE, like_kernel
 
-        found = like_kernel(literal.as_py(), ESCAPE)(values)
-        return found if operator == "like" else pc.invert(found)
+        matches = like_kernel(literal.as_py(), ESCAPE)(values)
+        return matches if operator == "like" else pc.invert(matches)
     return compare_values(operator, values, literal, bound.is_floating)
 
 

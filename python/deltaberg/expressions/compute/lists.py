@@ -53,18 +53,18 @@ def list_of(values: Sequence[Datum], kind: List) -> pa.Array:
 def element_at(lists: Datum, numbers: Datum, first: int, *, fails: bool) -> Outcome:
     """Return the elements with numbers that count from ``first``. From 1 on, negative ones count from the end."""
     rows = next(len(value) for value in (lists, numbers) if isinstance(value, pa.Array))
-    lists, wanted = spread(lists, rows), spread(numbers, rows).cast(pa.int64())
+    lists, positions = spread(lists, rows), spread(numbers, rows).cast(pa.int64())
     lengths = pc.list_value_length(lists).cast(pa.int64())
-    place = pc.subtract(wanted, pa.scalar(first, pa.int64()))
+    place = pc.subtract(positions, pa.scalar(first, pa.int64()))
     if first:
-        place = pc.if_else(pc.less(wanted, 0), pc.add(lengths, wanted), place)
+        place = pc.if_else(pc.less(positions, 0), pc.add(lengths, positions), place)
     inside = pc.and_(pc.greater_equal(place, 0), pc.less(place, lengths))
     if first:
-        inside = pc.and_(inside, pc.not_equal(wanted, 0))
+        inside = pc.and_(inside, pc.not_equal(positions, 0))
     starts = list_offsets(lists).slice(0, rows).cast(pa.int64())
     flat = pc.list_flatten(lists)
-    found = flat.take(pc.if_else(inside, pc.add(starts, place), pa.scalar(None, pa.int64())))
-    return failed_where(found, pc.invert(inside), "an array has no such element") if fails else Outcome(found)
+    elements = flat.take(pc.if_else(inside, pc.add(starts, place), pa.scalar(None, pa.int64())))
+    return failed_where(elements, pc.invert(inside), "an array has no such element") if fails else Outcome(elements)
 
 
 def lookup(maps: Datum, keys: Datum, kind: DataType) -> pa.Array:

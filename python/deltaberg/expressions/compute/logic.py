@@ -88,13 +88,13 @@ def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome
     value, *items = outcomes
     subject = spread(value.values, rows)
     open_rows = pc.is_valid(subject)
-    found = pc.if_else(open_rows, pa.scalar(False), pa.scalar(None, pa.bool_()))
+    decided = pc.if_else(open_rows, pa.scalar(False), pa.scalar(None, pa.bool_()))
     failures = list(value.failures)
     for item in items:
         failures += [failure.only(open_rows) for failure in item.failures]
-        found = pc.or_kleene(found, compare_values("=", subject, spread(item.values, rows), is_floating(kind)))
-        open_rows = pc.and_(open_rows, pc.invert(found).fill_null(True))
-    return Outcome(found, tuple(failures))
+        decided = pc.or_kleene(decided, compare_values("=", subject, spread(item.values, rows), is_floating(kind)))
+        open_rows = pc.and_(open_rows, pc.invert(decided).fill_null(True))
+    return Outcome(decided, tuple(failures))
 
 
 def decide_member(items: pa.Array, kind: DataType) -> Callable[[Sequence[Outcome], int], Outcome]:

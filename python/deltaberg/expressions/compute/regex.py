@@ -47,14 +47,14 @@ def java_groups(pattern: str) -> tuple[str, int]:
         If there is none, or groups that are repeated match nothing at all: what such a group is in the end differs.
     """
     reader = _Reader(pattern, names_groups=True)
-    found = f"(?P<g0>{reader.read()})"
-    matches_nothing(pattern, found)
+    translated = f"(?P<g0>{reader.read()})"
+    matches_nothing(pattern, translated)
     if any(matches_nothing(pattern, f"^(?:{group})$") for group in reader.repeated):
         raise UnsupportedExpressionError(
             f"a repeated group that matches nothing at all, in the regular expression {pattern!r:.200}, cannot be "
             "evaluated"
         )
-    return found, reader.groups
+    return translated, reader.groups
 
 
 def matches_nothing(pattern: str, regex: str) -> bool:

@@ -250,13 +250,13 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
 def _refuse_literals(side: Side, items: Sequence[Node]) -> None:
     """Refuse literals that cannot be converted to what a column is compared as: every row would fail."""
     for item in items:
-        wanted, inner = item.type, item
+        target, inner = item.type, item
         while isinstance(inner, CallNode) and inner.name == "cast":
-            wanted, inner = inner.type, inner.arguments[0]
+            target, inner = inner.type, inner.arguments[0]
         if isinstance(inner, LiteralNode) and inner is not item:
             raise ExpressionError(
                 f"{_python(inner.scalar)!r:.200} cannot be compared with a column of type {side.column.type}: "
-                f"it is not a value of the type {type_text(wanted)}",
+                f"it is not a value of the type {type_text(target)}",
                 column=join_name([part.name for part in side.path]),
             )
 
@@ -382,20 +382,20 @@ def _equal(operator: str, path: tuple[Field, ...], first: pa.Array, last: pa.Arr
 
 def _fitting(side: Side, values: pa.Array) -> pa.Array | None:
     """Return those values of the column that are converted to one of some values; None if they are not known."""
-    given, to = side.column.type, side.casts[-1].type
-    kind = arrow_type(given)
-    if is_bytes(given) and to == BINARY and len(side.casts) == 1:
+    source, to = side.column.type, side.casts[-1].type
+    kind = arrow_type(source)
+    if is_bytes(source) and to == BINARY and len(side.casts) == 1:
         return values.filter(pc.equal(pc.binary_length(values), kind.byte_width)).cast(kind)
     if not side.is_exact:
         # Different values of the column must be different doubles.
         if to != DOUBLE or len(side.casts) > 1:
             return None
-        is_short = isinstance(given, Decimal) and given.precision <= _SAFE_DIGITS
-        if not is_short and not (is_integral(given) and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()):
+        is_short = isinstance(source, Decimal) and source.precision <= _SAFE_DIGITS
+        if not is_short and not (is_integral(source) and pc.all(pc.less(pc.abs(values), _WHOLE)).as_py()):
             return None
-    found = side.back(values)
-    again = side.converted(found).values
-    return found.filter(among_doubles(again, values) if is_floating(to) else pc.is_in(again, value_set=values))
+    originals = side.back(values)
+    again = side.converted(originals).values
+    return originals.filter(among_doubles(again, values) if is_floating(to) else pc.is_in(again, value_set=values))
 
 
 def _membership(node: MemberNode, relation: int, negated: bool) -> _Form:

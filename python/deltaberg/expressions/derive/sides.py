@@ -117,15 +117,15 @@ class Side:
         return low
 
 
-def _keeps_order(given: DataType, to: DataType, is_steady: bool) -> bool:
-    narrow = decimal_of(given)
+def _keeps_order(source: DataType, to: DataType, is_steady: bool) -> bool:
+    narrow = decimal_of(source)
     if narrow is not None:
-        return to in (FLOAT, DOUBLE) or keeps_numbers(given, to)
-    if MICROS_OF.get(to) == given:
+        return to in (FLOAT, DOUBLE) or keeps_numbers(source, to)
+    if MICROS_OF.get(to) == source:
         return True
     # Digits below the microsecond are lost, or fail.
-    is_lossless = to != DATE and (given not in MICROS_OF or to in MICROS_OF)
-    return (given == DATE or (is_steady and is_lossless)) and is_moment(to)
+    is_lossless = to != DATE and (source not in MICROS_OF or to in MICROS_OF)
+    return (source == DATE or (is_steady and is_lossless)) and is_moment(to)
 
 
 def side_of(node: Node, relation: int) -> Side | None:

@@ -39,13 +39,13 @@ def comparable(nodes: Sequence[Node]) -> DataType:
 def _padded_alike(nodes: Sequence[Node]) -> Sequence[Node]:
     """Return what is compared with texts of the same length, if one is a CHAR column and all are such, or literals."""
     lengths = [_length(node) for node in nodes]
-    known = [length for length in lengths if length is not None]
-    if not known:
+    declared = [length for length in lengths if length is not None]
+    if not declared:
         return nodes
     others = [node for node, length in zip(nodes, lengths, strict=True) if length is None]
     if not all(isinstance(node, (LiteralNode, ListNode)) and node.type == STRING for node in others):
         return nodes
-    longest = max(known, key=lambda length: length.characters)
+    longest = max(declared, key=lambda length: length.characters)
     return [
         _padded_literal(node, longest) if length is None else _padded_column(node, length, longest)
         for node, length in zip(nodes, lengths, strict=True)

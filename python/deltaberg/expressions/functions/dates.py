@@ -161,19 +161,19 @@ def _cut(values: pa.Array, unit: str, zone: dt.tzinfo) -> pa.Array | Outcome:
 def _read_as(kind: DataType, name: str, forgives: bool = False) -> Callable[[Context, Sequence[Node]], Node]:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         if len(nodes) == 1:
-            found = context.cast(nodes[0], kind)
+            node = context.cast(nodes[0], kind)
             # Only texts are forgiven: a date beyond the timestamps also fails in Spark.
-            found = forgiving_cast(found, nodes[0], name) if forgives and nodes[0].type == STRING else found
+            node = forgiving_cast(node, nodes[0], name) if forgives and nodes[0].type == STRING else node
         elif nodes[0].type in (STRING, VOID):
             read = moment_reader(_literal_text(nodes[1]), name, context.zone)
             text = context.cast(nodes[0], STRING)
             read_all = CallNode(TIMESTAMP, name, (text,), lambda values: _moments(read, values, name))
-            found = null_where_failed(read_all, name) if forgives else read_all
+            node = null_where_failed(read_all, name) if forgives else read_all
         else:
             raise UnsupportedExpressionError(
                 f"{name} of a value of type {nodes[0].type} with a pattern cannot be evaluated", hint="use CAST"
             )
-        return context.cast(found, kind)
+        return context.cast(node, kind)
 
     return bind
 

@@ -63,14 +63,14 @@ class Context:
         ExpressionError
             If Spark does not.
         """
-        given = node.type
-        if given == to:
+        source = node.type
+        if source == to:
             return node
         implicit = (
-            given in (VOID, STRING)
-            or (to == STRING and (is_numeric(given) or given in (BOOLEAN, DATE, NTZ, TIMESTAMP, BINARY)))
-            or (is_numeric(given) and is_numeric(to) and common_type((given, to)) == to)
-            or (given, to) in ((DATE, TIMESTAMP), (DATE, NTZ), (TIMESTAMP, DATE), (NTZ, TIMESTAMP), (NTZ, DATE))
+            source in (VOID, STRING)
+            or (to == STRING and (is_numeric(source) or source in (BOOLEAN, DATE, NTZ, TIMESTAMP, BINARY)))
+            or (is_numeric(source) and is_numeric(to) and common_type((source, to)) == to)
+            or (source, to) in ((DATE, TIMESTAMP), (DATE, NTZ), (TIMESTAMP, DATE), (NTZ, TIMESTAMP), (NTZ, DATE))
         )
         if not implicit:
             raise wrong_types(function, (node,))
@@ -152,19 +152,19 @@ def same_type(context: Context, nodes: Iterable[Node], function: str) -> tuple[N
     ExpressionError
         If there is none.
     """
-    given = list(nodes)
-    kind = common_type(node.type for node in given)
+    arguments = list(nodes)
+    kind = common_type(node.type for node in arguments)
     if kind is None:
-        raise wrong_types(function, given)
-    found: list[Node] = []
-    for node in given:
+        raise wrong_types(function, arguments)
+    converted_nodes: list[Node] = []
+    for node in arguments:
         if not isinstance(node, ListNode) or node.type == kind or _is_wider(kind, node.type):
-            found.append(context.cast(node, kind))
+            converted_nodes.append(context.cast(node, kind))
             continue
         converted = node.cast_by(partial(context.cast, to=kind))
         # A literal that fails does so in the rows that come to it.
-        found += [context.cast(part, kind) for part in node.parts] if converted is None else [converted]
-    return tuple(found)
+        converted_nodes += [context.cast(part, kind) for part in node.parts] if converted is None else [converted]
+    return tuple(converted_nodes)
 
 
 def wrong_types(function: str, nodes: Iterable[Node]) -> ExpressionError:

@@ -10,10 +10,10 @@ __all__ = ["function_named"]
 
 def function_named(name: str) -> Function | None:
     """Return the function or operator with a name in lower case; None if there is none."""
-    found = CONDITIONS.get(name)
-    if found is None:
+    function = CONDITIONS.get(name)
+    if function is None:
         # Most conditions of reads call no others.
         from deltaberg.expressions.functions.function_table import FUNCTIONS
 
-        found = FUNCTIONS.get(name)
-    return found
+        function = FUNCTIONS.get(name)
+    return function

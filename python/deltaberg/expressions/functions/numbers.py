@@ -119,18 +119,18 @@ def _rounded(name: str, mode: str, python_mode: str, summary: str) -> Function:
     return Function(name, "x, digits", summary, (1, 2), bind)
 
 
-def _round_decimal(name: str, node: Node, given: Decimal, digits: int, mode: str) -> Node:
-    whole = given.precision - given.scale + 1
-    digits = max(digits, given.scale - _MOST_OF_DECIMALS)
+def _round_decimal(name: str, node: Node, source: Decimal, digits: int, mode: str) -> Node:
+    whole = source.precision - source.scale + 1
+    digits = max(digits, source.scale - _MOST_OF_DECIMALS)
     if digits < 0:
         kind = bounded_decimal(max(whole, -digits + 1), 0)
     else:
-        scale = min(given.scale, digits)
+        scale = min(source.scale, digits)
         kind = bounded_decimal(whole + scale, scale)
 
     def compute(values: pa.Array) -> Outcome:
-        wide = values.cast(pa.decimal256(76, given.scale))
-        return fit_decimal(pc.round(wide, digits, mode) if digits < given.scale else wide, kind)
+        wide = values.cast(pa.decimal256(76, source.scale))
+        return fit_decimal(pc.round(wide, digits, mode) if digits < source.scale else wide, kind)
 
     return CallNode(kind, name, (node,), compute)
 

@@ -264,14 +264,14 @@ def _repeat(text: Datum, count: Datum) -> Outcome:
     )
 
 
-def _translate(text: Datum, given: Datum, wanted: Datum) -> Outcome:
+def _translate(text: Datum, matching: Datum, replacements: Datum) -> Outcome:
     def change(whole: str, before: str, after: str) -> str:
         table: dict[int, str] = {}
         for number, mark in enumerate(before):
             table.setdefault(ord(mark), after[number : number + 1])
         return whole.translate(table)
 
-    return each_row(change, _TEXT_TYPE, "", text, given, wanted)
+    return each_row(change, _TEXT_TYPE, "", text, matching, replacements)
 
 
 def _ascii(values: pa.Array) -> Outcome:

@@ -135,17 +135,17 @@ class _Kernel:
     def _cast(self, name: str, scale: int, values: list[Any]) -> tuple[pa.Array, list[bool], str]:
         """Return values of one type as those that are wanted, which of them fail, and why."""
         nulls = pa.nulls(len(values), arrow_type(self.to))
-        given = Decimal(_MOST_DIGITS, scale) if name == "decimal" else _TYPES.get(name)
+        source = Decimal(_MOST_DIGITS, scale) if name == "decimal" else _TYPES.get(name)
         if name == "null":
             return nulls, [False] * len(values), ""
         fails = [not self.forgives] * len(values)
         unknown = f"a variant of the type {name} cannot be converted to {type_text(self.to)} here"
         message = f"a variant of the type {name} does not fit {type_text(self.to)}"
-        if given is None:
+        if source is None:
             # Spark would make text of objects and arrays, in a spelling of its own.
             is_refused = name not in ("object", "array") or self.to == STRING
             return nulls, [is_refused or fail for fail in fails], unknown if is_refused else message
-        column = ColumnNode(given, 0, (), (0,))
+        column = ColumnNode(source, 0, (), (0,))
         try:
             cast = self.context.cast(column, self.to)
         except UnsupportedExpressionError:
@@ -154,15 +154,15 @@ class _Kernel:
             return nulls, fails, message
         if self.forgives:
             cast = forgiving_cast(cast, column, "try_cast")
-        batch = pa.RecordBatch.from_arrays([_array(values, arrow_type(given))], ["value"])
+        batch = pa.RecordBatch.from_arrays([_array(values, arrow_type(source))], ["value"])
         outcome = cast.evaluate(Frame(batch))
-        found = spread(outcome.values, len(values))
+        converted = spread(outcome.values, len(values))
         # A cast to null, as of NaN to a decimal, is none that fits.
-        wrong = found.is_null().to_pylist() if not self.forgives else [False] * len(values)
+        wrong = converted.is_null().to_pylist() if not self.forgives else [False] * len(values)
         for failure in outcome.failures:
             wrong = [one or bad for one, bad in zip(wrong, failure.rows.to_pylist(), strict=True)]
             message = failure.message
-        return found, wrong, message
+        return converted, wrong, message
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:

@@ -39,19 +39,19 @@ def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
     >>> parse_timestamp("2020-01-03T12:30:00.5+0100")[0].isoformat()
     '2020-01-03T12:30:00.500000+01:00'
     """
-    found = _TIMESTAMP.fullmatch(text.strip())
-    if found is None:
+    parts = _TIMESTAMP.fullmatch(text.strip())
+    if parts is None:
         raise ValueError(f"{text!r} is not a timestamp")
-    digits = (found["fraction"] or "").ljust(9, "0")
+    digits = (parts["fraction"] or "").ljust(9, "0")
     moment = dt.datetime(
-        int(found["year"]),
-        int(found["month"] or 1),
-        int(found["day"] or 1),
-        int(found["hour"] or 0),
-        int(found["minute"] or 0),
-        int(found["second"] or 0),
+        int(parts["year"]),
+        int(parts["month"] or 1),
+        int(parts["day"] or 1),
+        int(parts["hour"] or 0),
+        int(parts["minute"] or 0),
+        int(parts["second"] or 0),
         int(digits[:6]),
-        None if found["zone"] is None else _zone(found["zone"]),
+        None if parts["zone"] is None else _zone(parts["zone"]),
     )
     return moment, int(digits[6:])
 
@@ -91,11 +91,11 @@ def format_instant(millis: int) -> str:
 
 
 def _zone(text: str) -> dt.timezone:
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    parts = _OFFSET.fullmatch(text)
+    if parts is None:
         return dt.timezone.utc
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()[1:])
     if minutes > 59 or seconds > 59:
         raise ValueError(f"{text} is not an offset")
     offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    return dt.timezone(-offset if found[1] == "-" else offset)
+    return dt.timezone(-offset if parts[1] == "-" else offset)

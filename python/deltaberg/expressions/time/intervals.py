@@ -49,14 +49,14 @@ def interval_of(node: exp.Interval) -> Literal:
         raise _refused(shown)
     text = length.name.strip()
     if isinstance(unit, exp.IntervalSpan):
-        found = _of_span(text, f"{unit.this.name} to {unit.expression.name}".lower(), shown)
+        interval = _of_span(text, f"{unit.this.name} to {unit.expression.name}".lower(), shown)
     else:
-        found = _of_unit(text, unit.name.lower().removesuffix("s"), shown)
+        interval = _of_unit(text, unit.name.lower().removesuffix("s"), shown)
     if negative:
-        found = Interval(-found.months, -found.micros)
-    if not -(1 << 31) <= found.months < 1 << 31 or not -(1 << 63) <= found.micros < 1 << 63:
+        interval = Interval(-interval.months, -interval.micros)
+    if not -(1 << 31) <= interval.months < 1 << 31 or not -(1 << 63) <= interval.micros < 1 << 63:
         raise _refused(shown)
-    return Literal(found, IntervalType(_unit(node, found)))
+    return Literal(interval, IntervalType(_unit(node, interval)))
 
 
 def _unit(node: exp.Interval, found: Interval) -> str:

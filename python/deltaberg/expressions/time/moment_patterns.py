@@ -70,7 +70,7 @@ def moment_reader(pattern: str | None, function: str, zone: dt.tzinfo) -> Callab
 
 def _expressions(parts: list[str], pattern: str | None, function: str) -> list[str]:
     """Return a regular expression for each part."""
-    made, seen = [], set()
+    expressions, seen = [], set()
     for number, part in enumerate(parts):
         letter, length = part[0], len(part)
         is_letter = letter.isascii() and letter.isalpha()
@@ -78,7 +78,7 @@ def _expressions(parts: list[str], pattern: str | None, function: str) -> list[s
             text = part.strip("'") if length > 1 else part
             if any(char.isdigit() or (char.isalpha() and not char.isascii()) for char in text):
                 raise refused(pattern, function)
-            made.append(re.escape(text))
+            expressions.append(re.escape(text))
             continue
         near = [other[0].isalpha() for other in (*parts[max(number - 1, 0) : number], *parts[number + 1 : number + 2])]
         if letter in seen or (length == 1 and letter != "S" and any(near)):
@@ -86,24 +86,24 @@ def _expressions(parts: list[str], pattern: str | None, function: str) -> list[s
             raise refused(pattern, function)
         seen.add(letter)
         if letter == "S" and length <= 9:
-            made.append(rf"(?P<fraction>[0-9]{{1,{length}}})")
+            expressions.append(rf"(?P<fraction>[0-9]{{1,{length}}})")
         elif part == "yyyy":
-            made.append(rf"(?P<year>{_YEAR})")
+            expressions.append(rf"(?P<year>{_YEAR})")
         elif letter in _FIELDS and letter != "y" and length <= 2:
             digits = "[0-9]{2}" if length == 2 else "[0-9]{1,19}"
-            made.append(f"(?P<{_FIELDS[letter]}>{digits})")
+            expressions.append(f"(?P<{_FIELDS[letter]}>{digits})")
         else:
             raise refused(pattern, function)
-    return made
+    return expressions
 
 
-def _micros(found: dict[str, str], zone: dt.tzinfo) -> int:
+def _micros(fields: dict[str, str], zone: dt.tzinfo) -> int:
     defaults = {"year": 1970, "month": 1, "day": 1}
-    numbers = {name: int(found.get(name) or defaults.get(name, 0)) for name in _FIELDS.values()}
+    numbers = {name: int(fields.get(name) or defaults.get(name, 0)) for name in _FIELDS.values()}
     if numbers["hour"] > 23 or numbers["minute"] > 59 or numbers["second"] > 59:
         raise ValueError("there is no such time of a day")
-    if numbers["year"] == 0 and found.get("year", "").startswith("-"):
+    if numbers["year"] == 0 and fields.get("year", "").startswith("-"):
         raise ValueError("there is no year -0")
     days = days_of(numbers["year"], numbers["month"], numbers["day"])
     seconds = (days * 24 + numbers["hour"]) * 3600 + numbers["minute"] * 60 + numbers["second"]
-    return to_micros(zone, seconds * 1_000_000 + int(found.get("fraction", "")[:6].ljust(6, "0")))
+    return to_micros(zone, seconds * 1_000_000 + int(fields.get("fraction", "")[:6].ljust(6, "0")))

@@ -88,16 +88,16 @@ def parse_moment(text: str, zone: dt.tzinfo | None) -> int:
 
 def _parsed(text: str, zone: dt.tzinfo | None) -> tuple[int, str]:
     """Return the microseconds since 1970 of a timestamp in text, and all digits of the fraction of its second."""
-    found = _MOMENT.fullmatch(trimmed(text))
-    if found is None:
+    parts = _MOMENT.fullmatch(trimmed(text))
+    if parts is None:
         raise ValueError(f"{text!r} is not a timestamp")
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
+    hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(f"{text!r} has no time of a day")
-    days = days_of(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1))
-    fraction = found["fraction"] or ""
+    days = days_of(int(parts["year"]), int(parts["month"] or 1), int(parts["day"] or 1))
+    fraction = parts["fraction"] or ""
     micros = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + int(fraction[:6].ljust(6, "0"))
-    named = trimmed(found["zone"] or "")
+    named = trimmed(parts["zone"] or "")
     if named:
         own = find_zone(named)
         zone = None if zone is None else own

@@ -70,12 +70,12 @@ class ColumnNames:
     @cached_property
     def _paths(self) -> dict[str, tuple[str, ...]]:
         """The paths of columns, by their full names in lower case."""
-        found: dict[str, tuple[str, ...]] = {}
+        paths_by_name: dict[str, tuple[str, ...]] = {}
         for alias, columns in self._relations:
             paths = list(_paths(columns))
-            known = paths if alias is None else [*paths, *((alias, *path) for path in paths)]
-            found |= {".".join(path).lower(): path for path in known}
-        return found
+            spellings = paths if alias is None else [*paths, *((alias, *path) for path in paths)]
+            paths_by_name |= {".".join(path).lower(): path for path in spellings}
+        return paths_by_name
 
 
 def _paths(columns: Struct) -> Iterator[tuple[str, ...]]:

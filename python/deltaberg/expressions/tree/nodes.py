@@ -101,17 +101,17 @@ def null_where_failed(node: CallNode, name: str, keeps: tuple[Callable[[Datum], 
     kernel = node.kernel
 
     def forgive(*values: Datum) -> Datum | Outcome:
-        found = kernel(*values)
-        if not isinstance(found, Outcome):
-            return found
-        results = found.values
-        for failure in found.failures:
+        outcome = kernel(*values)
+        if not isinstance(outcome, Outcome):
+            return outcome
+        results = outcome.values
+        for failure in outcome.failures:
             results = pc.if_else(failure.rows, pa.scalar(None, results.type), results)
-        if keeps is None or not found.failures:
+        if keeps is None or not outcome.failures:
             return results
         chosen, message = keeps
         stay = pc.fill_null(chosen(values[0]), fill_value=False)
-        return Outcome(results, tuple(Failure(failure.only(stay).rows, message) for failure in found.failures))
+        return Outcome(results, tuple(Failure(failure.only(stay).rows, message) for failure in outcome.failures))
 
     return replace(node, name=name, kernel=forgive)
 
@@ -149,16 +149,16 @@ class Frame:
 
     def column(self, places: tuple[int, ...], kind: DataType) -> pa.Array:
         """Return a column, or the field of a struct that the places lead to, in the Arrow type of its type."""
-        known = self._read.get(places)
-        if known is None:
-            known = self._batch.column(places[0])
+        array = self._read.get(places)
+        if array is None:
+            array = self._batch.column(places[0])
             for place in places[1:]:
-                known = pc.struct_field(known, [place])
-            wanted = arrow_type(kind)
-            if known.type != wanted:
-                known = known.cast(wanted)
-            self._read[places] = known
-        return known
+                array = pc.struct_field(array, [place])
+            target = arrow_type(kind)
+            if array.type != target:
+                array = array.cast(target)
+            self._read[places] = array
+        return array
 
 
 @dataclass(frozen=True)
@@ -315,15 +315,15 @@ class MemberNode(LazyNode):
 
 def columns_of(node: Node) -> list[ColumnNode]:
     """Return the columns from which a value is computed, perhaps with repetitions."""
-    found: list[ColumnNode] = []
+    columns: list[ColumnNode] = []
     waiting = [node]
     while waiting:
         one = waiting.pop()
         if isinstance(one, ColumnNode):
-            found.append(one)
+            columns.append(one)
         else:
             waiting += reversed(one.children)
-    return found
+    return columns
 
 
 #: What literals are computed on.

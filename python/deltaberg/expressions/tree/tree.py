@@ -216,15 +216,15 @@ class Call(Value):
 
 def _postfix(value: Value) -> list[Value | tuple[str, int]]:
     """Return what is no call in a value, and behind the arguments of each call its name and their number."""
-    found: list[Value | tuple[str, int]] = []
+    postfix: list[Value | tuple[str, int]] = []
     waiting: list[Value | tuple[str, int]] = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Call):
             waiting += [(one.name, len(one.arguments)), *one.arguments]
         else:
-            found.append(one)
-    return found
+            postfix.append(one)
+    return postfix
 
 
 def _rebuilt(postfix: Sequence[Value | tuple[str, int]]) -> Value:

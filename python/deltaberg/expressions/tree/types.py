@@ -99,12 +99,12 @@ def is_same(left: DataType, right: DataType) -> bool:
     return left == right
 
 
-def keeps_numbers(given: DataType, to: DataType) -> bool:
+def keeps_numbers(source: DataType, to: DataType) -> bool:
     """Return whether a type of whole numbers or decimals has all numbers of another one."""
-    bits = INTEGER_BITS.get(given)
+    bits = INTEGER_BITS.get(source)
     if bits is not None and to in INTEGER_BITS:
         return bits <= INTEGER_BITS[to]
-    narrow = decimal_of(given) if isinstance(to, Decimal) else None
+    narrow = decimal_of(source) if isinstance(to, Decimal) else None
     if narrow is None or not isinstance(to, Decimal):
         return False
     return narrow.scale <= to.scale and narrow.precision - narrow.scale <= to.precision - to.scale
@@ -144,12 +144,12 @@ def result_decimal(operator: str, left: Decimal, right: Decimal) -> Decimal:
 
 def common_type(kinds: Iterable[DataType]) -> DataType | None:
     """Return the type to which Spark converts values that must have one type. None if there is none."""
-    found: DataType | None = VOID
+    common: DataType | None = VOID
     for kind in kinds:
-        if kind is found or found is None:
+        if kind is common or common is None:
             continue
-        found = kind if found is VOID else _wider(found, kind)
-    return found
+        common = kind if common is VOID else _wider(common, kind)
+    return common
 
 
 def _wider(left: DataType, right: DataType) -> DataType | None:

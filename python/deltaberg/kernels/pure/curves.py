@@ -103,13 +103,13 @@ def _transposed(columns: list[Any], bits: int) -> list[Any]:
             first = pc.bit_wise_xor(first, pc.bit_wise_or(exchanged, inverted))
             others[place] = pc.bit_wise_xor(other, exchanged)
     # Gray code.
-    made = [first]
+    gray = [first]
     for other in others:
-        made.append(pc.bit_wise_xor(other, made[-1]))
+        gray.append(pc.bit_wise_xor(other, gray[-1]))
     flips = pa.repeat(_number(0), len(first))
     for bit in range(1, bits):
-        flips = pc.bit_wise_xor(flips, _where_set(made[-1], bit, _number((1 << bit) - 1)))
-    return [pc.bit_wise_xor(column, flips) for column in made]
+        flips = pc.bit_wise_xor(flips, _where_set(gray[-1], bit, _number((1 << bit) - 1)))
+    return [pc.bit_wise_xor(column, flips) for column in gray]
 
 
 def _where_set(numbers: pa.UInt32Array, bit: int, value: pa.UInt32Scalar) -> pa.UInt32Array:

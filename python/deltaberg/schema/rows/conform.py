@@ -62,7 +62,7 @@ class Conformer:
 
     Parameters
     ----------
-    found
+    rows
         The schema of the rows.
     schema
         The columns of the table.
@@ -83,13 +83,13 @@ class Conformer:
     [{'id': 1, 'name': None}, {'id': 2, 'name': None}]
     """
 
-    def __init__(self, found: pa.Schema, schema: Struct, options: ConformOptions | None = None) -> None:
+    def __init__(self, rows: pa.Schema, schema: Struct, options: ConformOptions | None = None) -> None:
         self._options = options or ConformOptions()
         self._target = arrow_schema(schema)
-        self._found = found
-        sources = match_fields(schema, found.names, ())
+        self._found = rows
+        sources = match_fields(schema, rows.names, ())
         self._sources = [
-            (source, child, None if source is None else self._plan(child, found.field(source).type, (child.name,)))
+            (source, child, None if source is None else self._plan(child, rows.field(source).type, (child.name,)))
             for source, child in zip(sources, schema, strict=True)
         ]
 
@@ -137,22 +137,22 @@ class Conformer:
             return inner
         return lambda array: inner(_decoded(array))
 
-    def _plan_plain(self, want: DataType, found: pa.DataType, path: _Path) -> _Convert:
-        if pt.is_null(found):
+    def _plan_plain(self, want: DataType, arrow: pa.DataType, path: _Path) -> _Convert:
+        if pt.is_null(arrow):
             target = arrow_type(want)
             return lambda array: pa.nulls(len(array), target)
         if want == Primitive("variant"):
-            return _variant(found, path)
+            return _variant(arrow, path)
         if isinstance(want, Struct):
-            return self._struct(want, found, path)
+            return self._struct(want, arrow, path)
         if isinstance(want, List):
-            return self._list(want, found, path)
+            return self._list(want, arrow, path)
         if isinstance(want, Map):
-            return self._map(want, found, path)
-        reason = accepts(found, want, self._options.timezone)
+            return self._map(want, arrow, path)
+        reason = accepts(arrow, want, self._options.timezone)
         if reason is not None:
-            refusal = _refused(found, want, path, reason)
-            if not pt.is_floating(found):
+            refusal = _refused(arrow, want, path, reason)
+            if not pt.is_floating(arrow):
                 raise refusal
             return lambda array: _only_nulls(array, want, refusal)
 
@@ -164,16 +164,16 @@ class Conformer:
 
         return convert
 
-    def _struct(self, want: Struct, found: pa.DataType, path: _Path) -> _Convert:
-        if not pt.is_struct(found):
-            raise _refused(found, want, path)
+    def _struct(self, want: Struct, arrow: pa.DataType, path: _Path) -> _Convert:
+        if not pt.is_struct(arrow):
+            raise _refused(arrow, want, path)
         default = self._options.defaults
         values = {} if default is None else {child.name: default(child) for child in want}
         filled = {name: value for name, value in values.items() if value is not None}
         needed = Struct(tuple(replace(child, nullable=child.nullable or child.name in filled) for child in want))
-        sources = match_fields(needed, [child.name for child in found], path)
+        sources = match_fields(needed, [child.name for child in arrow], path)
         plans = [
-            None if source is None else self._plan(child, found[source].type, (*path, child.name))
+            None if source is None else self._plan(child, arrow[source].type, (*path, child.name))
             for source, child in zip(sources, want, strict=True)
         ]
         fields = [arrow_field(child) for child in want]
@@ -193,12 +193,12 @@ class Conformer:
 
         return convert
 
-    def _list(self, want: List, found: pa.DataType, path: _Path) -> _Convert:
-        is_view = getattr(pt, "is_list_view", _never)(found) or getattr(pt, "is_large_list_view", _never)(found)
-        if not (pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found) or is_view):
-            raise _refused(found, want, path)
+    def _list(self, want: List, arrow: pa.DataType, path: _Path) -> _Convert:
+        is_view = getattr(pt, "is_list_view", _never)(arrow) or getattr(pt, "is_large_list_view", _never)(arrow)
+        if not (pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow) or is_view):
+            raise _refused(arrow, want, path)
         place = (*path, "element")
-        inner = self._plan(want.element, found.value_type, place)
+        inner = self._plan(want.element, arrow.value_type, place)
         target = arrow_type(want)
 
         def convert(array: pa.Array) -> pa.Array:
@@ -214,10 +214,10 @@ class Conformer:
 
         return convert
 
-    def _map(self, want: Map, found: pa.DataType, path: _Path) -> _Convert:
-        entries = _entries_of(found)
+    def _map(self, want: Map, arrow: pa.DataType, path: _Path) -> _Convert:
+        entries = _entries_of(arrow)
         if entries is None:
-            raise _refused(found, want, path)
+            raise _refused(arrow, want, path)
         key, value = entries
         keys = self._plan(want.key, key, (*path, "key"))
         values = self._plan(want.value, value, (*path, "value"))
@@ -231,12 +231,12 @@ class Conformer:
             if found_entries.null_count:
                 raise SchemaError("an entry of a map is null", column=join_name(path))
             parts = found_entries.flatten()
-            made = [keys(parts[0]), values(parts[1])]
+            converted = [keys(parts[0]), values(parts[1])]
             if not self._options.takes_repeated_keys:
-                check_keys(list_with_values(array, made[0], pa.list_(target.key_type), start), path)
-            _check_nulls(replace(want.key, nullable=False), (*path, "key"), made[0].null_count, 0)
-            _check_nulls(want.value, (*path, "value"), made[1].null_count, 0)
-            return list_with_values(array, pa.StructArray.from_arrays(made, fields=fields), target, start)
+                check_keys(list_with_values(array, converted[0], pa.list_(target.key_type), start), path)
+            _check_nulls(replace(want.key, nullable=False), (*path, "key"), converted[0].null_count, 0)
+            _check_nulls(want.value, (*path, "value"), converted[1].null_count, 0)
+            return list_with_values(array, pa.StructArray.from_arrays(converted, fields=fields), target, start)
 
         return convert
 
@@ -253,38 +253,38 @@ def _never(_found: pa.DataType) -> bool:
     return False
 
 
-def _entries_of(found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
+def _entries_of(arrow: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
     """Return the types of keys and values of a map, or of a list of structs (key, value)."""
-    if pt.is_map(found):
-        return found.key_type, found.item_type
-    if (pt.is_list(found) or pt.is_large_list(found)) and pt.is_struct(found.value_type):
-        children = list(found.value_type)
+    if pt.is_map(arrow):
+        return arrow.key_type, arrow.item_type
+    if (pt.is_list(arrow) or pt.is_large_list(arrow)) and pt.is_struct(arrow.value_type):
+        children = list(arrow.value_type)
         if [child.name for child in children] == ["key", "value"]:
             return children[0].type, children[1].type
     return None
 
 
-def _variant(found: pa.DataType, path: _Path) -> _Convert:
+def _variant(arrow: pa.DataType, path: _Path) -> _Convert:
     try:
-        layout = VariantLayout.of(found)
+        layout = VariantLayout.of(arrow)
     except SchemaError:
         raise _refused(
-            found, Primitive("variant"), path, "a variant is a struct of the binary fields metadata and value"
+            arrow, Primitive("variant"), path, "a variant is a struct of the binary fields metadata and value"
         ) from None
-    unknown = {child.name for child in found} - {"metadata", "value", "typed_value"}
+    unknown = {child.name for child in arrow} - {"metadata", "value", "typed_value"}
     if unknown:
-        raise _refused(found, Primitive("variant"), path, f"a variant has no field {min(unknown)!r}")
+        raise _refused(arrow, Primitive("variant"), path, f"a variant has no field {min(unknown)!r}")
 
     def convert(array: pa.StructArray) -> pa.StructArray:
         hidden = array.is_null() if array.null_count else None
         try:
-            made = unshred(array, layout)
+            variants = unshred(array, layout)
         except CorruptDataFileError as error:
             raise SchemaError(f"a variant is damaged: {error.message}", column=join_name(path)) from error
-        for child in made.flatten():
+        for child in variants.flatten():
             if child.null_count != (0 if hidden is None else array.null_count):
                 raise SchemaError("a variant lacks its metadata or its value", column=join_name(path))
-        return made
+        return variants
 
     return convert
 

@@ -26,15 +26,15 @@ _MICROS_PER_DAY = 86_400_000_000
 _UUID = Primitive("uuid")
 
 
-def plain(found: pa.DataType) -> pa.DataType:
+def plain(arrow: pa.DataType) -> pa.DataType:
     """Return the type of the values below dictionaries, runs and extension types."""
     while True:
-        if isinstance(found, pa.BaseExtensionType):
-            found = found.storage_type
-        elif pt.is_dictionary(found) or pt.is_run_end_encoded(found):
-            found = found.value_type
+        if isinstance(arrow, pa.BaseExtensionType):
+            arrow = arrow.storage_type
+        elif pt.is_dictionary(arrow) or pt.is_run_end_encoded(arrow):
+            arrow = arrow.value_type
         else:
-            return found
+            return arrow
 
 
 def plain_text(array: pa.Array) -> pa.Array:
@@ -79,14 +79,14 @@ def accepts(arrow: pa.DataType, want: DataType, timezone: str | None) -> str | N
     return fine if name in kinds and kinds[name](arrow) else reason
 
 
-def _accepts_instant(found: pa.DataType, name: str, timezone: str | None) -> str | None:
-    if _is_text(found):
+def _accepts_instant(arrow: pa.DataType, name: str, timezone: str | None) -> str | None:
+    if _is_text(arrow):
         return None
-    if not pt.is_timestamp(found):
+    if not pt.is_timestamp(arrow):
         return "convert the column first"
     if name in _LOCAL:
-        return None if found.tz is None else "remove the zone, since the column holds what a wall clock shows"
-    if found.tz is None and timezone is None:
+        return None if arrow.tz is None else "remove the zone, since the column holds what a wall clock shows"
+    if arrow.tz is None and timezone is None:
         return "pass ⟪timezone=⟫ to say in which zone these timestamps are"
     return None
 
@@ -129,28 +129,28 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     DataType(int8)
     """
     array = plain_text(array)
-    target, found = arrow_type(want), array.type
-    if pt.is_date(target) and not pt.is_date(found):
+    target, source = arrow_type(want), array.type
+    if pt.is_date(target) and not pt.is_date(source):
         return _dates(array)
-    if pt.is_timestamp(target) and _is_text(found):
+    if pt.is_timestamp(target) and _is_text(source):
         return _instants_of_text(array, target, timezone)
     if pt.is_timestamp(target):
         return _instant(array, target, timezone, allow_truncation)
-    if pt.is_time(found):
-        return _time(_in_unit(_as_long(array), found.unit, target.unit, allow_truncation), target)
-    if want == _UUID and _is_text(found):
+    if pt.is_time(source):
+        return _time(_in_unit(_as_long(array), source.unit, target.unit, allow_truncation), target)
+    if want == _UUID and _is_text(source):
         return _uuids(array)
     if pt.is_floating(target):
         return _number(array, target)
-    if pt.is_floating(found):
+    if pt.is_floating(source):
         return _whole_numbers(array, target) if pt.is_integer(target) else _decimals(array, target)
-    if pt.is_decimal(target) and pt.is_integer(found):
+    if pt.is_decimal(target) and pt.is_integer(source):
         return array.cast(_WHOLE).cast(target)
-    made = array if found == target else _decimals_in(array, target) if pt.is_decimal(found) else array.cast(target)
+    exact = array if source == target else _decimals_in(array, target) if pt.is_decimal(source) else array.cast(target)
     if pt.is_string(target):
         # Other libraries hand over text without a check, and files must hold valid UTF-8.
-        made.validate(full=True)
-    return made
+        exact.validate(full=True)
+    return exact
 
 
 def _decimals_in(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -176,14 +176,14 @@ def _time(micros: pa.Array, target: pa.DataType) -> pa.Array:
 def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == target:
         return array
-    made = array.cast(target)
+    numbers = array.cast(target)
     if pt.is_floating(array.type) and array.type.bit_width > target.bit_width:
-        back = made.cast(array.type)
+        back = numbers.cast(array.type)
         same = pc.or_(pc.equal(back, array), pc.and_(pc.is_nan(array), pc.is_nan(back)))
         if not pc.all(same, min_count=0).as_py():
             changed = array.filter(pc.invert(same))[0].as_py()
             raise ValueError(f"{changed!r} needs more digits")
-    return made
+    return numbers
 
 
 def _refuse_first(array: pa.Array, fits: pa.Array, fault: str, hint: str) -> None:
@@ -235,12 +235,12 @@ def _dates(array: pa.Array) -> pa.Array:
     return made
 
 
-def _within_years(texts: pa.Array, made: pa.Array) -> pa.Array:
+def _within_years(texts: pa.Array, moments: pa.Array) -> pa.Array:
     """Return dates or timestamps of texts, in which there is no year 0, nor one of five digits."""
-    seconds = made.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    seconds = moments.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     fits = pc.and_(pc.greater_equal(seconds, _FIRST_SECOND), pc.less_equal(seconds, _LAST_SECOND))
     _refuse_first(texts, fits, "is not within the years 1 to 9999", "correct the text")
-    return made
+    return moments
 
 
 def _instants_of_text(texts: pa.Array, target: pa.DataType, timezone: str | None) -> pa.Array:
@@ -277,12 +277,12 @@ def _instant(array: pa.Array, target: pa.DataType, timezone: str | None, allow_t
     return _in_unit(array.view(pa.int64()), array.type.unit, target.unit, allow_truncation).view(target)
 
 
-def _in_unit(values: pa.Array, found: str, wanted: str, allow_truncation: bool) -> pa.Array:
-    made = in_unit(values, found, wanted)
-    divisor = PER_SECOND[found] // PER_SECOND[wanted]
+def _in_unit(values: pa.Array, source_unit: str, target_unit: str, allow_truncation: bool) -> pa.Array:
+    converted = in_unit(values, source_unit, target_unit)
+    divisor = PER_SECOND[source_unit] // PER_SECOND[target_unit]
     if divisor > 1 and not allow_truncation:
-        whole = pc.equal(pc.multiply(made, pa.scalar(divisor, pa.int64())), values)
+        whole = pc.equal(pc.multiply(converted, pa.scalar(divisor, pa.int64())), values)
         if not pc.all(whole, min_count=0).as_py():
-            below = f"it has digits below the {_UNITS[wanted]}"
+            below = f"it has digits below the {_UNITS[target_unit]}"
             raise SchemaError(below, hint="pass ⟪allow_truncation=True⟫ to cut them off")
-    return made
+    return converted

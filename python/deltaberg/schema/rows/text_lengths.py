@@ -112,16 +112,16 @@ def _fitting_list(kind: List | Map, path: _Path) -> _Convert | None:
     def convert(array: pa.Array) -> pa.Array:
         start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
         if isinstance(kind, List):
-            found = [array.values.slice(start, stop - start)]
+            children = [array.values.slice(start, stop - start)]
         else:
-            found = [array.keys.slice(start, stop - start), array.items.slice(start, stop - start)]
-        made = [child if part is None else part(child) for part, child in zip(parts, found, strict=True)]
+            children = [array.keys.slice(start, stop - start), array.items.slice(start, stop - start)]
+        fitted = [child if part is None else part(child) for part, child in zip(parts, children, strict=True)]
         if isinstance(kind, List):
-            return list_with_values(array, made[0], arrow, start)
+            return list_with_values(array, fitted[0], arrow, start)
         if parts[0] is not None:
             # Keys that only spaces tell apart have become one.
-            check_keys(list_with_values(array, made[0], pa.list_(arrow.key_type), start), path)
-        entries = pa.StructArray.from_arrays(made, fields=[arrow.key_field, arrow.item_field])
+            check_keys(list_with_values(array, fitted[0], pa.list_(arrow.key_type), start), path)
+        entries = pa.StructArray.from_arrays(fitted, fields=[arrow.key_field, arrow.item_field])
         return list_with_values(array, entries, arrow, start)
 
     return convert

@@ -64,13 +64,13 @@ def unshred(array: pa.StructArray, layout: VariantLayout) -> pa.StructArray:
             continue
         if row_metadata is None:
             raise CorruptDataFileError("a variant has no metadata")
-        known = dictionaries.get(row_metadata)
-        if known is None:
+        dictionary = dictionaries.get(row_metadata)
+        if dictionary is None:
             names = variant.read_dictionary(row_metadata)
-            known = _Dictionary(names, {name: index for index, name in enumerate(names)})
-            dictionaries[row_metadata] = known
+            dictionary = _Dictionary(names, {name: index for index, name in enumerate(names)})
+            dictionaries[row_metadata] = dictionary
         # A value that is missing at the top level has no defined meaning; readers treat it as null.
-        values.append(encode(row, known) or variant.NULL)
+        values.append(encode(row, dictionary) or variant.NULL)
     return struct_of(array, [metadata, pa.array(values, pa.binary())], list(VARIANT))
 
 
@@ -90,19 +90,19 @@ def _column(array: pa.StructArray) -> _Encode:
     is_object = pt.is_struct(typed_array.type)
     shredded_names = {child.name for child in typed_array.type} if is_object else set()
 
-    def encode(row: int, known: _Dictionary) -> bytes | None:
+    def encode(row: int, dictionary: _Dictionary) -> bytes | None:
         value = None if rest is None else rest[row]
         if not has_typed[row]:
             return value
         if value is None:
-            return typed(row, known)
+            return typed(row, dictionary)
         if not is_object:
             raise CorruptDataFileError("a variant that is not an object has both a value and a typed value")
         # A shredded field must not occur in the rest as well; if it does, engines read the shredded one.
-        fields = variant.object_fields(value, known.names)
+        fields = variant.object_fields(value, dictionary.names)
         kept = {name: part for name, part in fields.items() if name not in shredded_names}
-        kept.update(variant.object_fields(typed(row, known) or variant.NULL, known.names))
-        return variant.encode_object(kept, known.ids)
+        kept.update(variant.object_fields(typed(row, dictionary) or variant.NULL, dictionary.names))
+        return variant.encode_object(kept, dictionary.ids)
 
     return encode
 
@@ -134,22 +134,22 @@ def _typed(array: pa.Array) -> _Encode:
     return _scalars(array.view(storage), lambda value: variant.encode_primitive(kind, value))
 
 
-def _number_kind(found: pa.DataType) -> tuple[str, pa.DataType]:
+def _number_kind(arrow: pa.DataType) -> tuple[str, pa.DataType]:
     """Return the variant type of a typed column of numbers, and the Arrow type of its bare numbers."""
-    if pt.is_signed_integer(found):
-        return f"int{found.bit_width}", found
-    if found == pa.float32():
-        return "float", found
-    if found == pa.float64():
-        return "double", found
-    if found == pa.date32():
+    if pt.is_signed_integer(arrow):
+        return f"int{arrow.bit_width}", arrow
+    if arrow == pa.float32():
+        return "float", arrow
+    if arrow == pa.float64():
+        return "double", arrow
+    if arrow == pa.date32():
         return "date", pa.int32()
-    if found == pa.time64("us"):
+    if arrow == pa.time64("us"):
         return "time", pa.int64()
-    if pt.is_timestamp(found) and found.unit in ("us", "ns"):
-        zone = "timestamp" if found.tz is not None else "timestamp_ntz"
-        return (zone if found.unit == "us" else f"{zone}_ns"), pa.int64()
-    raise SchemaError(f"variants cannot be shredded as {found}")
+    if pt.is_timestamp(arrow) and arrow.unit in ("us", "ns"):
+        zone = "timestamp" if arrow.tz is not None else "timestamp_ntz"
+        return (zone if arrow.unit == "us" else f"{zone}_ns"), pa.int64()
+    raise SchemaError(f"variants cannot be shredded as {arrow}")
 
 
 def _scalars(array: pa.Array, encode: Callable[[Any], bytes]) -> _Encode:

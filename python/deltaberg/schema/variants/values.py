@@ -268,14 +268,14 @@ def _to_json(value: bytes, names: list[str], depth: int) -> str:
         return "{" + ",".join(f"{_quoted(name)}:{_to_json(part, names, depth + 1)}" for name, part in fields) + "}"
     if kind == _ARRAY:
         return "[" + ",".join(_to_json(item, names, depth + 1) for item in _array_items(value)) + "]"
-    name, found = variant_scalar(value)
+    name, scalar = variant_scalar(value)
     if name in _MARKS:
-        return f'{{"{_MARKS[name]}":{found}}}'
+        return f'{{"{_MARKS[name]}":{scalar}}}'
     if name == "decimal":
-        return format(found, "f")
+        return format(scalar, "f")
     if name in ("binary", "uuid"):
-        return f'{{"${name}":"{found.hex() if name == "binary" else found}"}}'
-    return _quoted(found)
+        return f'{{"${name}":"{scalar.hex() if name == "binary" else scalar}"}}'
+    return _quoted(scalar)
 
 
 def _quoted(value: Any) -> str:
@@ -296,12 +296,12 @@ def variant_at(metadata: bytes, value: bytes, steps: Sequence[str | int]) -> byt
         if kind != (_OBJECT if isinstance(step, str) else _ARRAY):
             return None
         if isinstance(step, str):
-            found = object_fields(value, names).get(step)
+            inner = object_fields(value, names).get(step)
         else:
-            found = next(iter(_array_items(value)[step : step + 1]), None)
-        if found is None:
+            inner = next(iter(_array_items(value)[step : step + 1]), None)
+        if inner is None:
             return None
-        value = found
+        value = inner
     return value
 
 

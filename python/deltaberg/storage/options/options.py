@@ -126,7 +126,7 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     InvalidArgumentError
         If an option does not take its value.
     """
-    found = StoreConfig({}, {}, {}, None, {})
+    settings = StoreConfig({}, {}, {}, None, {})
     for original, value in options.items():
         if value is None or _is_foreign(scheme, original.lower()):
             continue
@@ -136,20 +136,20 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
         taken = checked_value(original, name, value)
         if name == "path_style":
             name, taken = "virtual_hosted_style_request", not taken
-        found.spelled[name] = original
+        settings.spelled[name] = original
         if name == "profile":
-            found = found._replace(profile=taken)
+            settings = settings._replace(profile=taken)
         elif name in CLIENT or name in TIMEOUTS:
-            found.client[name] = taken
+            settings.client[name] = taken
         elif name in RETRY:
-            found.retry[name] = taken
+            settings.retry[name] = taken
         else:
-            found.config[name] = taken
-    endpoint = found.config.get("endpoint") or found.config.get("base_url") or _endpoint_of_environment(scheme)
+            settings.config[name] = taken
+    endpoint = settings.config.get("endpoint") or settings.config.get("base_url") or _endpoint_of_environment(scheme)
     if _is_plain(endpoint):
         # Whoever wrote http:// did so on purpose.
-        found.client.setdefault("allow_http", True)
-    return found
+        settings.client.setdefault("allow_http", True)
+    return settings
 
 
 def server_of(scheme: str, options: StoreOptions) -> tuple[str, str]:
@@ -201,9 +201,9 @@ def check_environment(scheme: str, settings: StoreConfig) -> None:
     InvalidArgumentError
         The variable of the endpoint is empty, or the endpoint is plain HTTP and a variable or an option forbids that.
     """
-    given = settings.config.get("endpoint") or settings.config.get("base_url")
+    endpoint = settings.config.get("endpoint") or settings.config.get("base_url")
     empty = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name, "-").strip() == ""), None)
-    if given is None and empty is not None:
+    if endpoint is None and empty is not None:
         raise InvalidArgumentError(
             f"the variable {empty} of the environment is empty", hint="unset it, or let it name the URL of the store"
         )
@@ -214,7 +214,7 @@ def check_environment(scheme: str, settings: StoreConfig) -> None:
         named, allows = f"the variable {variable} of the environment", True
         if variable in os.environ:
             allows = checked_value(variable, "allow_http", os.environ[variable])
-    if not allows and _is_plain(given or _named_endpoint(scheme)):
+    if not allows and _is_plain(endpoint or _named_endpoint(scheme)):
         raise InvalidArgumentError(
             f"the endpoint of the store is plain HTTP, which {named} forbids",
             hint="name an endpoint of https://, or allow plain HTTP",

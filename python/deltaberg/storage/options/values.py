@@ -110,16 +110,16 @@ def not_taken(
     """
     expected = takes or _TAKES.get(name)
     if is_shown(name, value):
-        found = f", not {value!r:.200}"
+        instead = f", not {value!r:.200}"
     else:
-        found = "" if isinstance(value, str) else f", not a value of the type {type(value).__name__}"
+        instead = "" if isinstance(value, str) else f", not a value of the type {type(value).__name__}"
         # obstore may quote the value.
         because = None if because is None or str(value) in because else because
     if expected is None:
         reason = f": {because}" if because else ""
-        message = f"the store does not take the value of the storage option {option!r}{found}{reason}"
+        message = f"the store does not take the value of the storage option {option!r}{instead}{reason}"
     else:
-        message = f"the storage option {option!r} must be {expected}{found}"
+        message = f"the storage option {option!r} must be {expected}{instead}"
     return InvalidArgumentError(message, hint=f"change the value of {option}, or leave it out")
 
 
@@ -216,24 +216,24 @@ def _seconds(option: str, name: str, value: Any) -> timedelta:
     if _TIMES.fullmatch(text):
         number = sum(int(count) * _UNITS[unit] for count, unit in _TIME.findall(text))
     try:
-        found = -1.0 if isinstance(number, bool) else float(number)
+        seconds = -1.0 if isinstance(number, bool) else float(number)
     except (TypeError, ValueError, OverflowError):
-        found = -1.0
-    if not 0 <= found <= _LARGEST_NUMBER:
+        seconds = -1.0
+    if not 0 <= seconds <= _LARGEST_NUMBER:
         raise not_taken(
             option, name, value, f"a number of seconds from 0 to {_LARGEST_NUMBER}, or text such as '1m 30s'"
         )
-    return timedelta(seconds=found)
+    return timedelta(seconds=seconds)
 
 
 def _count(option: str, name: str, value: Any) -> int:
     try:
-        found = int(value) if isinstance(value, str) else -1 if isinstance(value, bool) else operator.index(value)
+        count = int(value) if isinstance(value, str) else -1 if isinstance(value, bool) else operator.index(value)
     except (TypeError, ValueError):
-        found = -1
-    if not 0 <= found <= _LARGEST_NUMBER:
+        count = -1
+    if not 0 <= count <= _LARGEST_NUMBER:
         raise not_taken(option, name, value, f"an integer from 0 to {_LARGEST_NUMBER}")
-    return found
+    return count
 
 
 def _count_as_text(option: str, name: str, value: Any) -> str:

@@ -200,7 +200,7 @@ class ListColumn(Column):
 class _KeyFilter:
     """Reads the pairs of a map, and keeps those with a wanted key."""
 
-    def __init__(self, pairs: Column, wanted: frozenset[int]) -> None:
+    def __init__(self, pairs: Column, keys: frozenset[int]) -> None:
         if not isinstance(pairs, RecordColumn) or len(pairs.filled) != 2 or len(pairs.type) != 2:
             raise InvalidArgumentError("keys can be selected only if a pair has a key and a value and nothing else")
         columns = [column.inner if isinstance(column, OptionalColumn) else column for column in pairs.filled]
@@ -209,7 +209,7 @@ class _KeyFilter:
             raise InvalidArgumentError("keys can be selected only if the values are integers or bytes")
         self._pairs = pairs
         self._weight = weight(pairs.type)
-        self._wanted = wanted
+        self._wanted = keys
 
     def read(self, cursor: Cursor) -> None:
         pairs = self._pairs

@@ -221,12 +221,12 @@ def _decimals(name: str, array: pa.Array) -> _Cells:
 @lru_cache(maxsize=1 << 14)
 def _long(value: int) -> bytes:
     rest = (value << 1) ^ (value >> 63)
-    found = bytearray()
+    encoded = bytearray()
     while rest >= 0x80:
-        found.append(rest & 0x7F | 0x80)
+        encoded.append(rest & 0x7F | 0x80)
         rest >>= 7
-    found.append(rest)
-    return bytes(found)
+    encoded.append(rest)
+    return bytes(encoded)
 
 
 def _prefixed(value: bytes) -> bytes:

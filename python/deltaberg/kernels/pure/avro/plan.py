@@ -77,14 +77,14 @@ def _compile_record(children: Sequence[AvroNode], target: pa.DataType, depth: in
 def _reader(kind: str, size: int, target: pa.DataType) -> Step:
     """Return the function that reads the values of a leaf."""
     if kind == "fixed":
-        found = _fixed_reader(size, target)
+        reader = _fixed_reader(size, target)
     else:
-        found = next((read for kinds, fits, read in _LEAVES if kind in kinds and fits(target)), None)
-        if found is None and kind == "bytes" and pt.is_decimal128(target):
+        reader = next((read for kinds, fits, read in _LEAVES if kind in kinds and fits(target)), None)
+        if reader is None and kind == "bytes" and pt.is_decimal128(target):
             return lambda cursor: _unscaled(cursor.prefixed(), target)
-    if found is None:
+    if reader is None:
         raise InvalidArgumentError(f"an Avro {kind} cannot be read as {target}")
-    return found
+    return reader
 
 
 def _fixed_reader(size: int, target: pa.DataType) -> Step | None:

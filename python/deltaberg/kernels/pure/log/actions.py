@@ -148,28 +148,28 @@ def _boolean(value: dict[str, Any], name: str) -> bool | None:
 
 
 def _integer(value: dict[str, Any], name: str, limit: int = _INT64) -> int | None:
-    found = value.get(name)
-    if found is None:
+    number = value.get(name)
+    if number is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int) or not -limit <= found < limit:
+    if isinstance(number, bool) or not isinstance(number, int) or not -limit <= number < limit:
         bits = limit.bit_length()
         raise _InvalidFieldError(f"{name} must be a {bits}-bit integer")
-    return found
+    return number
 
 
 def _string_map(value: dict[str, Any], name: str) -> list[tuple[str, str | None]] | None:
-    found = _typed(value, name, dict, "an object")
-    if found is None:
+    mapping = _typed(value, name, dict, "an object")
+    if mapping is None:
         return None
-    if isinstance(found, strict_json.RepeatedKeys):
+    if isinstance(mapping, strict_json.RepeatedKeys):
         raise _InvalidFieldError("a key is repeated")
-    for key, text in found.items():
+    for key, text in mapping.items():
         _unicode(key, name)
         if text is not None:
             if not isinstance(text, str):
                 raise _InvalidFieldError("a value in partitionValues or tags must be a string")
             _unicode(text, name)
-    return list(found.items())
+    return list(mapping.items())
 
 
 def _vector(value: dict[str, Any], name: str) -> Action | None:

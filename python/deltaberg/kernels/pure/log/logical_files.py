@@ -26,14 +26,14 @@ class Keys:
 
     def add(self, path: bytes, vector: str, commit: int) -> str:
         """Note an add. Return ``first``, ``newer`` (a newer action names it) or ``conflict`` (its own commit does)."""
-        known = (path, vector) in self._named
+        is_named = (path, vector) in self._named
         added_in = self._added_in.get(path)
-        if added_in == commit and not known:
+        if added_in == commit and not is_named:
             return "conflict"
         if added_in is None:
             self._added_in[path] = commit
         self._name(path, vector)
-        return "newer" if known or added_in is not None else "first"
+        return "newer" if is_named or added_in is not None else "first"
 
     def remove(self, path: bytes, vector: str) -> str:
         """Note a remove; return whether it is the ``first`` action on its file, or a ``newer`` one exists."""

@@ -130,16 +130,16 @@ def _parse(texts: Iterable[str | None], leaves: Sequence[tuple[Sequence[str], st
             names[f"max.{index}"] = (primitive.arrow, [])
         names[f"nullCount.{index}"] = (pa.int64(), [])
     for text in texts:
-        found = _read(text)
-        names["numRecords"][1].append(_count(found.get("numRecords")))
-        tight = found.get("tightBounds")
+        statistics = _read(text)
+        names["numRecords"][1].append(_count(statistics.get("numRecords")))
+        tight = statistics.get("tightBounds")
         names["tightBounds"][1].append(tight if isinstance(tight, bool) else None)
         for index, ((path, _), primitive) in enumerate(zip(leaves, primitives, strict=True)):
             if primitive is not None:
-                lower, upper = _leaf(found, "minValues", path), _leaf(found, "maxValues", path)
+                lower, upper = _leaf(statistics, "minValues", path), _leaf(statistics, "maxValues", path)
                 names[f"min.{index}"][1].append(_bound(lower, primitive, -_OFFSET_ERROR_MICROS))
                 names[f"max.{index}"][1].append(_bound(upper, primitive, _OFFSET_ERROR_MICROS))
-            names[f"nullCount.{index}"][1].append(_count(_leaf(found, "nullCount", path)))
+            names[f"nullCount.{index}"][1].append(_count(_leaf(statistics, "nullCount", path)))
     arrays = {name: pa.array(values, arrow) for name, (arrow, values) in names.items()}
     return pa.table(arrays)
 

@@ -73,7 +73,7 @@ def format_stats(
 
 def _members(leaves: Sequence[tuple[list[str], int]], column: Callable[[int], _Texts | None]) -> list[tuple[str, Any]]:
     """Return the names, as JSON, and the texts or members of an object whose leaves have these paths."""
-    found: list[tuple[str, Any]] = []
+    members: list[tuple[str, Any]] = []
     numbered = [
         ((path[0], -1) if len(path) > 1 else (None, place), path, index) for place, (path, index) in enumerate(leaves)
     ]
@@ -84,10 +84,10 @@ def _members(leaves: Sequence[tuple[list[str], int]], column: Callable[[int], _T
             continue
         name = f"{_quoted(path[0])}:"
         if len(path) > 1:
-            found.append((name, _members([(path[1:], index) for path, index in inside], column)))
+            members.append((name, _members([(path[1:], index) for path, index in inside], column)))
         elif (texts := column(index)) is not None:
-            found.append((name, texts))
-    return found
+            members.append((name, texts))
+    return members
 
 
 def _written(members: Sequence[tuple[str, Any]], row: int) -> Iterator[str]:
