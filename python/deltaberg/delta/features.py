@@ -234,21 +234,21 @@ def feature_violations(protocol: Protocol) -> list[str]:
     """
     listed = sorted(protocol.writer_features or ())
     for_readers = set(protocol.reader_features or ())
-    known = [FEATURES[name] for name in listed if name in FEATURES]
+    features = [FEATURES[name] for name in listed if name in FEATURES]
     return [
         *(
             f"the protocol lists {feature.name} in readerFeatures, but only writers need to support it"
-            for feature in known
+            for feature in features
             if feature.name in for_readers and not feature.for_readers
         ),
         *(
             f"the protocol lists {feature.name} in writerFeatures, but readers need to support it, too"
-            for feature in known
+            for feature in features
             if feature.for_readers and not _readers_support(protocol, feature)
         ),
         *(
             f"the protocol lists {feature.name} without {name}, which it depends on"
-            for feature in known
+            for feature in features
             for name in feature.depends_on
             if name not in listed
         ),

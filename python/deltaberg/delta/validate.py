@@ -40,15 +40,15 @@ def validate_table(snapshot: Snapshot, resolver: PathResolver) -> None:
     SpecViolationError
         If there are violations; ``context["violations"]`` lists all of them.
     """
-    found = list(_violations(snapshot, resolver))
-    if found:
-        shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
+    violations = list(_violations(snapshot, resolver))
+    if violations:
+        shown = "; ".join(violations[:_MOST_SHOWN]) + ("; ..." if len(violations) > _MOST_SHOWN else "")
         error = SpecViolationError(
-            f"{len(found)} violations of the Delta protocol: {shown}",
+            f"{len(violations)} violations of the Delta protocol: {shown}",
             table=str(snapshot.log.root),
             version=snapshot.version,
         )
-        error.context["violations"] = found
+        error.context["violations"] = violations
         raise error
 
 
@@ -151,12 +151,12 @@ def _of_checksum(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _of_partition_values(snapshot: Snapshot) -> Iterator[str]:
-    wanted = {field.physical_name for field in snapshot.partition_fields}
+    names = {field.physical_name for field in snapshot.partition_fields}
     live = snapshot.live.table
     for path, values in zip(live.column("path").to_pylist(), live.column("partitionValues").to_pylist(), strict=True):
-        found = {key for key, _ in values or ()}
-        if found != wanted:
-            yield f"{path!r} has partition values for {sorted(found)}, but the table is partitioned by {sorted(wanted)}"
+        keys = {key for key, _ in values or ()}
+        if keys != names:
+            yield f"{path!r} has partition values for {sorted(keys)}, but the table is partitioned by {sorted(names)}"
 
 
 def _of_vectors(snapshot: Snapshot, resolver: PathResolver) -> Iterator[str]:

@@ -40,14 +40,14 @@ def _field(column: pa.Field) -> Field:
     return Field(column.name, _table_type(column.type))
 
 
-def _table_type(found: pa.DataType) -> DataType:
-    if isinstance(found, pa.StructType):
-        return Struct(tuple(_field(child) for child in found))
-    if isinstance(found, pa.ListType):
-        return List(Field("element", _table_type(found.value_type)))
-    if isinstance(found, pa.MapType):
-        return Map(Field("key", _table_type(found.key_type)), Field("value", _table_type(found.item_type)))
-    return Primitive(_PRIMITIVES[found])
+def _table_type(arrow: pa.DataType) -> DataType:
+    if isinstance(arrow, pa.StructType):
+        return Struct(tuple(_field(child) for child in arrow))
+    if isinstance(arrow, pa.ListType):
+        return List(Field("element", _table_type(arrow.value_type)))
+    if isinstance(arrow, pa.MapType):
+        return Map(Field("key", _table_type(arrow.key_type)), Field("value", _table_type(arrow.item_type)))
+    return Primitive(_PRIMITIVES[arrow])
 
 
 #: The columns of ``add`` that planning needs.
@@ -69,12 +69,12 @@ def unknown_members(action: Field, stored: pa.Schema) -> tuple[Field, ...]:
     place = stored.get_field_index(action.name)
     if place < 0 or not isinstance(stored.field(place).type, pa.StructType) or not isinstance(action.type, Struct):
         return ()
-    found = []
+    unknown = []
     for column in stored.field(place).type:
         if action.type.get(column.name) is None:
             with contextlib.suppress(KeyError):
-                found.append(_field(column))
-    return tuple(found)
+                unknown.append(_field(column))
+    return tuple(unknown)
 
 
 def plain_value(value: Any, kind: DataType) -> Any:

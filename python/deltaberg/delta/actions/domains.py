@@ -77,12 +77,12 @@ def _read(domains: Mapping[str, str], name: str) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        configuration = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _wrong(name, f"it is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(configuration, dict):
         raise _wrong(name, "it is not a JSON object")
-    return found
+    return configuration
 
 
 def _wrong(name: str, why: str) -> CorruptLogError:

@@ -98,12 +98,12 @@ def find_actions(data: bytes, *names: str, decode: Callable[[str], Any] = json.l
         if not line.strip() or (marks and not any(mark in line for mark in (*marks, b"\\u"))):
             continue
         try:
-            found = decode(line.decode())
+            actions = decode(line.decode())
         except (ValueError, RecursionError) as error:
             raise CorruptLogError(f"a line is not JSON: {error}", line=number) from None
-        if not isinstance(found, dict):
+        if not isinstance(actions, dict):
             raise CorruptLogError("a line is not a JSON object", line=number)
-        for name, value in found.items():
+        for name, value in actions.items():
             if value is not None and (not names or name in names):
                 check_members(name, value, number)
                 yield number, name, value

@@ -101,18 +101,19 @@ class CheckpointContent:
         batches = recorded_statistics(
             live.table, live.parts, live.log_bytes, self._statistics, typed=self._is_typed, rows=ROW_GROUP_ROWS
         )
-        for found in batches:
-            rows = live.table.slice(start, len(found.texts))
+        for statistics in batches:
+            rows = live.table.slice(start, len(statistics.texts))
             start += len(rows)
-            made: dict[str, pa.Array] = {"stats": found.texts}
-            if found.parsed is not None:
-                made["stats_parsed"] = found.parsed
+            columns: dict[str, pa.Array] = {"stats": statistics.texts}
+            if statistics.parsed is not None:
+                columns["stats_parsed"] = statistics.parsed
             if self._partition_type is not None:
                 # Values are those that are recorded, without the spaces that readers pad them with.
                 fields = [replace(field, length=None) for field in self._snapshot.partition_fields]
                 values = read_partition_values(rows, fields)
-                made["partitionValues_parsed"] = pa.StructArray.from_arrays(values, fields=list(self._partition_type))
-            yield _structs(rows, kind, made)
+                kinds = list(self._partition_type)
+                columns["partitionValues_parsed"] = pa.StructArray.from_arrays(values, fields=kinds)
+            yield _structs(rows, kind, columns)
 
 
 def _present(name: str, value: object) -> dict[str, object]:

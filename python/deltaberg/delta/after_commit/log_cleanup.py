@@ -167,18 +167,18 @@ def _sound_checkpoint(log: LogDirectory, listed: Sequence[LogEntry], last: int) 
     """Return the version of the newest checkpoint up to a version that is not seen to be damaged, if there is one."""
     damaged: frozenset[str] = frozenset()
     while True:
-        found = {number: entries for number, entries in complete_checkpoints(listed, damaged).items() if number <= last}
-        if not found:
+        whole = {number: entries for number, entries in complete_checkpoints(listed, damaged).items() if number <= last}
+        if not whole:
             return None
-        version = max(found)
+        version = max(whole)
         try:
-            checkpoint = Checkpoint(log, found[version])
+            checkpoint = Checkpoint(log, whole[version])
             checkpoint.check()
             if all(part.has_add_column("path") for part in checkpoint.file_parts):
                 return version
         except CorruptCheckpointError:
             pass
-        damaged |= {entry.file.name for entry in found[version]}
+        damaged |= {entry.file.name for entry in whole[version]}
 
 
 def _first_unprotected(snapshot: Snapshot) -> int:

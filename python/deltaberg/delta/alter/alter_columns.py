@@ -108,7 +108,7 @@ def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
     inside: DataType = schema
     for depth, part in enumerate(parts, start=1):
         if isinstance(inside, Struct):
-            found = find_column(inside, (part,))[-1]
+            child = find_column(inside, (part,))[-1]
         else:
             parents = {"element": inside.element} if isinstance(inside, List) else {}
             if isinstance(inside, Map):
@@ -117,9 +117,9 @@ def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
                 shown, names = join_name(parts[:depth]), sorted(parents)
                 hint = f"{' and '.join(names)} lead into {verbatim(join_name(parts[: depth - 1]))}" if names else None
                 raise ColumnNotFoundError(f"there is no column {shown!r}", hint=hint, column=shown)
-            found = parents[part]
-        path.append(found)
-        inside = found.type
+            child = parents[part]
+        path.append(child)
+        inside = child.type
     return tuple(path)
 
 
@@ -131,12 +131,12 @@ def fields_of(schema: Struct, path: Sequence[Field]) -> Struct:
     ColumnNotFoundError
         There is no struct, but a list, a map, or a value without parts.
     """
-    found = path[-1].type if path else schema
-    if not isinstance(found, Struct):
+    parent = path[-1].type if path else schema
+    if not isinstance(parent, Struct):
         raise ColumnNotFoundError(
             "only columns and fields of structs have names", column=join_name([field.name for field in path])
         )
-    return found
+    return parent
 
 
 def map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
@@ -148,10 +148,10 @@ def map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
         _map_type(field.get("type"), numbers)
 
 
-def _map_type(found: Any, numbers: ColumnNumbers) -> None:
-    if not isinstance(found, dict):
+def _map_type(kind: Any, numbers: ColumnNumbers) -> None:
+    if not isinstance(kind, dict):
         return
-    if isinstance(found.get("fields"), list):
-        map_fields(found["fields"], numbers)
+    if isinstance(kind.get("fields"), list):
+        map_fields(kind["fields"], numbers)
     for inside in ("elementType", "keyType", "valueType", "sqlType"):
-        _map_type(found.get(inside), numbers)
+        _map_type(kind.get(inside), numbers)

@@ -27,7 +27,7 @@ from deltaberg.schema.types import Struct
 __all__ = ["merge_columns", "replace_schema"]
 
 
-def merge_columns(transaction: Transaction, found: Struct) -> None:
+def merge_columns(transaction: Transaction, rows: Struct) -> None:
     """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
 
     If type widening is enabled, columns become as wide as those of the rows, unless a rule of the table names them.
@@ -35,32 +35,32 @@ def merge_columns(transaction: Transaction, found: Struct) -> None:
     table = transaction.snapshot
     numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
     old = table.metadata.schema_string or ""
-    text = merged_schema(old, table.schema, found, numbers)
+    text = merged_schema(old, table.schema, rows, numbers)
     if WIDENING & table.active_features:
-        text = _widened(table, text, found)
+        text = _widened(table, text, rows)
     if text != old:
-        _set_schema(transaction, {"schemaString": text}, found, numbers)
+        _set_schema(transaction, {"schemaString": text}, rows, numbers)
 
 
-def _widened(table: Snapshot, text: str, found: Struct) -> str:
+def _widened(table: Snapshot, text: str, rows: Struct) -> str:
     document = SchemaDocument(text)
-    for path, wanted in wider_columns(table.schema, found):
+    for path, wider in wider_columns(table.schema, rows):
         try:
             refuse_referenced(table, find_column(table.schema, path[:1]), "widened")
         except SchemaError:
             # Values that fit are still taken, and others refused by name.
             continue
-        widen_field(document, table.schema, path, wanted)
+        widen_field(document, table.schema, path, wider)
     return document.to_json()
 
 
 def replace_schema(
-    transaction: Transaction, found: pa.Schema, partition_by: ColumnName | Sequence[ColumnName] | None
+    transaction: Transaction, rows_schema: pa.Schema, partition_by: ColumnName | Sequence[ColumnName] | None
 ) -> None:
     """Replace the columns of the table by those of rows."""
     table = transaction.snapshot
     numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
-    schema = table_schema(found)
+    schema = table_schema(rows_schema)
     if numbers is not None:
         schema = Struct(tuple(numbers.assign(child) for child in schema))
     check_columns(schema, mapped=numbers is not None)
@@ -94,16 +94,16 @@ def _replace_clustering(transaction: Transaction, table: Snapshot, schema: Struc
 
 def _renamed(old: Struct, new: Struct, path: Sequence[str]) -> list[str]:
     """Return a path of physical names in other columns of the same names."""
-    found = []
+    physical_names = []
     for physical in path:
         name = next((field.name for field in old if field.physical_name == physical), physical)
         before, after = old.get(name), new.get(name)
         if after is None:
             raise SchemaError(f"the rows lack the column {name}, by which the table is clustered", column=name)
-        found.append(after.physical_name)
+        physical_names.append(after.physical_name)
         old = before.type if before is not None and isinstance(before.type, Struct) else Struct()
         new = after.type if isinstance(after.type, Struct) else Struct()
-    return found
+    return physical_names
 
 
 def _set_schema(

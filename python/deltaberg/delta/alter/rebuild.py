@@ -54,7 +54,7 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> int:
     transaction.read()
     before = transaction.snapshot
     source = PendingSource(before, transaction.timezone, transaction.paths_without_row_ids)
-    known = RowIds(before)
+    old_ids = RowIds(before)
     transaction.set_metadata(metadata)
     after, log = transaction.snapshot, before.log
     kept = RowIds(after)
@@ -66,7 +66,7 @@ def rebuild_files(transaction: Transaction, metadata: Metadata) -> int:
 
     def rows() -> Iterator[pa.RecordBatch]:
         files = source.select_files(TRUE).files
-        bound = scan_of_whole_files(source, files, known.columns, ScanOptions(timezone=transaction.timezone))
+        bound = scan_of_whole_files(source, files, old_ids.columns, ScanOptions(timezone=transaction.timezone))
         for batch in bound.batches():
             _check_empty(batch, new)
             yield kept.flat(batch)

@@ -141,7 +141,7 @@ class RowChanges:
     def metrics(self) -> dict[str, int]:
         """The effect of the operation, by the names that delta-spark gives to it."""
         ended = time.monotonic()
-        found = ended if self._found is None else self._found
+        searched = ended if self._found is None else self._found
         return {
             "numAddedFiles": self._new_files,
             "numAddedBytes": self._new_bytes,
@@ -152,8 +152,8 @@ class RowChanges:
             "numDeletionVectorsRemoved": self._vectors_removed,
             "numDeletionVectorsUpdated": self._vectors_updated,
             "numAddedChangeFiles": self._change_files,
-            "scanTimeMs": _millis(self._begun, found),
-            "rewriteTimeMs": _millis(found, ended),
+            "scanTimeMs": _millis(self._begun, searched),
+            "rewriteTimeMs": _millis(searched, ended),
             "executionTimeMs": _millis(self._begun, ended),
         }
 

@@ -82,13 +82,13 @@ class ChangeTarget:
     def emptied(self) -> None:
         """Take note that all rows were deleted, which needs nothing more."""
 
-    def describe(self, made: Operation, what: Value | MergePlan | None) -> None:
+    def describe(self, operation: Operation, what: Value | MergePlan | None) -> None:
         """Fill in the parameters that delta-spark records."""
         if isinstance(what, MergePlan):
-            made.parameters.update(_merge_parameters(what))
+            operation.parameters.update(_merge_parameters(what))
         else:
             texts = [] if what is None else [str(what)]
-            made.parameters["predicate"] = json.dumps(texts, ensure_ascii=False)
+            operation.parameters["predicate"] = json.dumps(texts, ensure_ascii=False)
 
     @property
     def schema(self) -> Struct:

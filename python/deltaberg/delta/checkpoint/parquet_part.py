@@ -127,16 +127,16 @@ class CheckpointPart:
         CorruptCheckpointError
             If the column cannot be decoded, or ends before the last of these files.
         """
-        first = given = 0
+        first = yielded = 0
         for batch in self._read_batches([Field("add", Struct((column,)))]):
             adds = _present(batch[0])
             inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, first + len(adds)))
-            wanted = rows.filter(inside)
-            if len(wanted):
-                yield adds.field(0).take(pc.subtract(wanted, first))
+            chosen = rows.filter(inside)
+            if len(chosen):
+                yield adds.field(0).take(pc.subtract(chosen, first))
             first += len(adds)
-            given += len(wanted)
-        if given != len(rows):
+            yielded += len(chosen)
+        if yielded != len(rows):
             raise self._corrupt(f"the column {column.name} has {first} live files, but other columns have more")
 
     def crowded_rows(self) -> int:

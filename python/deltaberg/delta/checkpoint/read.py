@@ -60,17 +60,17 @@ class Checkpoint:
             raise self._corrupt(error.message) from error
 
     def _parquet_table_actions(self) -> TableActions:
-        found = self._own_actions
+        actions = self._own_actions
         for name, required in (("txn", ("appId", "version")), ("domainMetadata", ("domain", "configuration"))):
-            if any(action.get(field) is None for action in found.get(name, []) for field in required):
+            if any(action.get(field) is None for action in actions.get(name, []) for field in required):
                 raise self._corrupt(f"a {name} action lacks one of the fields {', '.join(required)}")
-        domains = found.get("domainMetadata", [])
+        domains = actions.get("domainMetadata", [])
         return TableActions(
-            read_protocol(found["protocol"][-1]) if "protocol" in found else None,
-            read_metadata(found["metaData"][-1]) if "metaData" in found else None,
+            read_protocol(actions["protocol"][-1]) if "protocol" in actions else None,
+            read_metadata(actions["metaData"][-1]) if "metaData" in actions else None,
             transactions={
                 txn["appId"]: Transaction(txn["appId"], txn["version"], txn.get("lastUpdated"))
-                for txn in found.get("txn", [])
+                for txn in actions.get("txn", [])
             },
             domains={domain["domain"]: domain["configuration"] for domain in domains if not domain.get("removed")},
         )
@@ -164,14 +164,14 @@ class Checkpoint:
 
         For a JSON checkpoint they are only those about the checkpoint itself, because the others are replayed.
         """
-        found: dict[str, list[dict[str, Any]]] = {}
+        actions: dict[str, list[dict[str, Any]]] = {}
         pairs = self._json_content[1] if self._is_json else self._parquet_actions()
         for name, fields in pairs:
-            found.setdefault(name, []).append(fields)
-        for action in found.get("sidecar", []):
+            actions.setdefault(name, []).append(fields)
+        for action in actions.get("sidecar", []):
             if not isinstance(action.get("path"), str):
                 raise self._corrupt("a sidecar action has no path")
-        return found
+        return actions
 
     def _parquet_actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for part in self._main_parts:

@@ -34,17 +34,17 @@ def with_unknown_members(columns: Sequence[pa.Field], actions: Iterable[LogActio
     return [column.with_type(_extended(column.type, wanted.get(column.name, {}))) for column in columns]
 
 
-def _extended(known: pa.DataType, members: Mapping[str, Any]) -> pa.DataType:
-    if not isinstance(known, pa.StructType):
-        return known
-    fields = list(known)
+def _extended(kind_of_action: pa.DataType, members: Mapping[str, Any]) -> pa.DataType:
+    if not isinstance(kind_of_action, pa.StructType):
+        return kind_of_action
+    fields = list(kind_of_action)
     names = {field.name.lower() for field in fields}
     for name, value in members.items():
         kind = None if name.lower() in names else _type_of(value)
         if kind is not None:
             names.add(name.lower())
             fields.append(pa.field(name, kind))
-    return pa.struct(fields) if len(fields) > len(known) else known
+    return pa.struct(fields) if len(fields) > len(kind_of_action) else kind_of_action
 
 
 def _type_of(value: Any) -> pa.DataType | None:

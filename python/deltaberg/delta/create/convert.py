@@ -98,21 +98,21 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
         A property needs what files that exist do not have.
     """
     with Transaction(log, None, conversion.commit) as transaction:
-        found = _data_files(log, conversion)
-        footers = read_footers((log.storage, file.meta) for file in found)
-        schema = _columns(found, footers, conversion.partition)
+        files = _data_files(log, conversion)
+        footers = read_footers((log.storage, file.meta) for file in files)
+        schema = _columns(files, footers, conversion.partition)
         names = conversion.partition.names
         define_table(transaction, replace(conversion.table, schema=schema, partition_by=names), None)
         table = transaction.snapshot
         _check_names(table)
-        transaction.add_files(_described(table, found, footers, conversion))
+        transaction.add_files(_described(table, files, footers, conversion))
         parameters = {
-            "numFiles": str(len(found)),
+            "numFiles": str(len(files)),
             "partitionedBy": json.dumps(names, ensure_ascii=False, separators=(",", ":")),
             "collectStats": json.dumps(conversion.collects_statistics),
             "sourceFormat": "parquet",
         }
-        return transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(found)})
+        return transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(files)})
 
 
 def _check_names(table: Snapshot) -> None:
@@ -131,15 +131,15 @@ def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
     """Return the data files below the directory, in the order of their paths."""
     prefix = log.root.path.rstrip("/") + "/"
     read, partition = _named_values if conversion.is_hive else _values_in_order, conversion.partition
-    found = []
+    files = []
     for meta in log.storage.walk(log.root.path):
         path = meta.path.removeprefix(prefix) if prefix != "/" else meta.path.lstrip("/")
         *directories, name = path.split("/")
         if not _is_hidden(name) and not any(_is_hidden(one) for one in directories):
-            found.append(_Found(path, meta, read(path, directories, partition)))
-    if not found:
+            files.append(_Found(path, meta, read(path, directories, partition)))
+    if not files:
         raise table_not_found("there is nothing to convert", "the directory has no data files", log.root, log.store)
-    return sorted(found, key=lambda file: file.path)
+    return sorted(files, key=lambda file: file.path)
 
 
 def _is_hidden(name: str) -> bool:
@@ -163,16 +163,16 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
     folded = {field.name.lower(): field.name for field in partition}
     values: dict[str, str | None] = {}
     for directory, name, text in named_values(path, directories):
-        known = folded.get(name.lower())
-        if known is None or known in values:
+        column = folded.get(name.lower())
+        if column is None or column in values:
             raise InvalidArgumentError(
                 f"the directory {directory} names a partition column that is "
-                f"{'not expected' if known is None else 'named twice'}",
+                f"{'not expected' if column is None else 'named twice'}",
                 hint="use ⟪partition_by⟫ with the types of all of them"
                 f'⟦, such as ⟪{{"{verbatim(name)}": pa.string()}}⟫⟧',
                 path=path,
             )
-        values[known] = text
+        values[column] = text
     missing = [field.name for field in partition if field.name not in values]
     if missing:
         raise InvalidArgumentError(
@@ -217,21 +217,21 @@ def _union(known: Struct, found: Struct, above: tuple[str, ...]) -> Struct:
     return Struct(tuple(fields.values()))
 
 
-def _union_type(known: DataType, found: DataType, path: tuple[str, ...]) -> DataType:
-    if isinstance(known, Struct) and isinstance(found, Struct):
-        return _union(known, found, path)
-    if isinstance(known, List) and isinstance(found, List):
-        return List(_union_inside(known.element, found.element, path))
-    if isinstance(known, Map) and isinstance(found, Map):
-        key = replace(known.key, type=_union_type(known.key.type, found.key.type, (*path, "key")))
-        return Map(key, _union_inside(known.value, found.value, path))
-    if known != found:
+def _union_type(united: DataType, kind: DataType, path: tuple[str, ...]) -> DataType:
+    if isinstance(united, Struct) and isinstance(kind, Struct):
+        return _union(united, kind, path)
+    if isinstance(united, List) and isinstance(kind, List):
+        return List(_union_inside(united.element, kind.element, path))
+    if isinstance(united, Map) and isinstance(kind, Map):
+        key = replace(united.key, type=_union_type(united.key.type, kind.key.type, (*path, "key")))
+        return Map(key, _union_inside(united.value, kind.value, path))
+    if united != kind:
         raise SchemaError(
-            f"the column has the type {found}, and {known} in another file",
+            f"the column has the type {kind}, and {united} in another file",
             hint="rewrite the files with one type",
             column=join_name(path),
         )
-    return known
+    return united
 
 
 def _union_inside(known: Field, found: Field, path: tuple[str, ...]) -> Field:
@@ -241,7 +241,7 @@ def _union_inside(known: Field, found: Field, path: tuple[str, ...]) -> Field:
 # What the log says of them
 
 
-def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Footer], conversion: Conversion) -> pa.Table:
+def _described(table: Snapshot, files: Sequence[_Found], footers: Sequence[Footer], conversion: Conversion) -> pa.Table:
     """Return a row for each file, with the statistics that its footer tells."""
     spec = row_spec(table, RowOptions())
     leaves = {
@@ -252,12 +252,12 @@ def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Foote
     fields = table.partition_fields
     texts = pa.table(
         {
-            "path": [file.path for file in found],
-            "partitionValues": pa.array([list(file.partition.items()) for file in found], _STRING_MAP),
+            "path": [file.path for file in files],
+            "partitionValues": pa.array([list(file.partition.items()) for file in files], _STRING_MAP),
         }
     )
     values = read_partition_values(texts, fields, conversion.timezone)
-    files = [
+    written = [
         WrittenFile(
             file.path,
             file.meta.size,
@@ -266,6 +266,6 @@ def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Foote
             {field.name: array[number] for field, array in zip(fields, values, strict=True)},
             *footer_statistics(footer, leaves, spec.cut),
         )
-        for number, (file, footer) in enumerate(zip(found, footers, strict=True))
+        for number, (file, footer) in enumerate(zip(files, footers, strict=True))
     ]
-    return written_rows(files, table.schema, fields)
+    return written_rows(written, table.schema, fields)

@@ -73,13 +73,13 @@ def _bitmap(
     kind, path = descriptor["storageType"], descriptor["pathOrInlineDv"]
     if not isinstance(kind, str) or not isinstance(path, str) or descriptor["sizeInBytes"] is None:
         raise CorruptDeletionVectorError("a deletion vector descriptor lacks a required field")
-    found = seen.get((kind, path))
-    if found is None:
+    located = seen.get((kind, path))
+    if located is None:
         with in_context(deletion_vector=f"{kind}{path}"[:120]):
-            found = _source(kind, path, resolver)
+            located = _source(kind, path, resolver)
         if kind != "i":
-            seen[kind, path] = found
-    location, inline = found
+            seen[kind, path] = located
+    location, inline = located
     return {
         "location": location,
         "offset": None if inline is not None else descriptor["offset"] or 0,

@@ -62,16 +62,16 @@ class ParsedStatistics:
         """Return empty statistics."""
         return pa.nulls(files, self.type)
 
-    def assemble(self, found: pa.Table) -> pa.StructArray:
+    def assemble(self, parsed: pa.Table) -> pa.StructArray:
         """Return the structs of statistics that `kernels.parse_stats` has found; null if there are none at all.
 
         Parameters
         ----------
-        found
+        parsed
             ``numRecords``, ``tightBounds``, and for column ``i`` the columns ``min.i``, ``max.i`` and ``nullCount.i``;
             a missing column is unknown.
         """
-        column = _columns_of(found)
+        column = _columns_of(parsed)
 
         def bound(side: str) -> Callable[[int], pa.Array]:
             return lambda index: column(f"{side}.{index}", arrow_type(self.columns[index][-1].type))
@@ -125,13 +125,13 @@ class ParsedStatistics:
         return pc.if_else(pc.equal(made, "{}"), pa.scalar(None, pa.string()), made)
 
 
-def _columns_of(found: pa.Table) -> Callable[[str, pa.DataType], pa.Array]:
+def _columns_of(parsed: pa.Table) -> Callable[[str, pa.DataType], pa.Array]:
     """Return what gives a column of a type; a missing one is null."""
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
-        if name not in found.schema.names:
-            return pa.nulls(found.num_rows, kind)
-        values = as_array(found.column(name))
+        if name not in parsed.schema.names:
+            return pa.nulls(parsed.num_rows, kind)
+        values = as_array(parsed.column(name))
         # Instants come without a zone.
         return values.view(kind) if pa.types.is_timestamp(kind) else values.cast(kind)
 

@@ -135,9 +135,9 @@ def partition_value_texts(values: pa.StructArray, columns: Sequence[Field]) -> p
 def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
     """Return the texts of values. Few of them differ from one another."""
     distinct = values.dictionary_encode()
-    found = distinct.dictionary
+    dictionary = distinct.dictionary
     try:
-        texts = _distinct_texts(found)
+        texts = _distinct_texts(dictionary)
     except UnicodeDecodeError as error:
         raise InvalidPartitionValueError(
             f"the bytes {error.object[:20]!r} are no text in UTF-8, as which a Delta table records partition values",
@@ -148,7 +148,7 @@ def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
         raise InvalidPartitionValueError(
             f"a value of type {field.type} cannot be a partition value: {error}", column=field.name
         ) from error
-    if pt.is_temporal(found.type) and pc.any(pc.starts_with(texts, "<")).as_py():
+    if pt.is_temporal(dictionary.type) and pc.any(pc.starts_with(texts, "<")).as_py():
         # So Arrow's text begins where a year is beyond its calendar.
         raise InvalidPartitionValueError(
             f"a value of type {field.type} is too far from 1970 to be a partition value", column=field.name
@@ -156,18 +156,18 @@ def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(distinct.indices, texts)
 
 
-def _distinct_texts(found: pa.Array) -> pa.StringArray:
-    kind = found.type
+def _distinct_texts(values: pa.Array) -> pa.StringArray:
+    kind = values.type
     if pt.is_decimal(kind):
-        return pa.array([None if value is None else format(value, "f") for value in found.to_pylist()], pa.string())
+        return pa.array([None if value is None else format(value, "f") for value in values.to_pylist()], pa.string())
     if pt.is_binary(kind) or pt.is_large_binary(kind):
-        return pa.array([None if value is None else value.decode() for value in found.to_pylist()], pa.string())
+        return pa.array([None if value is None else value.decode() for value in values.to_pylist()], pa.string())
     if pt.is_timestamp(kind) and kind.tz is not None:
-        local = found.view(pa.timestamp(kind.unit)).cast(pa.timestamp("us")).cast(pa.string())
+        local = values.view(pa.timestamp(kind.unit)).cast(pa.timestamp("us")).cast(pa.string())
         return pc.binary_join_element_wise(pc.replace_substring(local, " ", "T"), pa.scalar("Z"), "")
     if pt.is_timestamp(kind):
-        return found.cast(pa.timestamp("us")).cast(pa.string())
+        return values.cast(pa.timestamp("us")).cast(pa.string())
     if pt.is_floating(kind):
-        texts = pc.replace_substring_regex(found.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+        texts = pc.replace_substring_regex(values.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
         return pc.replace_substring(pc.replace_substring(texts, "inf", "Infinity"), "nan", "NaN")
-    return found.cast(pa.string())
+    return values.cast(pa.string())

@@ -144,18 +144,18 @@ def _of_entries(entries: Sequence[tuple[bytes, int]], places: pa.StructArray) ->
         yield _Found(kernels.stats_texts(data, places.slice(first, _ROWS)))
 
 
-def _joined(found: Sequence[_Found], wanted: ParsedStatistics | None) -> RecordedStatistics:
-    texts = pa.concat_arrays([one.texts for one in found])
-    if wanted is None:
+def _joined(batches: Sequence[_Found], layout: ParsedStatistics | None) -> RecordedStatistics:
+    texts = pa.concat_arrays([one.texts for one in batches])
+    if layout is None:
         return RecordedStatistics(texts, None)
-    parsed = wanted.assemble(kernels.parse_stats(texts, wanted.leaves))
-    made = None
-    if any(one.parsed is not None for one in found):
-        typed = [wanted.unknown(len(one.texts)) if one.parsed is None else one.parsed for one in found]
-        masks = [pa.repeat(pa.scalar(False), len(one.texts)) if one.made is None else one.made for one in found]
-        made = pa.concat_arrays(masks)
-        parsed = pc.if_else(made, pa.concat_arrays(typed), parsed)
-    return RecordedStatistics(texts, parsed, made)
+    parsed = layout.assemble(kernels.parse_stats(texts, layout.leaves))
+    is_typed = None
+    if any(one.parsed is not None for one in batches):
+        typed = [layout.unknown(len(one.texts)) if one.parsed is None else one.parsed for one in batches]
+        masks = [pa.repeat(pa.scalar(False), len(one.texts)) if one.made is None else one.made for one in batches]
+        is_typed = pa.concat_arrays(masks)
+        parsed = pc.if_else(is_typed, pa.concat_arrays(typed), parsed)
+    return RecordedStatistics(texts, parsed, is_typed)
 
 
 def _of_part(part: CheckpointPart, rows: pa.Int64Array, statistics: ParsedStatistics) -> Iterator[_Found]:

@@ -115,17 +115,17 @@ def parsed_columns(part: CheckpointPart, rows: pa.Int64Array, paths: Sequence[tu
         The columns of the table, as paths of fields from the root of the schema.
     """
     counts = _parsed_column(part, rows, ("numRecords",), Primitive("long"))
-    found = {
+    columns = {
         "numRecords": pa.nulls(len(rows), pa.int64()) if counts is None else counts,
         "tightBounds": _parsed_column(part, rows, ("tightBounds",), Primitive("boolean")),
     }
     for index, path in enumerate(paths):
         names = stats_key(path)
         if primitive_name(path[-1].type) is not None:
-            found[f"min.{index}"] = _parsed_column(part, rows, ("minValues", *names), path[-1].type)
-            found[f"max.{index}"] = _parsed_column(part, rows, ("maxValues", *names), path[-1].type)
-        found[f"nullCount.{index}"] = _parsed_column(part, rows, ("nullCount", *names), Primitive("long"))
-    return pa.table({name: column for name, column in found.items() if column is not None})
+            columns[f"min.{index}"] = _parsed_column(part, rows, ("minValues", *names), path[-1].type)
+            columns[f"max.{index}"] = _parsed_column(part, rows, ("maxValues", *names), path[-1].type)
+        columns[f"nullCount.{index}"] = _parsed_column(part, rows, ("nullCount", *names), Primitive("long"))
+    return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
 def _parsed_column(
@@ -133,12 +133,12 @@ def _parsed_column(
 ) -> pa.ChunkedArray | None:
     if not part.has_add_column("stats_parsed", *names):
         return None
-    wanted = Field(names[-1], leaf_type)
+    field = Field(names[-1], leaf_type)
     for name in reversed(names[:-1]):
-        wanted = Field(name, Struct((wanted,)))
+        field = Field(name, Struct((field,)))
     chunks = []
     try:
-        for batch in part.add_column(Field("stats_parsed", Struct((wanted,))), rows):
+        for batch in part.add_column(Field("stats_parsed", Struct((field,))), rows):
             column = batch
             for name in names:
                 column = pc.struct_field(column, column.type.get_field_index(name))
@@ -151,9 +151,9 @@ def _parsed_column(
     return pa.chunked_array(chunks, arrow_type(leaf_type))
 
 
-def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: pa.BooleanArray) -> FileStats:
+def _file_stats(parsed: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: pa.BooleanArray) -> FileStats:
     def column(name: str) -> pa.Array | None:
-        return as_array(found.column(name)) if name in found.schema.names else None
+        return as_array(parsed.column(name)) if name in parsed.schema.names else None
 
     stats = {}
     recorded = column("tightBounds")
@@ -168,7 +168,7 @@ def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: 
             tight if target in _EXACT else None,
         )
     counts = column("numRecords")
-    return FileStats(len(found), pa.nulls(len(found), pa.int64()) if counts is None else counts, stats)
+    return FileStats(len(parsed), pa.nulls(len(parsed), pa.int64()) if counts is None else counts, stats)
 
 
 def _bound(bound: pa.Array | None, column_type: DataType, upper: bool, *, was_float: bool) -> pa.Array | None:
@@ -182,12 +182,12 @@ def _bound(bound: pa.Array | None, column_type: DataType, upper: bool, *, was_fl
             limit = pa.scalar((1 << 63) - 1 - _CUT_MICROS, pa.int64())
             micros = pc.add(pc.min_element_wise(micros, limit, skip_nulls=False), _CUT_MICROS)
         return micros.view(target)
-    found = bound if bound.type == target else convert_leaf(bound, column_type)
+    converted = bound if bound.type == target else convert_leaf(bound, column_type)
     if was_float and pt.is_float64(target):
         # Files from before have bounds as the shortest text of a float, which as a double is another number.
-        both = (found, found.cast(pa.float32(), safe=False).cast(pa.float64()))
+        both = (converted, converted.cast(pa.float32(), safe=False).cast(pa.float64()))
         return (pc.max_element_wise if upper else pc.min_element_wise)(*both, skip_nulls=False)
-    return _not_rounded(found, upper) if isinstance(column_type, Decimal) else found
+    return _not_rounded(converted, upper) if isinstance(column_type, Decimal) else converted
 
 
 def _not_rounded(bound: pa.Array, upper: bool) -> pa.Array:

@@ -52,7 +52,7 @@ def complete_checkpoints(
     damaged
         The names of files that must not be used.
     """
-    found: dict[int, tuple[LogEntry, ...]] = {}
+    complete: dict[int, tuple[LogEntry, ...]] = {}
     parts: dict[tuple[int, int], dict[int, LogEntry]] = {}
     for entry in listed:
         file = entry.file
@@ -62,7 +62,7 @@ def complete_checkpoints(
             pieces = parts.setdefault((file.version, file.parts), {})
             pieces[file.part] = entry
             if len(pieces) == file.parts:
-                found.setdefault(file.version, tuple(pieces[number] for number in sorted(pieces)))
-        elif file.version not in found or file.kind == "classic":
-            found[file.version] = (entry,)
-    return found
+                complete.setdefault(file.version, tuple(pieces[number] for number in sorted(pieces)))
+        elif file.version not in complete or file.kind == "classic":
+            complete[file.version] = (entry,)
+    return complete

@@ -122,7 +122,7 @@ def put_entry(log: LogDirectory, version: int, data: bytes) -> PutResult:
 def look_for_entry(log: LogDirectory, version: int, data: bytes) -> Fate:
     """Return the outcome of an entry that was sent, by reading the version back."""
     try:
-        found = log.storage.get(f"{log.path}/{commit_name(version)}")
+        entry_bytes = log.storage.get(f"{log.path}/{commit_name(version)}")
     except ObjectNotFoundError:
         later = any(
             (entry.file.kind == "commit" and entry.version > version)
@@ -130,4 +130,4 @@ def look_for_entry(log: LogDirectory, version: int, data: bytes) -> Fate:
             for entry in log.entries(version)
         )
         return Fate.HIDDEN if later else Fate.ABSENT
-    return Fate.OURS if found == data else Fate.LOST
+    return Fate.OURS if entry_bytes == data else Fate.LOST

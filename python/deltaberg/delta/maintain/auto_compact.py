@@ -31,14 +31,14 @@ SECONDS, MOST_BYTES = 60, 16 << 30
 _GROUP = 1 << 30
 
 
-def compact_after(made: Transaction, added: Collection[str]) -> list[str]:
+def compact_after(transaction: Transaction, added: Collection[str]) -> list[str]:
     """Put small files together in the partitions to which a transaction has added files, if its table asks for it.
 
     The commit of the transaction stands, whatever becomes of this.
 
     Parameters
     ----------
-    made
+    transaction
         The transaction, which is committed.
     added
         The files that were written for it, by their recorded paths.
@@ -48,13 +48,13 @@ def compact_after(made: Transaction, added: Collection[str]) -> list[str]:
     list
         A sentence for each part that failed.
     """
-    if not added or not compacts_itself(made.snapshot.metadata.configuration):
+    if not added or not compacts_itself(transaction.snapshot.metadata.configuration):
         return []
     failed = "small files were not put together"
     try:
-        target = row_spec(made.snapshot, RowOptions()).target_size
-        chosen = _small_files(made.snapshot, added, target // 2, made.timezone)
-        return [f"{failed}: {_said(error)}" for error in _compact(made, chosen, target)] if len(chosen) else []
+        target = row_spec(transaction.snapshot, RowOptions()).target_size
+        chosen = _small_files(transaction.snapshot, added, target // 2, transaction.timezone)
+        return [f"{failed}: {_said(error)}" for error in _compact(transaction, chosen, target)] if len(chosen) else []
     except CommitUnknownError as error:
         return [f"it is not known whether small files were put together: {error.message}"]
     except Exception as error:  # noqa: BLE001 - the commit is done, and must not look as if it had failed
@@ -101,13 +101,13 @@ def _small_files(snapshot: Snapshot, added: Collection[str], size: int, timezone
     return found.filter(pc.less_equal(pc.cumulative_sum(sizes), MOST_BYTES))
 
 
-def _compact(made: Transaction, chosen: pa.Int64Array, target: int) -> list[Exception]:
+def _compact(transaction: Transaction, chosen: pa.Int64Array, target: int) -> list[Exception]:
     """Put files together, and return why some were not."""
     from deltaberg.delta.maintain.compact import DeltaRewrite
     from deltaberg.table.maintain.compact import Compaction, compact_table
     from deltaberg.table.maintain.packing import Packing
 
     packing = Packing(target, max_deleted=1, group_size=_GROUP, min_file_size=target // 2)
-    compaction = Compaction(packing=packing, timezone=made.timezone, cluster=False, seconds=SECONDS)
-    done = compact_table(made.following, made.refresh, compaction, partial(DeltaRewrite, chosen=chosen))
+    compaction = Compaction(packing=packing, timezone=transaction.timezone, cluster=False, seconds=SECONDS)
+    done = compact_table(transaction.following, transaction.refresh, compaction, partial(DeltaRewrite, chosen=chosen))
     return list(done.conflicts)

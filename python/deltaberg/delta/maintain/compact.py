@@ -93,15 +93,15 @@ class DeltaRewrite(Rewrite[Transaction]):
     def identity(self) -> RowIds:
         """The columns of rows that move."""
         snapshot = self.transaction.snapshot
-        found = RowIds(snapshot)
-        if "rowTracking" in snapshot.active_features and not found.are_kept:
+        ids = RowIds(snapshot)
+        if "rowTracking" in snapshot.active_features and not ids.are_kept:
             raise UnsupportedFeatureError(
                 "row tracking is enabled, but the table does not name the columns that keep the ids of rows that move, "
                 f"or has a column {METADATA} that hides them",
                 hint="disable row tracking, or enable it anew",
                 feature="rowTracking",
             )
-        return found
+        return ids
 
     @property
     def stored(self) -> Struct:
@@ -137,7 +137,7 @@ class DeltaRewrite(Rewrite[Transaction]):
         """Return whether the statistics of new files have a column."""
         return self._spec.has_statistics(path)
 
-    def record(self, made: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
+    def record(self, operation: Operation, moved: Sequence[MovedFiles], trail: RowTrail | None) -> None:
         """Have the transaction replace files by new ones."""
         transaction = self.transaction
         snapshot = transaction.snapshot
@@ -152,8 +152,8 @@ class DeltaRewrite(Rewrite[Transaction]):
             transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
-        made.parameters.update(_parameters(self.compaction, self._clustering, is_auto=self._chosen is not None))
-        made.metrics.update(_metrics(old, new))
+        operation.parameters.update(_parameters(self.compaction, self._clustering, is_auto=self._chosen is not None))
+        operation.metrics.update(_metrics(old, new))
 
 
 #: The members that name the columns of an order. Only the first is known to the reference implementation.

@@ -73,13 +73,13 @@ def last_trace(name: str, table: Snapshot) -> int | None:
     checkpoints = complete_checkpoints(listed, frozenset())
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
     first = 0 if 0 in commits else min(checkpoints)
-    found = list(_of_checkpoints(name, log, checkpoints))
+    traces = list(_of_checkpoints(name, log, checkpoints))
     if steps_of(name, Snapshot.load(log, first)):
-        found.append(first)
+        traces.append(first)
     used = _USES.get(name)
     if used is not None:
-        found += [version for version in commits if version > first and used(log.read(commits[version]))]
-    return max(found, default=None)
+        traces += [version for version in commits if version > first and used(log.read(commits[version]))]
+    return max(traces, default=None)
 
 
 def without_type_changes(text: str) -> str:

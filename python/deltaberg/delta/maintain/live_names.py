@@ -64,18 +64,18 @@ class LiveNames:
         UnsafePathError
             A path of a data file leads to where no file of the table may be.
         """
-        made: LiveNames = snapshot.read_keys("add", lambda tables: cls._of(tables, resolver))
-        if len(made.data) == len(made.sizes):
-            return made
+        live: LiveNames = snapshot.read_keys("add", lambda tables: cls._of(tables, resolver))
+        if len(live.data) == len(live.sizes):
+            return live
 
         def places(tables: Iterator[pa.Table]) -> pa.Int64Array:
-            return pa.concat_arrays([made.data.numbers(_located(table, resolver)) for table in tables])
+            return pa.concat_arrays([live.data.numbers(_located(table, resolver)) for table in tables])
 
-        return replace(made, places=snapshot.read_keys("add", places))
+        return replace(live, places=snapshot.read_keys("add", places))
 
     @classmethod
     def _of(cls, tables: Iterator[pa.Table], resolver: PathResolver) -> LiveNames:
-        sizes, rows, found = [pa.array([], pa.int64())], [pa.array([], pa.int64())], [pa.array([], DELETION_VECTOR)]
+        sizes, rows, deleted = [pa.array([], pa.int64())], [pa.array([], pa.int64())], [pa.array([], DELETION_VECTOR)]
 
         def located() -> Iterator[pa.StringArray]:
             count = 0
@@ -83,12 +83,12 @@ class LiveNames:
                 vectors = as_array(table.column("deletionVector"))
                 if vectors.null_count < len(vectors):
                     rows.append(count_up(count, len(table)).filter(vectors.is_valid()))
-                    found.append(vectors.drop_null())
+                    deleted.append(vectors.drop_null())
                 sizes.append(as_array(table.column("size")))
                 count += len(table)
                 yield _located(table, resolver)
 
-        data, descriptors = kernels.PathSet(located()), pa.concat_arrays(found)
+        data, descriptors = kernels.PathSet(located()), pa.concat_arrays(deleted)
         unplaced: dict[int, DeltabergError] = {}
         try:
             vectors = locate_vectors(descriptors, resolver)
@@ -141,11 +141,11 @@ def _located(table: pa.Table, resolver: PathResolver) -> pa.StringArray:
 def _one_by_one(
     descriptors: pa.StructArray, resolver: PathResolver
 ) -> tuple[pa.StructArray, dict[int, DeltabergError]]:
-    found, errors = [], {}
+    located, errors = [], {}
     for number in range(len(descriptors)):
         try:
-            found.append(locate_vectors(descriptors.slice(number, 1), resolver)[0].as_py())
+            located.append(locate_vectors(descriptors.slice(number, 1), resolver)[0].as_py())
         except DeltabergError as error:
             errors[number] = error
-            found.append(None)
-    return pa.array(found, BITMAP), errors
+            located.append(None)
+    return pa.array(located, BITMAP), errors

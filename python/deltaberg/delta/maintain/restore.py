@@ -87,14 +87,14 @@ def restore_table(
                 transaction.abort()
                 plan.check_there()
                 return plan.result(None)
-            with transaction.operation("restore", writes_files=False) as made:
+            with transaction.operation("restore", writes_files=False) as operation:
                 plan.apply(transaction)
                 transaction.require(plan.check)
                 at = asked.instant
-                made.parameters["version"] = json.dumps(target.version if at is None else None)
-                made.parameters["timestamp"] = json.dumps(None if at is None else format_instant(at))
-                made.metrics.update(plan.metrics)
-                made.rows = RowNumbers.uncounted()
+                operation.parameters["version"] = json.dumps(target.version if at is None else None)
+                operation.parameters["timestamp"] = json.dumps(None if at is None else format_instant(at))
+                operation.metrics.update(plan.metrics)
+                operation.rows = RowNumbers.uncounted()
             try:
                 return plan.result(transaction.commit())
             except CommitConflictError:

@@ -229,29 +229,29 @@ class _Verification:
                 return error
 
         self.checked[_FOOTER] = len(there)
-        for row, found in look_in_parallel(count, list(there)):
+        for row, rows in look_in_parallel(count, list(there)):
             path = names.location(row)
-            if isinstance(found, DeltabergError):
-                yield _Found(row, unreadable(DATA_FILE, path, self._version, found))
-            elif counts[row] not in (None, found):
-                yield _Found(row, Finding(ROWS, DATA_FILE, path, self._version, counts[row], found))
+            if isinstance(rows, DeltabergError):
+                yield _Found(row, unreadable(DATA_FILE, path, self._version, rows))
+            elif counts[row] not in (None, rows):
+                yield _Found(row, Finding(ROWS, DATA_FILE, path, self._version, counts[row], rows))
 
     @cached_property
     def _record_counts(self) -> list[int | None]:
         counts: list[int | None] = self._snapshot.live.statistics(None, ()).record_count.to_pylist()
         return counts
 
-    def still_live(self, found: Sequence[_Found]) -> list[_Found]:
+    def still_live(self, findings: Sequence[_Found]) -> list[_Found]:
         """Leave out what is about files that the newest version does not have any more."""
-        rows = sorted({one.row for one in found if one.row is not None})
+        rows = sorted({one.row for one in findings if one.row is not None})
         newest = self._snapshot.newer() if rows else self._snapshot
         if newest is self._snapshot:
-            return list(found)
+            return list(findings)
         keys = dict(zip(rows, self._names.keys(pa.array(rows, pa.int64())), strict=True))
         live = LiveNames.of(newest, self._resolver)
         files = live.files_at(pa.array(sorted({location for location, _ in keys.values()}), pa.string()))
         still = set(live.keys(files))
-        return [one for one in found if one.row is None or keys[one.row] in still]
+        return [one for one in findings if one.row is None or keys[one.row] in still]
 
 
 def _locations_of(files: Sequence[NamedFile]) -> pa.StringArray:

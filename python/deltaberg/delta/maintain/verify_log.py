@@ -84,13 +84,13 @@ class LogNames:
         for entry in listed:
             if entry.file.kind == "multipart" and (pointer is None or entry.file.version <= pointer.version):
                 sets.setdefault((entry.file.version, entry.file.parts), set()).add(entry.file.part)
-        torn = {key: found for key, found in sets.items() if len(found) < key[1]}
-        for (version, parts), found in torn.items():
-            part = next(number for number in range(1, parts + 1) if number not in found)
+        torn = {key: present for key, present in sets.items() if len(present) < key[1]}
+        for (version, parts), present in torn.items():
+            part = next(number for number in range(1, parts + 1) if number not in present)
             name = f"{checkpoint_name(version).removesuffix('.parquet')}.{part:010d}.{parts:010d}.parquet"
             others = "the other parts of the checkpoint"
             yield Finding(
-                MISSING, "checkpoint part", f"{self._folder}/{name}", others, f"{parts} parts", f"{len(found)} parts"
+                MISSING, "checkpoint part", f"{self._folder}/{name}", others, f"{parts} parts", f"{len(present)} parts"
             )
         if pointer is None or pointer.version > self._snapshot.version or pointer.version in complete:
             return

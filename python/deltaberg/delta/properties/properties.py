@@ -142,15 +142,15 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
     >>> checked_properties({"delta.appendOnly": True, "owner": "ada"})
     {'delta.appendOnly': 'true', 'owner': 'ada'}
     """
-    found = {}
+    texts = {}
     for name, value in named_properties(properties).items():
         text = str(value).lower() if isinstance(value, bool) else value
         if isinstance(text, int):
             text = str(text)
         if not isinstance(text, str):
             raise InvalidArgumentError(f"the property {name} must be text, a number, True or False, not {value!r}")
-        found[name] = _checked(name, text)
-    return found
+        texts[name] = _checked(name, text)
+    return texts
 
 
 def check_name(name: str) -> None:

@@ -131,23 +131,23 @@ def raised_protocol(features: Iterable[str], before: Protocol | None = None) -> 
     ('appendOnly', 'clustering', 'domainMetadata', 'invariants')
     """
     _check_written(features)
-    wanted = _with_dependencies(features)
+    needed = _with_dependencies(features)
     old = _FIRST if before is None else before
     had = supported_features(old)
-    if wanted <= had:
+    if needed <= had:
         return old
     listed = old.min_writer_version >= _LISTING_WRITER
-    if not listed and all(FEATURES[name].min_writer is not None for name in wanted):
-        known = [FEATURES[name] for name in wanted]
-        reader = max(old.min_reader_version, *(feature.min_reader or 1 for feature in known))
-        writer = max(old.min_writer_version, *(feature.min_writer or 1 for feature in known))
+    if not listed and all(FEATURES[name].min_writer is not None for name in needed):
+        described = [FEATURES[name] for name in needed]
+        reader = max(old.min_reader_version, *(feature.min_reader or 1 for feature in described))
+        writer = max(old.min_writer_version, *(feature.min_writer or 1 for feature in described))
         return old.with_members({"minReaderVersion": reader, "minWriterVersion": writer})
-    together = sorted(had | wanted)
+    together = sorted(had | needed)
     for_readers = [name for name in together if name in FEATURES and FEATURES[name].for_readers]
     # A feature that is not known here is where the table had it.
     for_readers = sorted({*for_readers, *(old.reader_features or ())})
     lists = bool(for_readers) and (
-        old.min_reader_version >= _LISTING_READER or any(FEATURES[name].for_readers for name in wanted)
+        old.min_reader_version >= _LISTING_READER or any(FEATURES[name].for_readers for name in needed)
     )
     members: dict[str, object] = {"minWriterVersion": _LISTING_WRITER, "writerFeatures": together}
     if lists:

@@ -55,16 +55,16 @@ def parquet_options(table: Snapshot, writer_properties: Any = None, compression:
     size = number_of(properties, ROW_GROUP_SIZE, 0)
     own = ParquetOptions(compression=codec, row_group_size=size) if size else ParquetOptions(compression=codec)
     if writer_properties is None:
-        found = own
+        options = own
     elif isinstance(writer_properties, ParquetOptions):
-        found = _in_file(table, writer_properties)
+        options = _in_file(table, writer_properties)
     elif all(hasattr(writer_properties, name) for name in ("max_row_group_size", "column_properties", "compression")):
-        found = _of_deltalake(table, writer_properties, own)
+        options = _of_deltalake(table, writer_properties, own)
     else:
         raise InvalidArgumentError(
             at_fault("writer_properties", f"is of the type {type(writer_properties).__name__}"), hint=_HINT
         )
-    return found if compression is None else replace(found, compression=_codec(compression), compression_level=None)
+    return options if compression is None else replace(options, compression=_codec(compression), compression_level=None)
 
 
 def _codec(text: str) -> Codec:

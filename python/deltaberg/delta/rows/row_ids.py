@@ -89,13 +89,13 @@ class RowIds:
 
         def tracked(batch: pa.RecordBatch) -> Replacement:
             places = [*range(self._width), *range(self._width + 1, batch.num_columns)]
-            found = change(batch.select(places))
+            replacement = change(batch.select(places))
             metadata = batch.column(self._width)
-            ids = pc.struct_field(metadata, 0).take(found.sources)
+            ids = pc.struct_field(metadata, 0).take(replacement.sources)
             kept = pa.StructArray.from_arrays([ids, pa.nulls(len(ids), pa.int64())], fields=list(metadata.type))
-            rows = [*found.rows.columns, kept]
-            names = [*found.rows.schema.names, METADATA]
-            return Replacement(pa.RecordBatch.from_arrays(rows, names=names), found.sources)
+            rows = [*replacement.rows.columns, kept]
+            names = [*replacement.rows.schema.names, METADATA]
+            return Replacement(pa.RecordBatch.from_arrays(rows, names=names), replacement.sources)
 
         return tracked
 

@@ -66,12 +66,12 @@ def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:
     """
     configuration = table.metadata.configuration
     partition = [field.name for field in table.partition_fields]
-    wanted = {_physical(path) for path in indexed_columns(table.schema, partition, configuration)}
-    wanted |= set(clustering_columns(table.domains))
+    indexed = {_physical(path) for path in indexed_columns(table.schema, partition, configuration)}
+    indexed |= set(clustering_columns(table.domains))
     return frozenset(
         number
         for number, path in leaf_paths(table.schema).items()
-        if _physical(path) in wanted and path[-1].type != Primitive("void")
+        if _physical(path) in indexed and path[-1].type != Primitive("void")
     )
 
 

@@ -76,7 +76,7 @@ def recorded_changes(data: bytes) -> list[dict[str, Any]]:
     CorruptLogError
         If a ``cdc`` action is incomplete.
     """
-    found = []
+    rows = []
     for action in read_actions(data, "cdc"):
         size = action.members.get("size")
         row = {
@@ -84,8 +84,8 @@ def recorded_changes(data: bytes) -> list[dict[str, Any]]:
             "partitionValues": list((action.members.get("partitionValues") or {}).items()),
             "size": size.integer if isinstance(size, Number) else None,
         }
-        found.append({**row, **dict.fromkeys(("modificationTime", "deletion_vector", "only_in_vector", CHANGE_TYPE))})
-    return found
+        rows.append({**row, **dict.fromkeys(("modificationTime", "deletion_vector", "only_in_vector", CHANGE_TYPE))})
+    return rows
 
 
 def path_keys(files: pa.Table) -> pa.BinaryArray:

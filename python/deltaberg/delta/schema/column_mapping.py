@@ -127,17 +127,17 @@ def clustering_names(schema: Struct, domains: Mapping[str, str]) -> list[str]:
     CorruptLogError
         If the domain is not what the protocol says.
     """
-    found = []
+    columns = []
     for path in clustering_columns(domains):
         names: list[str] = []
         inside: DataType = schema
         for part in path:
-            known = tuple(inside) if isinstance(inside, Struct) else ()
-            field = next((child for child in known if child.physical_name == part), None)
+            children = tuple(inside) if isinstance(inside, Struct) else ()
+            field = next((child for child in children if child.physical_name == part), None)
             names.append(part if field is None else field.name)
             inside = schema if field is None else field.type
-        found.append(join_name(names))
-    return found
+        columns.append(join_name(names))
+    return columns
 
 
 def clustering_paths(schema: Struct, names: Sequence[ColumnName]) -> list[tuple[Field, ...]]:

@@ -172,19 +172,19 @@ def table_rules(
     fills: list[ColumnFill] = []
     checks: list[RowCheck] = []
 
-    def known(feature: str, rules: Mapping[str, _Rule]) -> Mapping[str, _Rule]:
+    def active(feature: str, rules: Mapping[str, _Rule]) -> Mapping[str, _Rule]:
         return rules if feature in supported else {}
 
-    for path, text in known("allowColumnDefaults", column_defaults(schema)).items():
+    for path, text in active("allowColumnDefaults", column_defaults(schema)).items():
         value = binder.value(f"the default value of {path}", text, binder.column(path, "allowColumnDefaults"))
         fills.append(ColumnFill(path, value.evaluate))
-    identities = known("identityColumns", identity_columns(schema))
+    identities = active("identityColumns", identity_columns(schema))
     for path, rule in identities.items():
         _check_identity(binder.column(path, "identityColumns"), rule)
     counters = tuple(IdentityValues(path, rule) for path, rule in identities.items())
     fills += [ColumnFill(counter.column, counter.fill) for counter in counters]
     refused = frozenset(path for path, rule in identities.items() if not rule.allow_explicit_insert)
-    generated = known("generatedColumns", generation_expressions(schema))
+    generated = active("generatedColumns", generation_expressions(schema))
     values: dict[str, BoundValue] = {}
     for path, text in generated.items():
         values[path] = binder.value(f"the generated column {path}", text, binder.column(path, "generatedColumns"))
@@ -195,13 +195,14 @@ def table_rules(
         fills.append(ColumnFill(path, values[path].evaluate))
         check = binder.check(name, f"{_quoted(path)} <=> ({text})")
         checks.append(replace(check, follows=path))
-    for path, text in known("invariants", column_invariants(schema)).items():
+    for path, text in active("invariants", column_invariants(schema)).items():
         checks.append(binder.check(f"the invariant of {path}", text))
-    for name, text in known("checkConstraints", check_constraints(properties)).items():
+    for name, text in active("checkConstraints", check_constraints(properties)).items():
         checks.append(binder.check(f"the CHECK constraint {name}", text))
     made_from = (schema, dict(properties), frozenset(supported), empty_as_null, timezone, now)
     rows = _PortableRules(schema, tuple(fills), tuple(checks), empty_as_null, made_from)
-    defaults = {name: binder.tree(text) for name, text in known("allowColumnDefaults", column_defaults(schema)).items()}
+    expressions = active("allowColumnDefaults", column_defaults(schema))
+    defaults = {name: binder.tree(text) for name, text in expressions.items()}
     return TableRules(rows, counters, frozenset(generated), refused, defaults)
 
 
@@ -288,15 +289,15 @@ class _Binder:
 
     def column(self, path: str, feature: str) -> Field:
         """Return the top-level column that a rule belongs to."""
-        found = self._schema.get(path)
-        if found is None:
+        field = self._schema.get(path)
+        if field is None:
             raise UnsupportedFeatureError(
                 "only columns of the table, and no fields inside them, can have such a rule",
                 hint="write to the table with an engine that enforces it",
                 feature=feature,
                 column=path,
             )
-        return found
+        return field
 
     def tree(self, text: str) -> str | Value:
         """Return an expression as it is bound. That of a table may be of an engine with other rules for quotes."""

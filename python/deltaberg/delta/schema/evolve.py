@@ -46,7 +46,7 @@ def merged_schema(text: str, table: Struct, rows: Struct, numbers: ColumnNumbers
     return document.to_json()
 
 
-def wider_columns(known: DataType, rows: DataType, path: _Path = ()) -> Iterator[tuple[_Path, DataType]]:
+def wider_columns(table: DataType, rows: DataType, path: _Path = ()) -> Iterator[tuple[_Path, DataType]]:
     """Return the columns of a table that rows have in a wider type, with that type, as far as they may follow the rows.
 
     Integers follow wider integers, floats doubles, decimals those with more digits, and dates timestamps without a zone
@@ -58,30 +58,30 @@ def wider_columns(known: DataType, rows: DataType, path: _Path = ()) -> Iterator
     >>> [(path, str(kind)) for path, kind in wider_columns(Primitive("short"), Primitive("long"), ("x",))]
     [(('x',), 'long')]
     """
-    if isinstance(known, Struct) and isinstance(rows, Struct):
-        folded = {field.name.lower(): field for field in known}
+    if isinstance(table, Struct) and isinstance(rows, Struct):
+        folded = {field.name.lower(): field for field in table}
         for field in rows:
-            old = known.get(field.name) or folded.get(field.name.lower())
+            old = table.get(field.name) or folded.get(field.name.lower())
             if old is not None:
                 yield from wider_columns(old.type, field.type, (*path, old.name))
-    elif isinstance(known, List) and isinstance(rows, List):
-        yield from wider_columns(known.element.type, rows.element.type, (*path, "element"))
-    elif isinstance(known, Map) and isinstance(rows, Map):
-        yield from wider_columns(known.key.type, rows.key.type, (*path, "key"))
-        yield from wider_columns(known.value.type, rows.value.type, (*path, "value"))
-    elif known != rows and is_widening(str(known), str(rows)):
-        of_integers = [isinstance(kind, Primitive) and kind.name in _INTEGERS for kind in (known, rows)]
+    elif isinstance(table, List) and isinstance(rows, List):
+        yield from wider_columns(table.element.type, rows.element.type, (*path, "element"))
+    elif isinstance(table, Map) and isinstance(rows, Map):
+        yield from wider_columns(table.key.type, rows.key.type, (*path, "key"))
+        yield from wider_columns(table.value.type, rows.value.type, (*path, "value"))
+    elif table != rows and is_widening(str(table), str(rows)):
+        of_integers = [isinstance(kind, Primitive) and kind.name in _INTEGERS for kind in (table, rows)]
         if of_integers[0] == of_integers[1]:
             yield path, rows
 
 
 def _merge_struct(
-    document: SchemaDocument, path: _Path, known: Struct, found: Struct, numbers: ColumnNumbers | None
+    document: SchemaDocument, path: _Path, table: Struct, rows: Struct, numbers: ColumnNumbers | None
 ) -> None:
-    folded = {field.name.lower(): field for field in known}
+    folded = {field.name.lower(): field for field in table}
     added: list[Field] = []
-    for field in found:
-        old = known.get(field.name) or folded.get(field.name.lower())
+    for field in rows:
+        old = table.get(field.name) or folded.get(field.name.lower())
         if old is not None:
             _merge_type(document, (*path, old.name), old.type, field.type, numbers)
             continue
@@ -92,12 +92,12 @@ def _merge_struct(
 
 
 def _merge_type(
-    document: SchemaDocument, path: _Path, known: DataType, found: DataType, numbers: ColumnNumbers | None
+    document: SchemaDocument, path: _Path, table: DataType, rows: DataType, numbers: ColumnNumbers | None
 ) -> None:
-    if isinstance(known, Struct) and isinstance(found, Struct):
-        _merge_struct(document, path, known, found, numbers)
-    elif isinstance(known, List) and isinstance(found, List):
-        _merge_type(document, (*path, "element"), known.element.type, found.element.type, numbers)
-    elif isinstance(known, Map) and isinstance(found, Map):
-        _merge_type(document, (*path, "key"), known.key.type, found.key.type, numbers)
-        _merge_type(document, (*path, "value"), known.value.type, found.value.type, numbers)
+    if isinstance(table, Struct) and isinstance(rows, Struct):
+        _merge_struct(document, path, table, rows, numbers)
+    elif isinstance(table, List) and isinstance(rows, List):
+        _merge_type(document, (*path, "element"), table.element.type, rows.element.type, numbers)
+    elif isinstance(table, Map) and isinstance(rows, Map):
+        _merge_type(document, (*path, "key"), table.key.type, rows.key.type, numbers)
+        _merge_type(document, (*path, "value"), table.value.type, rows.value.type, numbers)

@@ -123,13 +123,13 @@ def with_nested_ids(protocol: Protocol, metadata: Metadata) -> Metadata:
 def _number_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
     for field in fields:
         metadata = field.setdefault("metadata", {})
-        known = dict(metadata.get(NESTED_IDS) or {})
+        nested_ids = dict(metadata.get(NESTED_IDS) or {})
         for key in _keys(field.get("type"), str(metadata.get(PHYSICAL_NAME, field["name"])), numbers):
-            if key not in known:
+            if key not in nested_ids:
                 numbers.highest += 1
-                known[key] = numbers.highest
-        if known:
-            metadata[NESTED_IDS] = known
+                nested_ids[key] = numbers.highest
+        if nested_ids:
+            metadata[NESTED_IDS] = nested_ids
 
 
 def _keys(kind: Any, path: str, numbers: ColumnNumbers) -> Iterator[str]:

@@ -99,14 +99,14 @@ def renamed_in_properties(properties: Mapping[str, str], path: Sequence[str], to
     >>> renamed_in_properties({_NAMES: "a, s.x,s.y"}, ["s"], None)
     {'delta.dataSkippingStatsColumns': 'a'}
     """
-    known = _parse_names(properties.get(_NAMES, ""))
-    named = [[part.lower() for part in name[: len(path)]] == [part.lower() for part in path] for name in known]
+    listed = _parse_names(properties.get(_NAMES, ""))
+    named = [[part.lower() for part in name[: len(path)]] == [part.lower() for part in path] for name in listed]
     if not any(named):
         return {}
     end = len(path) - 1
     kept = [
         (*name[:end], to, *name[end + 1 :]) if is_named and to is not None else name
-        for name, is_named in zip(known, named, strict=True)
+        for name, is_named in zip(listed, named, strict=True)
         if to is not None or not is_named
     ]
     return {_NAMES: ",".join(".".join(map(_quoted, name)) for name in kept)}

@@ -85,16 +85,16 @@ class ColumnNumbers:
         return replace(field, type=kind, metadata=metadata, id=number, physical_name=physical)
 
 
-def _inside(found: DataType, change: Callable[[Field], Field]) -> DataType:
+def _inside(kind: DataType, change: Callable[[Field], Field]) -> DataType:
     """Return a type in which the fields of structs are changed. What is inside lists and maps has no ids itself."""
-    if isinstance(found, Struct):
-        return Struct(tuple(change(child) for child in found))
-    if isinstance(found, List):
-        return List(replace(found.element, type=_inside(found.element.type, change)))
-    if isinstance(found, Map):
-        key = replace(found.key, type=_inside(found.key.type, change))
-        return Map(key, replace(found.value, type=_inside(found.value.type, change)))
-    return found
+    if isinstance(kind, Struct):
+        return Struct(tuple(change(child) for child in kind))
+    if isinstance(kind, List):
+        return List(replace(kind.element, type=_inside(kind.element.type, change)))
+    if isinstance(kind, Map):
+        key = replace(kind.key, type=_inside(kind.key.type, change))
+        return Map(key, replace(kind.value, type=_inside(kind.value.type, change)))
+    return kind
 
 
 def check_columns(schema: Struct, *, mapped: bool) -> None:
@@ -150,18 +150,18 @@ def _check_metadata(field: Field, shown: str) -> None:
         )
 
 
-def _check_type(found: DataType, path: _Path, mapped: bool) -> None:
-    if isinstance(found, Struct):
-        if not len(found):
+def _check_type(kind: DataType, path: _Path, mapped: bool) -> None:
+    if isinstance(kind, Struct):
+        if not len(kind):
             raise SchemaError("a struct needs at least one field", column=join_name(path))
-        _check_struct(found, path, mapped)
-    elif isinstance(found, List):
-        _check_type(found.element.type, (*path, "element"), mapped)
-    elif isinstance(found, Map):
-        _check_type(found.key.type, (*path, "key"), mapped)
-        _check_type(found.value.type, (*path, "value"), mapped)
-    elif not isinstance(found, Decimal) and not (isinstance(found, Primitive) and found.name in PRIMITIVES):
-        raise SchemaError(f"Delta tables have no type {found}", column=join_name(path))
+        _check_struct(kind, path, mapped)
+    elif isinstance(kind, List):
+        _check_type(kind.element.type, (*path, "element"), mapped)
+    elif isinstance(kind, Map):
+        _check_type(kind.key.type, (*path, "key"), mapped)
+        _check_type(kind.value.type, (*path, "value"), mapped)
+    elif not isinstance(kind, Decimal) and not (isinstance(kind, Primitive) and kind.name in PRIMITIVES):
+        raise SchemaError(f"Delta tables have no type {kind}", column=join_name(path))
 
 
 def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) -> list[str]:
@@ -176,7 +176,7 @@ def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) ->
     SchemaError
         A column cannot partition a table, is given twice, or no other column is left.
     """
-    found: list[str] = []
+    columns: list[str] = []
     for name in column_names(names):
         path = find_column(schema, name)
         if len(path) > 1:
@@ -184,9 +184,9 @@ def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) ->
                 "a field of a struct cannot be a partition column", column=join_name([part.name for part in path])
             )
         partition_type_name(path[0])
-        if path[0].name in found:
+        if path[0].name in columns:
             raise SchemaError("a partition column is given twice", column=path[0].name)
-        found.append(path[0].name)
-    if len(found) == len(schema):
+        columns.append(path[0].name)
+    if len(columns) == len(schema):
         raise SchemaError("all columns are partition columns, so that files would have none")
-    return found
+    return columns

@@ -136,12 +136,12 @@ def _unsupported(name: str, path: tuple[str, ...]) -> UnsupportedFeatureError:
     )
 
 
-def primitive_name(found: DataType) -> str | None:
+def primitive_name(kind: DataType) -> str | None:
     """Return the name of a type whose partition values and statistics have a text form; None for other types."""
-    if isinstance(found, Decimal):
-        return str(found)
-    if isinstance(found, Primitive) and found.name not in ("void", "variant"):
-        return found.name
+    if isinstance(kind, Decimal):
+        return str(kind)
+    if isinstance(kind, Primitive) and kind.name not in ("void", "variant"):
+        return kind.name
     return None
 
 

@@ -112,14 +112,14 @@ def all_fields(within: Any) -> Iterator[dict[str, Any]]:
 
 def _place(tree: Any, path: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """Return the object, and its member, in which a type holds that of its column, element, key or value at a path."""
-    found = _storage_type(tree)
-    kind = found.get("type") if isinstance(found, dict) else None
+    holder = _storage_type(tree)
+    kind = holder.get("type") if isinstance(holder, dict) else None
     if kind == "struct":
-        return _named(_fields(found, path[:-1]), path), "type"
+        return _named(_fields(holder, path[:-1]), path), "type"
     inside = _INSIDE.get(str(kind), {}).get(path[-1])
     if inside is None:
         raise _not_found(path)
-    return found, inside
+    return holder, inside
 
 
 def _fields(tree: Any, path: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -169,13 +169,13 @@ def recorded_column(document: SchemaDocument, path: Sequence[Field]) -> str:
     '{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}'
     """
     names = [field.name for field in path[: deepest_field(path) + 1]]
-    found = document.field(*names)
-    kind = found.get("type")
+    column = document.field(*names)
+    kind = column.get("type")
     shown = {
         "name": join_name(names),
         "type": kind.get("type") if isinstance(kind, dict) else kind,
-        "nullable": found.get("nullable"),
-        "metadata": found.get("metadata") or {},
+        "nullable": column.get("nullable"),
+        "metadata": column.get("metadata") or {},
     }
     return write_json(shown)
 
@@ -202,20 +202,20 @@ def field_to_json(field: Field) -> dict[str, Any]:
     }
 
 
-def _type_to_json(found: DataType) -> Any:
-    if isinstance(found, Struct):
-        return {"type": "struct", "fields": [field_to_json(field) for field in found]}
-    if isinstance(found, List):
+def _type_to_json(kind: DataType) -> Any:
+    if isinstance(kind, Struct):
+        return {"type": "struct", "fields": [field_to_json(field) for field in kind]}
+    if isinstance(kind, List):
         return {
             "type": "array",
-            "elementType": _type_to_json(found.element.type),
-            "containsNull": found.element.nullable,
+            "elementType": _type_to_json(kind.element.type),
+            "containsNull": kind.element.nullable,
         }
-    if isinstance(found, Map):
+    if isinstance(kind, Map):
         return {
             "type": "map",
-            "keyType": _type_to_json(found.key.type),
-            "valueType": _type_to_json(found.value.type),
-            "valueContainsNull": found.value.nullable,
+            "keyType": _type_to_json(kind.key.type),
+            "valueType": _type_to_json(kind.value.type),
+            "valueContainsNull": kind.value.nullable,
         }
-    return str(found)
+    return str(kind)

@@ -101,21 +101,21 @@ class _Reader:
         return found
 
     def _parts(self, first: str, *others: str) -> dict[str, Any]:
-        found = {first: self.read()}
+        parts = {first: self.read()}
         for name in others:
             self.take(_NEXT)
-            found[name] = self.read()
+            parts[name] = self.read()
         self.take(_END)
-        return found
+        return parts
 
     def _fields(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         while not self._takes(_END):
-            if found:
+            if fields:
                 self.take(_NEXT)
             name = self.take(_NAME)
-            found[name[2] if name[1] is None else name[1].replace("``", "`")] = self.read()
-        return found
+            fields[name[2] if name[1] is None else name[1].replace("``", "`")] = self.read()
+        return fields
 
     def _takes(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.match(self._text, self._place)

@@ -74,15 +74,15 @@ def column_invariants(schema: Struct) -> dict[str, str]:
     CorruptLogError
         If an invariant is not written as the protocol says.
     """
-    found = {}
+    invariants = {}
     for path, field in _fields(schema):
         text = field.metadata.get(_INVARIANT)
         if text is not None:
             try:
-                found[path] = str(json.loads(text)["expression"]["expression"])
+                invariants[path] = str(json.loads(text)["expression"]["expression"])
             except (ValueError, TypeError, KeyError, RecursionError):
                 raise CorruptLogError("an invariant is not written as the protocol says", column=path) from None
-    return found
+    return invariants
 
 
 def generation_expressions(schema: Struct) -> dict[str, str]:
@@ -103,16 +103,16 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
     CorruptLogError
         If one lacks its start or step, or if these are not integers.
     """
-    found = {}
+    columns = {}
     for path, field in _fields(schema):
         if f"{_IDENTITY}start" in field.metadata:
-            found[path] = IdentityColumn(
+            columns[path] = IdentityColumn(
                 _integer(field, "start", path),
                 _integer(field, "step", path),
                 _integer(field, "highWaterMark", path) if IDENTITY_MARK in field.metadata else None,
                 field.metadata.get(_EXPLICIT) is True,
             )
-    return found
+    return columns
 
 
 def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
     >>> given_metadata({"delta.identity.start": "1", "delta.identity.allowExplicitInsert": "true", "other": "x"})
     {'delta.identity.start': 1, 'delta.identity.allowExplicitInsert': True}
     """
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for key, text in metadata.items():
         if key in ("comment", CURRENT_DEFAULT, TEXT_TYPE) or (
             key.startswith("delta.") and not key.startswith(_OF_OTHERS)
         ):
-            found[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
-    return found
+            kept[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
+    return kept
 
 
 def checked_new_rules(schema: Struct) -> Struct:

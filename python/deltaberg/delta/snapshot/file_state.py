@@ -225,16 +225,16 @@ class _Layer:
         replay, role, older = waiting
         newest = live_of_replay(replay) if role == "add" else replay.removes
         tables = [older.work_out()] if isinstance(older, _Layer) else older.tables() if older is not None else []
-        found = pa.concat_tables(
+        files = pa.concat_tables(
             [newest, *(mask_older(table, replay.adds, replay.removes, role) for table in tables)],
             promote_options="default",
         ).select(newest.schema.names)
         if isinstance(older, _Layer):
-            found = _merge_newest(found)
+            files = _merge_newest(files)
         # The table is set first, so that another thread that sees nothing waiting finds it.
-        self._table = found
+        self._table = files
         self.waiting = None
-        return found
+        return files
 
 
 def _merge_newest(files: pa.Table) -> pa.Table:

@@ -273,17 +273,17 @@ class CommitTimes:
         return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
     def _recorded_time(self, version: int) -> int:
-        known = self._recorded.get(version)
-        if known is None:
-            known = self._info(version).get("inCommitTimestamp")
-            if type(known) is not int or not 0 <= known <= _LAST_MOMENT:
+        timestamp = self._recorded.get(version)
+        if timestamp is None:
+            timestamp = self._info(version).get("inCommitTimestamp")
+            if type(timestamp) is not int or not 0 <= timestamp <= _LAST_MOMENT:
                 raise CorruptLogError(
                     "in-commit timestamps are enabled, but the commit records none",
                     table=str(self._log.root),
                     version=version,
                 )
-            self._recorded[version] = known
-        return known
+            self._recorded[version] = timestamp
+        return timestamp
 
     def _info(self, version: int) -> dict[str, Any]:
         try:

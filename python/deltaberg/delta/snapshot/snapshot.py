@@ -275,20 +275,20 @@ class Snapshot(ScannedVersion):
     def _actions(self) -> TableActions:
         return TableActions(self.protocol, self.metadata, self.transactions, self.domains)
 
-    def _check_same_commit(self, found: LogEntry | None) -> None:
+    def _check_same_commit(self, listed: LogEntry | None) -> None:
         """Refuse a log in which this version is another commit than the one that was read.
 
         If the listing shows another time or size than was known, as it may for a commit of our own or for a log
         that was copied, the bytes decide. If a checkpoint or a compaction was read in place of the commit, nothing is
         known of its bytes: then what the log holds now decides.
         """
-        known = self._commit
-        if found is None or known is None or found == known:
+        read_entry = self._commit
+        if listed is None or read_entry is None or listed == read_entry:
             return
-        unchanged = self._files.log_bytes.is_unchanged(found)
+        unchanged = self._files.log_bytes.is_unchanged(listed)
         if not (self._is_in_log() if unchanged is None else unchanged):
             raise self._replaced()
-        self._commit = found
+        self._commit = listed
 
     def _is_in_log(self) -> bool:
         """Return whether someone who opens this version now gets the same protocol, metadata and files."""

@@ -63,7 +63,7 @@ def _write_checksum(before: Snapshot, changes: Changes, after: Snapshot) -> None
         write_version_checksum(after.log, after.version, after.proven_checksum, after.protocol, after.metadata, time)
 
 
-def next_checksum(known: VersionChecksum | None, changes: Changes) -> VersionChecksum | None:
+def next_checksum(before: VersionChecksum | None, changes: Changes) -> VersionChecksum | None:
     """Return what the checksum of a version states after a commit of our own; None where that is not proven.
 
     A file that was written for the commit is a new one, and one that it removes was live: conflict rules see to that.
@@ -74,7 +74,7 @@ def next_checksum(known: VersionChecksum | None, changes: Changes) -> VersionChe
     >>> next_checksum(VersionChecksum(table_size_bytes=10, num_files=1), Changes()).to_json()
     {'tableSizeBytes': 10, 'numFiles': 1, 'numMetadata': 1, 'numProtocol': 1}
     """
-    if known is None or known.num_files is None or known.table_size_bytes is None:
+    if before is None or before.num_files is None or before.table_size_bytes is None:
         return None
     adds, removes = changes.adds, changes.removes
     if not all(file.is_new or path in removes for path, file in adds.items()):
@@ -82,10 +82,10 @@ def next_checksum(known: VersionChecksum | None, changes: Changes) -> VersionChe
     has_vectors = any(file.vector is not None for files in (adds, removes) for file in files.values())
     added, removed = (sum(file.size for file in files.values()) for files in (adds, removes))
     return VersionChecksum(
-        known.table_size_bytes + added - removed,
-        known.num_files + len(adds) - len(removes),
+        before.table_size_bytes + added - removed,
+        before.num_files + len(adds) - len(removes),
         1,
         1,
-        None if has_vectors else known.num_deleted_records,
-        None if has_vectors else known.num_deletion_vectors,
+        None if has_vectors else before.num_deleted_records,
+        None if has_vectors else before.num_deletion_vectors,
     )

@@ -92,14 +92,14 @@ class Changes:
         added, removed = self.new_files, self.gone_files
         if not added and not removed:
             return {}
-        found = {"numFiles": len(added), "numOutputBytes": sum(file.size for file in added)}
+        metrics = {"numFiles": len(added), "numOutputBytes": sum(file.size for file in added)}
         rows = total_rows(added)
         if rows is not None:
-            found["numOutputRows"] = rows
+            metrics["numOutputRows"] = rows
         if removed:
-            found["numRemovedFiles"] = len(removed)
-            found["numRemovedBytes"] = sum(file.size for file in removed)
-        return found
+            metrics["numRemovedFiles"] = len(removed)
+            metrics["numRemovedBytes"] = sum(file.size for file in removed)
+        return metrics
 
     def has_other_files(self, after: Changes) -> bool:
         """Return whether later changes add or remove other files."""
@@ -272,7 +272,7 @@ def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str,
     """Return the first row id of each new file by its path, and set the domain that keeps the highest row id."""
     mark = row_id_high_water_mark({} if state is None else state.domains)
     following = 0 if mark is None else mark + 1
-    found = {}
+    first_ids = {}
     for file in changes.adds.values():
         if file.has_row_ids:
             continue
@@ -281,12 +281,12 @@ def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str,
                 "the table gives ids to rows, so that a file needs statistics with the number of its rows",
                 path=file.path,
             )
-        found[file.path] = following
+        first_ids[file.path] = following
         following += file.rows
-    if found:
+    if first_ids:
         text = json.dumps({"rowIdHighWaterMark": following - 1}, separators=(",", ":"))
         domains[ROW_TRACKING_DOMAIN] = text
-    return found
+    return first_ids
 
 
 def _domain_actions(domains: Mapping[str, str | None], state: Snapshot | None, protocol: Protocol) -> list[LogAction]:

@@ -58,10 +58,10 @@ def isolation_level(
     if requested is not None:
         checked_text("isolation", requested, "leave it out for what the table says")
     named = requested or configuration.get(_PROPERTY) or IsolationLevel.SERIALIZABLE.value
-    found = next((level for level in IsolationLevel if level.value.lower() == named.strip().lower()), None)
-    if found is None:
-        known = ", ".join(level.value for level in IsolationLevel)
-        raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {known}")
-    if changes_metadata and not requested and found is IsolationLevel.SNAPSHOT:
+    level = next((one for one in IsolationLevel if one.value.lower() == named.strip().lower()), None)
+    if level is None:
+        levels = ", ".join(one.value for one in IsolationLevel)
+        raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {levels}")
+    if changes_metadata and not requested and level is IsolationLevel.SNAPSHOT:
         return IsolationLevel.WRITE_SERIALIZABLE
-    return found if changes_data or requested else IsolationLevel.SNAPSHOT
+    return level if changes_data or requested else IsolationLevel.SNAPSHOT

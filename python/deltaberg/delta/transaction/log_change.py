@@ -233,11 +233,11 @@ class LogChange:
 def _in_commit_time(state: Snapshot) -> int:
     """Return the in-commit timestamp of a version; they must be enabled."""
     try:
-        found = commit_info(state.commit_bytes()).get("inCommitTimestamp")
+        timestamp = commit_info(state.commit_bytes()).get("inCommitTimestamp")
     except ObjectNotFoundError:
-        found = None
-    if type(found) is not int:
+        timestamp = None
+    if type(timestamp) is not int:
         raise CorruptLogError(
             "in-commit timestamps are enabled, but the time of the newest commit is not recorded", version=state.version
         )
-    return found
+    return timestamp

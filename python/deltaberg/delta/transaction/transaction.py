@@ -264,19 +264,21 @@ class Transaction(PendingChanges):
             The table was to be created, and exists.
         """
         self._check_open()
-        made = self._provenance
+        provenance = self._provenance
         if operation is not None:
-            made = Provenance(operation, {**made.parameters, **(parameters or {})}, {**made.metrics, **(metrics or {})})
+            provenance = Provenance(
+                operation, {**provenance.parameters, **(parameters or {})}, {**provenance.metrics, **(metrics or {})}
+            )
         self._is_ended = True
         if self._base is not None and not self._operations and self._changes.is_empty and not even_if_empty:
             self._delete_all()
-            return self._committed_as(self._unchanged(self._base, made))
+            return self._committed_as(self._unchanged(self._base, provenance))
         begun = time.monotonic()
         change: LogChange | None = None
         try:
             with in_context(table=str(self.root)):
-                made = replace(made, user_metadata=self._user_metadata, custom=self._custom)
-                change = self._change(made, even_if_empty=even_if_empty)
+                provenance = replace(provenance, user_metadata=self._user_metadata, custom=self._custom)
+                change = self._change(provenance, even_if_empty=even_if_empty)
                 retries = commit_change(change, self._policy)
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
@@ -284,7 +286,7 @@ class Transaction(PendingChanges):
             raise
         return self._committed_as(self._finish(change, retries, begun))
 
-    def _change(self, made: Provenance, *, even_if_empty: bool) -> LogChange:
+    def _change(self, provenance: Provenance, *, even_if_empty: bool) -> LogChange:
         changes, claims = self._changes, self._claims
         claims.removed_paths = changes.removes.keys()
         claims.applications = changes.transactions.keys()
@@ -298,15 +300,15 @@ class Transaction(PendingChanges):
             changes_data=changes.changes_data,
             changes_metadata=claims.changes_metadata,
         )
-        if not self.is_empty and (len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics)):
-            made = replace(made, metrics={**changes.counted, **made.metrics})
+        if not self.is_empty and (len(self._operations) > 1 or _COUNTED.isdisjoint(provenance.metrics)):
+            provenance = replace(provenance, metrics={**changes.counted, **provenance.metrics})
         return LogChange(
             self._log,
             self._base,
             changes,
             claims,
             level,
-            made,
+            provenance,
             self.token,
             self._once,
             self._policy.now,

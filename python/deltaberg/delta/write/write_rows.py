@@ -45,7 +45,7 @@ _NAMED_PARTITIONS = 200
 _Names = ColumnName | Sequence[ColumnName] | None
 
 
-def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: RowOptions) -> None:
+def append_rows(transaction: Transaction, operation: Operation, rows: Rows, options: RowOptions) -> None:
     """Write rows to new files that a transaction adds.
 
     Raises
@@ -55,9 +55,9 @@ def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: 
     """
     if options.schema_mode == "merge":
         merge_columns(transaction, table_schema(rows.schema))
-    made.parameters.update(write_parameters(transaction.snapshot, "Append"))
+    operation.parameters.update(write_parameters(transaction.snapshot, "Append"))
     written = _write(transaction, rows, options)
-    made.rows.inserted = total_rows(written)
+    operation.rows.inserted = total_rows(written)
     transaction.add_files(written)
 
 
@@ -203,13 +203,13 @@ def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.
     fields = before.partition_fields
     new = as_array(written.column("partition")).flatten()
     old = before.live.table
-    known, wanted = (
+    old_texts, new_texts = (
         partition_value_texts(
             pa.StructArray.from_arrays(list(map(_one_zero, values)), names=[field.name for field in fields]), fields
         )
         for values in (read_partition_values(old, fields, transaction.timezone), new)
     )
-    mask = pc.is_in(known, value_set=pc.unique(wanted))
+    mask = pc.is_in(old_texts, value_set=pc.unique(new_texts))
     gone = old.filter(mask)
     transaction.read(_condition(written, fields))
     transaction.remove_files(gone)

@@ -98,16 +98,16 @@ def _checked_versions(versions: Any) -> tuple[int, ...]:
     return tuple(number for number in numbers if number is not None)
 
 
-def _inventory_table(given: Any) -> pa.Table:
+def _inventory_table(inventory: Any) -> pa.Table:
     """Return an inventory as a table of Arrow, with the columns that it must have."""
     hint = "pass a table, or a frame of pandas, polars or Spark, with path, length, isDir and modificationTime"
     try:
-        if isinstance(given, pa.Table):
-            table = given
-        elif hasattr(given, "toArrow"):
-            table = given.toArrow()
+        if isinstance(inventory, pa.Table):
+            table = inventory
+        elif hasattr(inventory, "toArrow"):
+            table = inventory.toArrow()
         else:
-            table = pa.table(given)
+            table = pa.table(inventory)
         table = table.select(_INVENTORY.names)
         modified = table.column("modificationTime")
         if pa.types.is_timestamp(modified.type):

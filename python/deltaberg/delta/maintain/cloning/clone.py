@@ -195,15 +195,15 @@ class _Plan:
                 # The progress that would be recorded is recorded already.
                 return CloneResult(str(self.log.root), None, transaction.commit())
             self._copy()
-            with transaction.operation("clone", writes_files=False) as made:
+            with transaction.operation("clone", writes_files=False) as operation:
                 self._apply(transaction)
-                made.parameters.update(
+                operation.parameters.update(
                     source=f"delta.`{_uri(self.source.log.root)}`",
                     sourceVersion=json.dumps(self.source.version),
                     isShallow=json.dumps(asked.shallow),
                 )
-                made.metrics.update(self.metrics)
-                made.rows = RowNumbers.uncounted()
+                operation.metrics.update(self.metrics)
+                operation.rows = RowNumbers.uncounted()
             if self.base is None:
                 self._check_there()
             else:

@@ -84,13 +84,13 @@ class SourceFiles:
         InvalidArgumentError
             A file is in the directory of the clone, which would take it for its own.
         """
-        found = []
+        cloned = []
         for _, location, _, vector, vector_location in _located(files, self.source):
             named = None if vector is None else _without_nulls(vector)
             if named is not None and vector_location is not None:
                 named |= {"storageType": "p", "pathOrInlineDv": self._absolute(vector_location)}
-            found.append(ClonedFile(self._absolute(location), named))
-        return found
+            cloned.append(ClonedFile(self._absolute(location), named))
+        return cloned
 
     def _absolute(self, location: str) -> str:
         place = parse_location(location)
@@ -163,14 +163,14 @@ class CopiedFiles:
 
     def name(self, files: pa.Table) -> list[ClonedFile]:
         """Return how the clone records live files of the source."""
-        found = []
+        cloned = []
         for path, location, size, vector, vector_location in _located(files, self.source):
             named = None if vector is None else _without_nulls(vector)
             if named is not None and vector_location is not None:
                 recorded = f"{named['storageType']}{named['pathOrInlineDv']}"
                 named |= {"storageType": "u", "pathOrInlineDv": self._vector(recorded, vector_location)}
-            found.append(ClonedFile(self._file(path, location, size), named))
-        return found
+            cloned.append(ClonedFile(self._file(path, location, size), named))
+        return cloned
 
     def _file(self, recorded: str, location: str, size: int) -> str:
         known = self._data.get(self._names.key(recorded))

@@ -91,22 +91,22 @@ def cloned_metadata(
         Properties of the clone, in addition to those of the source.
     """
     metadata = source.metadata if base is None else metadata_over(base, source)
-    known = metadata.configuration
-    changes: dict[str, str | None] = {name: None for name in known if name.startswith(_OF_CATALOGS)}
+    configuration = metadata.configuration
+    changes: dict[str, str | None] = {name: None for name in configuration if name.startswith(_OF_CATALOGS)}
     new = {"id": str(uuid.uuid4()), "createdTime": time.time_ns() // 1_000_000}
     own = new if base is None else base.metadata.action.members
     changes[CLONED_FROM] = None if origin is None else origin._replace(clone=str(own.get("id"))).text
     if base is None:
         changes |= {name: None for name in OF_HISTORY if name != IN_COMMIT_TIMESTAMPS}
-    _, given = features_of_properties(checked_properties(properties))
-    if given.get("delta.enableRowTracking", "").strip().lower() == "true" or any(
-        name in known for name in MATERIALIZED_ROW_COLUMNS
+    _, settings = features_of_properties(checked_properties(properties))
+    if settings.get("delta.enableRowTracking", "").strip().lower() == "true" or any(
+        name in configuration for name in MATERIALIZED_ROW_COLUMNS
     ):
         # The files have ids of rows of the source, which are none of the clone.
         changes |= hidden_names({} if base is None else base.metadata.configuration)
     members = {name: own.get(name) for name in ("id", "name", "description", "createdTime")}
-    kept = {name: value for name, value in changes.items() if value is not None or name in known}
-    return metadata.with_properties({**kept, **given}).with_members(members)
+    kept = {name: value for name, value in changes.items() if value is not None or name in configuration}
+    return metadata.with_properties({**kept, **settings}).with_members(members)
 
 
 def cloned_protocol(source: Snapshot, base: Snapshot | None, properties: Mapping[str, object]) -> Protocol:
