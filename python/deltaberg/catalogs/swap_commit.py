@@ -68,9 +68,9 @@ class SwapCommitter:
         """No: the location is replaced that is known."""
         return False
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable | None:
         """Ask the catalog, and read the metadata file that it names, unless it is the known one."""
-        return load_newest(self.find, lambda recorded: self._loaded(recorded, known))
+        return load_newest(self.find, lambda recorded: self._loaded(recorded, cached))
 
     def _loaded(self, recorded: str | None, cached: LoadedTable | None) -> LoadedTable | None:
         if recorded is None:

@@ -90,14 +90,14 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
     InvalidArgumentError, UnsupportedFeatureError
         The request is not valid, or the table cannot be written to.
     """
-    found = pointer.committer().load()
-    transaction = _transaction(pointer, location, found, columns, request)
+    loaded = pointer.committer().load()
+    transaction = _transaction(pointer, location, loaded, columns, request)
     rows = PlannedRows(columns)
     request.carry_out(IcebergOperations(transaction), rows)
     transaction.abort()
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
-    file, root = (None, None) if found is None else (found.file, found.root)
+    file, root = (None, None) if loaded is None else (loaded.file, loaded.root)
     own = (rows.spec, transaction.store, rows.place, transaction.token)
     return StagedWrite(pointer, location, request, columns, file, root, *own)
 

@@ -337,15 +337,15 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             describes changes, or a snapshot changed several rows that have the same identifier. The last is only known
             when the scan is executed.
         """
-        last, found = self._range_of(start, end)
+        last, snapshots = self._range_of(start, end)
         source = self._source.at(last)
         if checked_flag("carry_over", carry_over):
             refuse_options(net_changes, compute_updates, identifier_columns)
-            changes = ChangesSource(source, found)
+            changes = ChangesSource(source, snapshots)
         else:
             ids = self.metadata.current_schema.identifier_field_ids
             kinds = chosen_changelog(source.schema, ids, net_changes, compute_updates, identifier_columns)
-            changes = ChangelogSource(source, found, kinds)
+            changes = ChangelogSource(source, snapshots, kinds)
         return self._scan(changes, filter, columns, limit, options, execution)
 
     @takes(ScanArguments)
@@ -995,14 +995,14 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         from deltaberg.iceberg.table_transaction import IcebergTransaction
         from deltaberg.iceberg.transaction.transaction import Transaction
 
-        made = Transaction(
+        transaction = Transaction(
             self._loaded,
             self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer),
             replace(options, branch=options.branch or self._options.ref),
             timezone=self._options.timezone,
             committed=self._committed,
         )
-        return IcebergTransaction(IcebergOperations(made))
+        return IcebergTransaction(IcebergOperations(transaction))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:
         from deltaberg.iceberg.maintain.compact import IcebergRewrite

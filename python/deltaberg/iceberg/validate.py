@@ -47,7 +47,7 @@ def validate_table(source: IcebergSource) -> None:
 
 def metadata_violations(metadata: TableMetadata) -> Iterator[str]:
     """Yield what the metadata of a table says that it may not say."""
-    highest = max(highest_field_id(found.struct) for found in metadata.schemas.values())
+    highest = max(highest_field_id(schema.struct) for schema in metadata.schemas.values())
     last = metadata.raw.get("last-column-id")
     if isinstance(last, int) and last < highest:
         yield f"last-column-id is {last}, but a column has the id {highest}"
@@ -57,7 +57,7 @@ def metadata_violations(metadata: TableMetadata) -> Iterator[str]:
     for what, number in layout_sources(metadata.specs[metadata.default_spec_id], order):
         if field_by_id([metadata.current_schema.struct], number) is None:
             yield f"{what} of new files is made from the column {number}, which the current schema does not have"
-    sequence = max((found.sequence_number for found in metadata.snapshots.values()), default=0)
+    sequence = max((snapshot.sequence_number for snapshot in metadata.snapshots.values()), default=0)
     if metadata.last_sequence_number < sequence:
         yield f"last-sequence-number is {metadata.last_sequence_number}, but a snapshot has {sequence}"
     for name, ref in metadata.refs.items():

@@ -253,13 +253,13 @@ class Alteration(ReferenceChanges):
             A property asks for files that are not written.
         """
         known = {_FORMAT_VERSION: self._transaction.metadata.format_version}
-        version, given = given_properties({**known, **checked_properties(properties)})
-        check_properties(given)
+        version, settings = given_properties({**known, **checked_properties(properties)})
+        check_properties(settings)
         if version != self._transaction.metadata.format_version:
             self._transaction.change_metadata(UpgradeFormatVersion(version))
-        if given:
+        if settings:
             with settings_checked(self._transaction):
-                self._transaction.change_metadata(SetProperties(given))
+                self._transaction.change_metadata(SetProperties(settings))
 
     @one_step("unset properties")
     def unset(self, *names: str) -> None:

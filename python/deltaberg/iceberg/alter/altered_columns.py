@@ -59,12 +59,12 @@ class AlteredColumns:
             self._hand_on(columns)
             return
         metadata = self._transaction.metadata
-        known, version = metadata.current_schema, metadata.format_version
+        current, version = metadata.current_schema, metadata.format_version
         # Columns that others made may break rules, too, but not those that have been checked once.
         new = columns if self._waiting is None else _changed_part(self._waiting, columns)
         check_fields(new, version)
-        check_identifiers(replace(known, struct=columns))
-        check_new_names(columns, metadata.specs.values(), lambda: known.struct)
+        check_identifiers(replace(current, struct=columns))
+        check_new_names(columns, metadata.specs.values(), lambda: current.struct)
         # What cannot be written, or not be read again, is refused by the step that asks for it.
         read_schema(encode_schema(Schema(new)))
         self._last_id = max(self._last_id, highest_field_id(new))

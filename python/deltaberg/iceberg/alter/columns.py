@@ -55,20 +55,20 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
         return
     _check_sources(metadata, columns)
     kept = before.identifier_field_ids if identifiers is None else identifiers
-    known = tuple(number for number in kept if path_to_id(columns, number))
-    if len(known) < len(kept):
+    kept_ids = tuple(number for number in kept if path_to_id(columns, number))
+    if len(kept_ids) < len(kept):
         raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
 
     def changes(metadata: TableMetadata) -> list[Update]:
         current = metadata.current_schema
-        is_same = (columns, known) == (current.struct, current.identifier_field_ids)
+        is_same = (columns, kept_ids) == (current.struct, current.identifier_field_ids)
         if is_same and columns_text(columns) == columns_text(current.struct):
             return [SetCurrentSchema(current.schema_id)]
-        found: list[Update] = [AddSchema(Schema(columns, current.schema_id + 1, known)), SetCurrentSchema()]
-        found += changed_column_properties(metadata.properties, current.struct, columns)
+        updates: list[Update] = [AddSchema(Schema(columns, current.schema_id + 1, kept_ids)), SetCurrentSchema()]
+        updates += changed_column_properties(metadata.properties, current.struct, columns)
         if metadata.name_mapping is not None:
-            found += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
-        return found
+            updates += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
+        return updates
 
     transaction.change_columns(changes)
 
@@ -131,7 +131,7 @@ def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:
                 )
 
 
-def merge_columns(transaction: Transaction, found: Any) -> None:
+def merge_columns(transaction: Transaction, rows: Any) -> None:
     """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
 
     New columns come last and may be null. A column whose type is narrower than that of the rows is widened, where the
@@ -139,8 +139,8 @@ def merge_columns(transaction: Transaction, found: Any) -> None:
     """
     metadata = transaction.metadata
     merge = _Merge(metadata.last_column_id or 0, metadata.format_version)
-    wanted = given_columns(found, metadata.format_version)
-    set_columns(transaction, merge.struct(metadata.current_schema.struct, wanted))
+    columns = given_columns(rows, metadata.format_version)
+    set_columns(transaction, merge.struct(metadata.current_schema.struct, columns))
 
 
 class _Merge:
@@ -150,12 +150,12 @@ class _Merge:
         self._last = last
         self._version = version
 
-    def struct(self, known: Struct, found: Struct) -> Struct:
+    def struct(self, table: Struct, rows: Struct) -> Struct:
         """Return columns with those that are new."""
-        children = {child.name: child for child in known}
-        find = field_finder(known)
+        children = {child.name: child for child in table}
+        find = field_finder(table)
         added = []
-        for field in found:
+        for field in rows:
             own = find(field.name)
             if own is None:
                 added.append(nullable_field(field))
@@ -166,20 +166,20 @@ class _Merge:
         self._last = max(self._last, highest_field_id(fresh))
         return Struct((*children.values(), *fresh))
 
-    def _type(self, known: DataType, found: DataType) -> DataType:
-        if isinstance(known, Struct) and isinstance(found, Struct):
-            return self.struct(known, found)
-        if isinstance(known, List) and isinstance(found, List):
-            return List(replace(known.element, type=self._type(known.element.type, found.element.type)))
-        if isinstance(known, Map) and isinstance(found, Map):
+    def _type(self, table: DataType, rows: DataType) -> DataType:
+        if isinstance(table, Struct) and isinstance(rows, Struct):
+            return self.struct(table, rows)
+        if isinstance(table, List) and isinstance(rows, List):
+            return List(replace(table.element, type=self._type(table.element.type, rows.element.type)))
+        if isinstance(table, Map) and isinstance(rows, Map):
             # The keys of a map do not change.
-            return Map(known.key, replace(known.value, type=self._type(known.value.type, found.value.type)))
+            return Map(table.key, replace(table.value, type=self._type(table.value.type, rows.value.type)))
         # A date that becomes a timestamp looks different to whoever reads it.
-        is_wider = known != Primitive("date") and is_promotion(known, found, self._version)
-        return found if is_wider else known
+        is_wider = table != Primitive("date") and is_promotion(table, rows, self._version)
+        return rows if is_wider else table
 
 
-def replace_columns(transaction: Transaction, found: Any) -> None:
+def replace_columns(transaction: Transaction, rows: Any) -> None:
     """Replace the columns of the table by those of rows.
 
     Columns keep their ids if they have the same names, and types that the values that are there can be read as.
@@ -190,15 +190,15 @@ def replace_columns(transaction: Transaction, found: Any) -> None:
         Rows of other branches stay, and could not be read with the new columns.
     """
     metadata = transaction.metadata
-    wanted = given_columns(found, metadata.format_version)
-    if not len(wanted):
+    new = given_columns(rows, metadata.format_version)
+    if not len(new):
         raise InvalidArgumentError("the rows have no columns")
     before = metadata.current_schema.struct
-    known = {child.name: child for child in before}
-    fresh, _ = with_fresh_ids(wanted, metadata.last_column_id or 0, before, metadata.format_version)
+    old_by_name = {child.name: child for child in before}
+    fresh, _ = with_fresh_ids(new, metadata.last_column_id or 0, before, metadata.format_version)
     columns = []
     for child in fresh:
-        old = known.get(child.name)
+        old = old_by_name.get(child.name)
         same = old is not None and is_same_type(old.type, child.type)
         columns.append(replace(old, nullable=child.nullable) if old is not None and same else child)
     identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]

@@ -41,13 +41,13 @@ def _fields(metadata: TableMetadata, names: Sequence[ColumnName]) -> list[Partit
     """
     columns = metadata.current_schema.struct
     before = [part for spec in metadata.specs.values() for part in spec.fields if part.transform != "void"]
-    known = {(part.source_ids, part.transform): part for part in before}
+    old_parts = {(part.source_ids, part.transform): part for part in before}
     taken = {part.name for part in before}
     last = metadata.last_partition_id or FIRST_PARTITION_ID - 1
     parts: list[PartitionField] = []
     for name in names:
         part, is_named = partition_field(columns, name, last + 1, evolves=bool(before))
-        old = known.get((part.source_ids, part.transform))
+        old = old_parts.get((part.source_ids, part.transform))
         if old is not None and metadata.format_version > 1:
             part = replace(part, field_id=old.field_id)
         if old is not None and not is_named:
@@ -63,11 +63,11 @@ def _fields(metadata: TableMetadata, names: Sequence[ColumnName]) -> list[Partit
 
 def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField], columns: Struct) -> list[PartitionField]:
     """Return the fields of a spec in version 1, whose ids count up from 1000: fields stay, and become void."""
-    wanted = {(part.source_ids, part.transform): part for part in parts}
+    added = {(part.source_ids, part.transform): part for part in parts}
     names = {part.name for part in parts}
     kept = []
     for old in before.fields:
-        if wanted.pop((old.source_ids, old.transform), None) is not None:
+        if added.pop((old.source_ids, old.transform), None) is not None:
             kept.append(old)
         else:
             column = column_named(columns, old.name)
@@ -75,4 +75,4 @@ def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField], column
             name = f"{old.name}_{old.field_id}" if is_taken else old.name
             kept.append(PartitionField(old.source_ids, old.field_id, name, "void"))
     first = FIRST_PARTITION_ID + len(kept)
-    return [*kept, *(replace(part, field_id=first + number) for number, part in enumerate(wanted.values()))]
+    return [*kept, *(replace(part, field_id=first + number) for number, part in enumerate(added.values()))]

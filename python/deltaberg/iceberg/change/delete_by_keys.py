@@ -92,21 +92,21 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
             _write(transaction, rows, stored, ids, spec)
 
 
-def _stored(metadata: TableMetadata, found: pa.Schema) -> Struct:
+def _stored(metadata: TableMetadata, keys_schema: pa.Schema) -> Struct:
     """Return the columns that keys have."""
-    if not found.names:
+    if not keys_schema.names:
         raise InvalidArgumentError("the keys have no columns")
     schema = metadata.current_schema.struct
-    keys = table_schema(found, own=own_types(metadata.format_version))
-    given = {find_column(schema, (child.name,))[0].name: child.type for child in keys}
-    if len(given) < len(found.names):
+    keys = table_schema(keys_schema, own=own_types(metadata.format_version))
+    kinds = {find_column(schema, (child.name,))[0].name: child.type for child in keys}
+    if len(kinds) < len(keys_schema.names):
         raise SchemaError("the keys have a column twice")
     # Fields of structs that are not compared are none of the keys, even if the table requires them.
     return Struct(
         tuple(
-            replace(child, type=fields_given(child.type, given[child.name], required=False))
+            replace(child, type=fields_given(child.type, kinds[child.name], required=False))
             for child in schema
-            if child.name in given
+            if child.name in kinds
         )
     )
 
@@ -165,7 +165,7 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     schema, properties = metadata.current_schema.struct, metadata.properties
     chosen = delete_file_options(metadata)
     modes = metrics_modes(schema, properties)
-    wanted = WriteSpec(
+    write_spec = WriteSpec(
         stored,
         partition_rows_by(spec, stored),
         ConformOptions(transaction.timezone),
@@ -183,7 +183,7 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     )
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
-    files = write_files(rows, wanted, transaction.store.open(place), place.path)
+    files = write_files(rows, write_spec, transaction.store.open(place), place.path)
     transaction.note_written(place, files.column("path").to_pylist())
     partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)

@@ -243,15 +243,15 @@ def _superseded(targets: _Targets) -> list[DeleteKey]:
     """Return the vectors and the position delete files that nothing needs once the files have new vectors."""
     files = targets.files
     vectors = as_array(files.column("deletion_vector"))
-    found: list[DeleteKey] = [(vector["location"], vector["offset"]) for vector in vectors.drop_null().to_pylist()]
+    keys: list[DeleteKey] = [(vector["location"], vector["offset"]) for vector in vectors.drop_null().to_pylist()]
     lists = position_lists(targets.source, files)
     used = {number for numbers in lists for number in numbers}
     if not used:
-        return found
+        return keys
     table = targets.source.deletes.table
     others = _other_users(targets, used)
     paths = table.column("file_path").take(pa.array(sorted(used), pa.int64())).to_pylist()
-    return found + [(path, None) for number, path in zip(sorted(used), paths, strict=True) if number not in others]
+    return keys + [(path, None) for number, path in zip(sorted(used), paths, strict=True) if number not in others]
 
 
 def position_lists(source: IcebergSource, files: pa.Table) -> list[list[int]]:
@@ -286,14 +286,14 @@ def _with_any(files: pa.Table, numbers: set[int]) -> pa.Table:
 
 def _named_for(source: IcebergSource, files: pa.Table, numbers: set[int]) -> set[int]:
     """Return which of some position delete files name rows of data files: those of the partition need not be named."""
-    lists = [[number for number in found if number in numbers] for found in files.column("delete_files").to_pylist()]
+    lists = [[number for number in own if number in numbers] for own in files.column("delete_files").to_pylist()]
     named: set[int] = set()
     for at, bitmaps in enumerate(positions_in(source, files, lists)):
         open_numbers = [number for number in lists[at] if number not in named]
         if bitmaps and open_numbers:
             alike = files.take(pa.repeat(pa.scalar(at), len(open_numbers)))
             by_number = positions_in(source, alike, [[number] for number in open_numbers])
-            named.update(number for number, found in zip(open_numbers, by_number, strict=True) if found)
+            named.update(number for number, own in zip(open_numbers, by_number, strict=True) if own)
     return named
 
 
@@ -312,15 +312,15 @@ def positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequenc
 
 def deleted_positions(source: IcebergSource, files: pa.Table) -> list[pa.UInt64Array]:
     """Return the rows of files that vectors and position delete files delete, ascending."""
-    found = []
+    deleted = []
     paths = files.column("path").to_pylist()
     for path, bitmaps in zip(paths, positions_in(source, files, position_lists(source, files)), strict=True):
         rows = RowPositions()
         for bitmap in bitmaps:
             positions = positions_of(bitmap, file=path)
             rows.add(pa.repeat(pa.scalar(0, pa.int64()), len(positions)), positions.cast(pa.int64()))
-        found.append(rows.positions(0))
-    return found
+        deleted.append(rows.positions(0))
+    return deleted
 
 
 # Position delete files

@@ -179,12 +179,12 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
     columns, spec = metadata.current_schema.struct, metadata.specs[metadata.default_spec_id]
     own = [part for part in spec.fields if part.transform != "void"]
     try:
-        wanted = [partition_field(columns, name, 0)[0] for name in partition_by]
-        shown = _described(wanted)
+        asked = [partition_field(columns, name, 0)[0] for name in partition_by]
+        shown = _described(asked)
     except ColumnNotFoundError as error:
-        wanted, shown = [], [str(error.context["column"])]
-    terms, known = ([(part.source_ids, part.transform) for part in parts] for parts in (wanted, own))
-    if terms != known or len(wanted) < len(partition_by):
+        asked, shown = [], [str(error.context["column"])]
+    terms, own_terms = ([(part.source_ids, part.transform) for part in parts] for parts in (asked, own))
+    if terms != own_terms or len(asked) < len(partition_by):
         hint = (
             'leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫'
         )

@@ -88,15 +88,15 @@ def settings_checked(transaction: Transaction) -> Iterator[None]:
 
 def _check(before: TableMetadata, after: TableMetadata) -> None:
     """Refuse what was changed. What other engines left wrong does not keep anybody from changing the rest."""
-    known = before.properties
-    given = {name: value for name, value in after.properties.items() if known.get(name) != value}
+    old = before.properties
+    changed = {name: value for name, value in after.properties.items() if old.get(name) != value}
     for parse in _PARSERS:
         error = _error_of(parse, after)
         if error is None:
             continue
         if _error_of(parse, before) is None:
             raise error
-        own = _error_of(parse, replace(after, properties=given))
+        own = _error_of(parse, replace(after, properties=changed))
         if own is not None and _error_of(parse, replace(after, properties={})) is None:
             raise own
 

@@ -134,7 +134,7 @@ class DeleteFiles:
     def locate(self, files: pa.Table) -> dict[str, pa.Array]:
         """Return ``deletion_vector``, ``only_in_vector`` and the lists of delete files for rows of a file table."""
         rows = len(files)
-        found: dict[str, pa.Array] = {"only_in_vector": pa.nulls(rows, BITMAP)}
+        columns: dict[str, pa.Array] = {"only_in_vector": pa.nulls(rows, BITMAP)}
         vectors = as_array(files.column("deletion_vector"))
         if vectors.null_count < rows:
             recorded = pc.struct_field(vectors, "location")
@@ -145,11 +145,11 @@ class DeleteFiles:
                 located if child.name == "location" else pc.struct_field(vectors, child.name) for child in BITMAP
             ]
             vectors = pa.StructArray.from_arrays(children, fields=list(BITMAP), mask=vectors.is_null())
-        found["deletion_vector"] = vectors
+        columns["deletion_vector"] = vectors
         for name in ("delete_files", "only_in_delete_files"):
             if name in files.column_names:
-                found[name] = self._located_deletes(as_array(files.column(name)))
-        return found
+                columns[name] = self._located_deletes(as_array(files.column(name)))
+        return columns
 
     def _located_deletes(self, lists: pa.ListArray) -> pa.ListArray:
         table = self.table
@@ -182,7 +182,7 @@ def bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:
 
 def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
     """Return a number for each file, equal for files of one spec with equal partition values."""
-    found = []
+    parts = []
     by_spec: dict[int, list[int]] = {}
     for number, part in enumerate(entries):
         by_spec.setdefault(part.spec.spec_id, []).append(number)
@@ -200,5 +200,5 @@ def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
         for number, table in zip(numbers, tables, strict=True):
             codes[number] = joined.slice(start, len(table))
             start += len(table)
-    found = [codes[number] for number in range(len(entries))]
-    return pa.concat_arrays(found) if found else pa.array([], pa.int64())
+    parts = [codes[number] for number in range(len(entries))]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.int64())

@@ -204,17 +204,17 @@ class PuffinFile:
         return found
 
 
-def _blob(found: Mapping[str, object]) -> Blob:
+def _blob(raw: Mapping[str, object]) -> Blob:
     what = "a blob of a Puffin file"
     return Blob(
-        text(found, "type", what),
-        integers(found, "fields", what),
-        integer(found, "snapshot-id", what),
-        integer(found, "sequence-number", what),
-        integer(found, "offset", what),
-        integer(found, "length", what),
-        optional(found, "compression-codec", str, what),
-        strings(found, "properties", what),
+        text(raw, "type", what),
+        integers(raw, "fields", what),
+        integer(raw, "snapshot-id", what),
+        integer(raw, "sequence-number", what),
+        integer(raw, "offset", what),
+        integer(raw, "length", what),
+        optional(raw, "compression-codec", str, what),
+        strings(raw, "properties", what),
     )
 
 

@@ -155,10 +155,10 @@ class Committer(Protocol):
     def applies_to_newer(self) -> bool:
         """Whether changes may be made to newer metadata than they were made for, if what they require still holds."""
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable | None:
         """Return the newest metadata, to commit on top of it; None if there is no table.
 
-        ``known`` is returned itself, without reading it again, if it still is the newest.
+        ``cached`` is returned itself, without reading it again, if it still is the newest.
         """
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:

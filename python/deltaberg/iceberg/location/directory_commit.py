@@ -88,17 +88,17 @@ class DirectoryCommitter:
 
     def versions(self) -> dict[int, list[ObjectMeta]]:
         """List the metadata files by version. A version with several files has several spellings."""
-        found: dict[int, list[ObjectMeta]] = {}
+        versions: dict[int, list[ObjectMeta]] = {}
         for meta in self.storage.list_from(self.directory.path, "v", directories=True):
             match = _VERSION.fullmatch(meta.path.rpartition("/")[2])
             if match is not None:
-                found.setdefault(int(match[1]), []).append(meta)
-        return found
+                versions.setdefault(int(match[1]), []).append(meta)
+        return versions
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable | None:
         """Return the newest version that a listing shows; None if the directory is no table.
 
-        ``known`` is returned itself if the listing shows the same file.
+        ``cached`` is returned itself if the listing shows the same file.
 
         Raises
         ------
@@ -107,9 +107,9 @@ class DirectoryCommitter:
         UnsupportedFeatureError
             If a catalog keeps the table.
         """
-        return load_newest(self.versions, lambda versions: self._newest(versions, known))
+        return load_newest(self.versions, lambda versions: self._newest(versions, cached))
 
-    def _newest(self, versions: Mapping[int, list[ObjectMeta]], known: LoadedTable | None) -> LoadedTable | None:
+    def _newest(self, versions: Mapping[int, list[ObjectMeta]], cached: LoadedTable | None) -> LoadedTable | None:
         if not versions:
             self._check_unmanaged()
             return None
@@ -122,8 +122,8 @@ class DirectoryCommitter:
                 table=str(self.root),
             )
         (meta,) = newest
-        if known is not None and known.meta == meta and known.file.path == meta.path:
-            return known
+        if cached is not None and cached.meta == meta and cached.file.path == meta.path:
+            return cached
         return self.loaded(meta)
 
     def _check_unmanaged(self) -> None:

@@ -69,8 +69,8 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
                 "there is no such metadata file", hint="open the table by its directory", file=str(location)
             )
         return MetadataPlace(location, root, meta)
-    found = _newest(location, store)
-    if found is None:
+    newest = _newest(location, store)
+    if newest is None:
         raise table_not_found(
             "there is no Iceberg table",
             "the directory has no metadata file in metadata/",
@@ -78,7 +78,7 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
             store,
             hint="check the location; load a table of a catalog by its name, with ⟪load_catalog(…)⟫",
         )
-    return MetadataPlace(location._replace(path=found.path), location, found)
+    return MetadataPlace(location._replace(path=newest.path), location, newest)
 
 
 def has_metadata(location: Location, store: StoreSpec) -> bool:
@@ -104,13 +104,13 @@ def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
         name = f"{hint}.metadata.json"
         return _meta(directory.join(name), store) if _NAME.fullmatch(name) else None
     number = int(version[1])
-    found = _of_version(directory, number, store)
-    while found is not None:
+    newest = _of_version(directory, number, store)
+    while newest is not None:
         number += 1
         newer = _of_version(directory, number, store)
         if newer is None:
-            return found
-        found = newer
+            return newest
+        newest = newer
     return None
 
 

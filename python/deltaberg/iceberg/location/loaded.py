@@ -69,12 +69,12 @@ def load_newest(find: Callable[[], _Place], load: Callable[[_Place], _Loaded]) -
     ObjectNotFoundError
         If the file is gone, and there is no newer one.
     """
-    found = find()
+    place = find()
     while True:
         try:
-            return load(found)
+            return load(place)
         except ObjectNotFoundError:
             newer = find()
-            if newer == found:
+            if newer == place:
                 raise
-            found = newer
+            place = newer

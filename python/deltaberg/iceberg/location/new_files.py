@@ -50,13 +50,13 @@ def metadata_location(location: str, properties: Mapping[str, str]) -> str:
 
 def _full(name: str, properties: Mapping[str, str]) -> str:
     """Return the location that a property names; the empty text if it names none. Paths are recorded as they are."""
-    found = properties.get(name, "").rstrip("/")
-    if found and not found.startswith(("/", "file:")) and "://" not in found:
+    location = properties.get(name, "").rstrip("/")
+    if location and not location.startswith(("/", "file:")) and "://" not in location:
         raise InvalidArgumentError(
-            f"the property {name} is {found!r:.200}, which readers would look for below their own directories",
+            f"the property {name} is {location!r:.200}, which readers would look for below their own directories",
             hint="set it to a path that begins with /, or to a URL",
         )
-    return found
+    return location
 
 
 def _is_spread(properties: Mapping[str, str]) -> bool:

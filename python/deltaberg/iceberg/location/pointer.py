@@ -20,8 +20,8 @@ __all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
 class TablePointer(Protocol):
     """Finds the newest metadata of a table."""
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable:
-        """Return the newest metadata; ``known`` itself, without reading it again, if it still is the newest."""
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable:
+        """Return the newest metadata; ``cached`` itself, without reading it again, if it still is the newest."""
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits changes to the table.
@@ -45,12 +45,12 @@ class FilePointer:
     location: Location
     store: StoreSpec
 
-    def load(self, known: LoadedTable | None = None) -> LoadedTable:
+    def load(self, cached: LoadedTable | None = None) -> LoadedTable:
         """Return the newest metadata, looked for in the directory."""
 
         def load(place: MetadataPlace) -> LoadedTable:
-            if known is not None and known.file == place.file and known.meta == place.meta:
-                return known
+            if cached is not None and cached.file == place.file and cached.meta == place.meta:
+                return cached
             return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store, place.meta)
 
         return load_newest(lambda: find_metadata(self.location, self.store), load)

@@ -227,12 +227,12 @@ class _Clone:
         return self._live(manifests.filter(pc.not_equal(manifests.column("content"), DATA)), EQUALITY_DELETES)
 
     def _live(self, manifests: pa.Table, content: int) -> list[Entries]:
-        found = []
+        live = []
         for part in self.source.reader.read(manifests.to_pylist(), WHOLE_ENTRIES):
             kinds = part.table.column("content").fill_null(DATA)
             is_live = pc.not_equal(part.table.column("status"), DELETED)
-            found.append(part.filter(as_array(pc.and_(is_live, pc.equal(kinds, content)))))
-        return [part for part in found if len(part.table)]
+            live.append(part.filter(as_array(pc.and_(is_live, pc.equal(kinds, content)))))
+        return [part for part in live if len(part.table)]
 
     def _target(self, recorded: str) -> str:
         """Return the path of a copy, below the same directory as in the source where that is below its location."""

@@ -72,13 +72,13 @@ def cloned_metadata(
     UnsupportedFeatureError
         The files of the source are encrypted, or a Java class chooses their places.
     """
-    version, given = given_properties({"format-version": source.format_version, **(properties or {})})
+    version, settings = given_properties({"format-version": source.format_version, **(properties or {})})
     if version != source.format_version:
         raise InvalidArgumentError(
             f"the format version is about files, and a clone has those of its source: {source.format_version}",
             hint="leave it out, and upgrade the clone by ⟪alter()⟫",
         )
-    check_properties(given)
+    check_properties(settings)
     # A source may share its files with another table, and a clone has its own.
     left = {*LOCATION_PROPERTIES, COLLECTED}
     kept = {name: value for name, value in source.properties.items() if name not in left}
@@ -89,7 +89,7 @@ def cloned_metadata(
         "table-uuid": str(uuid.uuid4()),
         "location": location.rstrip("/") or location,
         "last-updated-ms": now_ms,
-        "properties": {**kept, **given},
+        "properties": {**kept, **settings},
         "refs": {},
         # Readers of the first two versions expect a number.
         "current-snapshot-id": None if version >= ROW_LINEAGE else -1,
@@ -115,15 +115,13 @@ def _fitting_layout(metadata: TableMetadata, spec_ids: Collection[int]) -> list[
     }
     bad_orders = {number for number, one in orders.items() if not _fits(one.fields, columns, partial(check_order, one))}
     if metadata.default_spec_id in bad_specs:
-        known = specs.keys() - bad_specs
-        updates += (
-            [SetDefaultSpec(max(known))] if known else [AddSpec(new_partitioning(metadata, ())), SetDefaultSpec()]
-        )
+        good = specs.keys() - bad_specs
+        updates += [SetDefaultSpec(max(good))] if good else [AddSpec(new_partitioning(metadata, ())), SetDefaultSpec()]
     if gone := bad_specs.difference(spec_ids):
         updates.append(RemovePartitionSpecs(tuple(sorted(gone))))
     if metadata.default_sort_order_id in bad_orders:
-        known = orders.keys() - bad_orders
-        updates += [SetDefaultSortOrder(max(known))] if known else [AddSortOrder(SortOrder(0)), SetDefaultSortOrder()]
+        good = orders.keys() - bad_orders
+        updates += [SetDefaultSortOrder(max(good))] if good else [AddSortOrder(SortOrder(0)), SetDefaultSortOrder()]
     return updates
 
 

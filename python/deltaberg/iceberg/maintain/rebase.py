@@ -94,14 +94,14 @@ class DeleteRebase:
 
     def _now(self, newest: IcebergSource) -> pa.Table:
         """Return the rows of the files in the newest file table, in their order."""
-        known = newest.select_files(TRUE).files
+        files = newest.select_files(TRUE).files
         paths = as_array(self.files.column("path"))
-        places = pc.index_in(paths, value_set=as_array(known.column("path")))
+        places = pc.index_in(paths, value_set=as_array(files.column("path")))
         if places.null_count:
             gone = paths.filter(pc.is_null(places))[0].as_py()
             what = "another commit removed data files that are to be replaced"
             raise conflict(ConcurrentDeleteDeleteError, what, gone)
-        return known.take(places)
+        return files.take(places)
 
     def _mapped(self, newest: IcebergSource, files: pa.Table, now: Sequence[_Deletes]) -> Sequence[AddedFiles]:
         self._check_keys(newest, files, now)
@@ -143,15 +143,15 @@ class DeleteRebase:
             gone.add(pa.repeat(pa.scalar(number, pa.int64()), len(added)), added.cast(pa.int64()))
         return gone
 
-    def _hidden(self, version: int, found: Mapping[str, pa.UInt64Array]) -> AddedFiles:
+    def _hidden(self, version: int, deletes: Mapping[str, pa.UInt64Array]) -> AddedFiles:
         """Write the deletes of rows of new files, by the recorded paths of these."""
         added, entries = self.added, self.added.entries
-        own = entries.filter(pc.is_in(entries.column("file_path"), value_set=pa.array(sorted(found), pa.string())))
+        own = entries.filter(pc.is_in(entries.column("file_path"), value_set=pa.array(sorted(deletes), pa.string())))
         paths, values = own.column("file_path").to_pylist(), as_array(own.column("partition"))
         place = (self.transaction, added.spec, added.partition, values)
         if version >= VECTORS_SINCE:
-            return write_vectors_of(*place, ((path, found[path]) for path in paths))
-        deleted = [DeletedRows(path, group, partial(found.__getitem__, path)) for group, path in enumerate(paths)]
+            return write_vectors_of(*place, ((path, deletes[path]) for path in paths))
+        deleted = [DeletedRows(path, group, partial(deletes.__getitem__, path)) for group, path in enumerate(paths)]
         return write_positions_of(*place, deleted)
 
 
@@ -172,10 +172,10 @@ def _deletes_of(source: IcebergSource, files: pa.Table) -> list[_Deletes]:
     if "delete_files" in files.column_names:
         lists = files.column("delete_files").to_pylist()
         paths, contents = (source.deletes.table.column(name).to_pylist() for name in ("file_path", "content"))
-    found = []
+    deletes = []
     for vector, numbers in zip(vectors, lists, strict=True):
         own: set[DeleteKey] = set() if vector is None else {(vector["location"], vector["offset"])}
         own.update((paths[number], None) for number in numbers or () if contents[number] == POSITION_DELETES)
         keys = frozenset(paths[number] for number in numbers or () if contents[number] != POSITION_DELETES)
-        found.append(_Deletes(frozenset(own), keys))
-    return found
+        deletes.append(_Deletes(frozenset(own), keys))
+    return deletes

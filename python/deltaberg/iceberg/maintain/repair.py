@@ -64,23 +64,23 @@ def repair_table(
     StorageError
         The store fails, so that it is not known whether files are lost. If some certainly are, the others stay.
     """
-    given = None if findings is None else list(findings)
+    listed = None if findings is None else list(findings)
     if begin is None:
-        return _Loss(newest(), given, tasks).result()
+        return _Loss(newest(), listed, tasks).result()
     with begin() as transaction:
-        loss = _Loss(transaction.source, given, tasks)
+        loss = _Loss(transaction.source, listed, tasks)
         if not loss:
             transaction.abort()
             if loss.failure is not None:
                 raise loss.failure
             return loss.result(is_dry=False)
-        with transaction.operation("repair", writes_files=False) as made:
+        with transaction.operation("repair", writes_files=False) as operation:
             if loss.updates:
                 transaction.change_metadata(*loss.updates)
             if loss.files:
                 transaction.remove_files([file.path for file in loss.files], transaction.source.data_manifests)
             transaction.require(lambda _: loss.check_again())
-            made.rows.deleted = rows_of(loss.files)
+            operation.rows.deleted = rows_of(loss.files)
         return loss.result(transaction.commit(), is_dry=False)
 
 
@@ -166,14 +166,14 @@ class _Loss:
         """Return the changes that forget statistics which are lost, or of snapshots that are not there."""
         metadata = self._source.metadata
         kinds = (RemoveStatistics, RemovePartitionStatistics)
-        found: dict[Update, None] = {}
+        updates: dict[Update, None] = {}
         for kind, files in zip(kinds, statistics_files(metadata).values(), strict=True):
             for one in files:
                 number = one.snapshot_id
                 dangles = wants_names and number not in metadata.snapshots
                 if number is not None and (dangles or one.path in lost):
-                    found[kind(number)] = None
-        return list(found)
+                    updates[kind(number)] = None
+        return list(updates)
 
     def check_again(self) -> None:
         """Ask the store again, immediately before the commit."""

@@ -98,14 +98,14 @@ def verify_table(
     """
     loaded, source = newest()
     first = _Verification(loaded, source, depth, tasks)
-    found = list(dict.fromkeys(first.findings()))
-    if found and not is_pinned:
+    findings = list(dict.fromkeys(first.findings()))
+    if findings and not is_pinned:
         newer, source = newest()
         if newer.file != loaded.file:
             first = _Verification(newer, source, depth, tasks)
             again = {(one.kind, one.path) for one in first.findings()}
-            found = [one for one in found if (one.kind, one.path) in again or one.path == str(loaded.file)]
-    return VerifyResult(source.description, depth, tuple(found), first.checked)
+            findings = [one for one in findings if (one.kind, one.path) in again or one.path == str(loaded.file)]
+    return VerifyResult(source.description, depth, tuple(findings), first.checked)
 
 
 class _Content(NamedTuple):
@@ -136,17 +136,17 @@ class _Verification:
         recorded = [one.recorded for one in named]
         located = self._locate(pa.chunked_array([recorded], pa.string()), "file", "the table").to_pylist()
         others = kernels.PathSet([pa.array(located, pa.string()).drop_null()])
-        found = find_files(self._source.store, self._loaded.root, [others, data.paths, deletes.paths], self._tasks)
+        groups = find_files(self._source.store, self._loaded.root, [others, data.paths, deletes.paths], self._tasks)
         yield from self._found
-        yield from self._of_named(named, located, others, found[0])
-        for content, presences in ((data, found[1]), (deletes, found[2])):
+        yield from self._of_named(named, located, others, groups[0])
+        for content, presences in ((data, groups[1]), (deletes, groups[2])):
             yield from self._of_content(content, presences)
         yield from self._of_names(data, deletes)
         yield from lineage_findings(data.entries, self._loaded.metadata, self._source.description)
         if self._depth != "names":
-            yield from self._of_vectors(deletes, found[2])
+            yield from self._of_vectors(deletes, groups[2])
         if self._depth == "footers":
-            for content, presences in ((data, found[1]), (deletes, found[2])):
+            for content, presences in ((data, groups[1]), (deletes, groups[2])):
                 yield from self._of_footers(content, presences)
 
     def _manifest_rows(self) -> list[dict[str, Any]]:

@@ -136,14 +136,14 @@ def lineage_findings(files: pa.Table, metadata: TableMetadata, named_by: str) ->
     named_by
         What names them.
     """
-    known = files.filter(as_array(files.column("first_row_id")).is_valid()).sort_by("first_row_id")
-    first, rows = (as_array(known.column(name)) for name in ("first_row_id", "rows"))
+    numbered = files.filter(as_array(files.column("first_row_id")).is_valid()).sort_by("first_row_id")
+    first, rows = (as_array(numbered.column(name)) for name in ("first_row_id", "rows"))
     ends = pc.add(first, rows)
     bad = pc.indices_nonzero(pc.greater(ends.slice(0, max(len(ends) - 1, 0)), first.slice(1))).to_pylist()
     if metadata.next_row_id is not None:
         bad += pc.indices_nonzero(pc.greater(ends, metadata.next_row_id)).to_pylist()
     for number in bad:
-        end, path = ends[number].as_py(), known.column("location")[number].as_py()
+        end, path = ends[number].as_py(), numbered.column("location")[number].as_py()
         given = f"its row ids end at {end - 1}"
         is_last = metadata.next_row_id is not None and end > metadata.next_row_id
         why = f"next-row-id is {metadata.next_row_id}" if is_last else "another data file has some of them"

@@ -90,7 +90,7 @@ def _known(offsets: pa.ListArray) -> pa.ListArray:
 
 def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) -> dict[str, list[_Column]]:
     """Return the columns of each metric, with their ids."""
-    found: dict[str, list[_Column]] = {name: [] for name in METRICS}
+    metrics: dict[str, list[_Column]] = {name: [] for name in METRICS}
     counts = as_array(files.column("record_count"))
     leaves = {name: written_leaves(files, name) for name in ("null_count", "nan_count", "lower", "upper")}
     for number, path in leaf_paths(schema).items():
@@ -101,22 +101,22 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
         if nulls is None or nulls.null_count == len(nulls):
             # Nothing was written of it: a void column, or a variant whose nulls were not counted.
             continue
-        found["value_counts"].append((child.id, counts))
-        found["null_value_counts"].append((child.id, nulls))
+        metrics["value_counts"].append((child.id, counts))
+        metrics["null_value_counts"].append((child.id, nulls))
         nans = leaves["nan_count"].get(number)
         if nans is not None:
-            found["nan_value_counts"].append((child.id, nans))
+            metrics["nan_value_counts"].append((child.id, nans))
         if mode.bounds and has_value_bytes(child.type) and not is_shape(child):
             for side, name, cut in (("lower", "lower_bounds", cut_lower), ("upper", "upper_bounds", cut_upper)):
                 bounds = leaves[side].get(number)
                 if bounds is not None:
-                    found[name].append((child.id, encode_values(_cut(bounds, cut, mode.length), child.type)))
-    _add_footer_metrics(found, files, schema, modes)
-    return found
+                    metrics[name].append((child.id, encode_values(_cut(bounds, cut, mode.length), child.type)))
+    _add_footer_metrics(metrics, files, schema, modes)
+    return metrics
 
 
 def _add_footer_metrics(
-    found: dict[str, list[_Column]], files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]
+    metrics: dict[str, list[_Column]], files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]
 ) -> None:
     # The leaves, in the order in which they are numbered.
     leaves = [child for *_, child in field_paths(schema) if not isinstance(child.type, (Struct, List, Map))]
@@ -130,11 +130,11 @@ def _add_footer_metrics(
             continue
         # Of shapes, bounds are points.
         bounds = corners if mode.bounds and is_shape(child) else {}
-        for name, known in (*facts.items(), *bounds.items()):
-            values = known.get(leaf.number)
+        for name, by_leaf in (*facts.items(), *bounds.items()):
+            values = by_leaf.get(leaf.number)
             if values is not None:
-                found[name].append((child.id, values))
-    for columns in found.values():
+                metrics[name].append((child.id, values))
+    for columns in metrics.values():
         columns.sort(key=lambda pair: pair[0])
 
 

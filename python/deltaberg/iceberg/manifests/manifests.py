@@ -77,23 +77,23 @@ def read_manifest(
     file = AvroFile(data)
     stored = _stored_types(file.schema, partition)
     data_file = pa.struct(_data_file_fields(partition, part, stored))
-    wanted = pa.schema([*ENTRY_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
+    schema = pa.schema([*ENTRY_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
     keys = {} if part.ids is None else {METRICS[name][1]: sorted(part.ids) for name in part.metrics}
     as_text = bool(stored) and not part.as_stored
 
     # The row ids of an entry depend on all entries before it.
     depends = "first_row_id" in part.rest and manifest["first_row_id"] is not None
     if choose is None or depends:
-        found = file.read_by_id(wanted, keys, threads).combine_chunks()
-        position = count_up(0, len(found))
+        rows = file.read_by_id(schema, keys, threads).combine_chunks()
+        position = count_up(0, len(rows))
     else:
         values = pa.struct([child for child in data_file if child.name == "partition"])
         first = pa.schema([numbered("data_file", _DATA_FILE, values, required=True)])
         by_partition = _by_partition(choose, partition if as_text else None)
-        found, position = file.read_chosen_by_id(wanted, first, by_partition, keys, threads)
-        found = found.combine_chunks()
-    files = as_array(found.column("data_file"))
-    columns = {child.name: found.column(child.name) for child in ENTRY_FIELDS}
+        rows, position = file.read_chosen_by_id(schema, first, by_partition, keys, threads)
+        rows = rows.combine_chunks()
+    files = as_array(rows.column("data_file"))
+    columns = {child.name: rows.column(child.name) for child in ENTRY_FIELDS}
     columns["position"] = position
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
     if as_text:
@@ -212,15 +212,15 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any], states: frozenset[int
         "content": table.column("content").fill_null(DATA),
     }
     for name in ("sequence_number", "file_sequence_number"):
-        given = own[name] = table.column(name)
-        if not given.null_count:
+        recorded = own[name] = table.column(name)
+        if not recorded.null_count:
             continue
         # Files of version 1 have the number 0, like their manifests; otherwise only added files inherit the manifest's.
         if not sequence or states <= {ADDED}:
-            own[name] = given if sequence is None else given.fill_null(sequence)
+            own[name] = recorded if sequence is None else recorded.fill_null(sequence)
         elif ADDED in states:
-            inherits = pc.and_(given.is_null(), pc.equal(status, ADDED))
-            own[name] = pc.if_else(inherits, pa.scalar(sequence, pa.int64()), given)
+            inherits = pc.and_(recorded.is_null(), pc.equal(status, ADDED))
+            own[name] = pc.if_else(inherits, pa.scalar(sequence, pa.int64()), recorded)
     unknown = own["sequence_number"]
     if unknown.null_count and pc.any(pc.and_(unknown.is_null(), _live(table)), min_count=0).as_py():
         raise CorruptMetadataError("an existing entry of a manifest has no sequence number, and must not inherit one")
@@ -236,10 +236,10 @@ def _live(table: pa.Table) -> pa.ChunkedArray:
 
 def _row_ids(table: pa.Table, first: int | None) -> pa.Array:
     """Return first row ids: files that have none take the next ones of the manifest."""
-    given = table.column("first_row_id")
+    recorded = table.column("first_row_id")
     if first is None:
         return pa.nulls(len(table), pa.int64())
-    takes = pc.and_(given.is_null(), _live(table))
+    takes = pc.and_(recorded.is_null(), _live(table))
     counts = pc.if_else(takes, table.column("record_count"), 0)
     before = pc.subtract(pc.cumulative_sum(counts), counts)
-    return pc.if_else(takes, pc.add(before, pa.scalar(first, pa.int64())), given)
+    return pc.if_else(takes, pc.add(before, pa.scalar(first, pa.int64())), recorded)

@@ -30,19 +30,19 @@ def partition_summaries(values: pa.StructArray, partition: Struct) -> list[dict[
 
 
 def _summary(child: Field, values: pa.Array) -> dict[str, Any]:
-    found = values.drop_null()
+    present = values.drop_null()
     has_nan = False
     if pt.is_floating(values.type):
-        is_nan = pc.is_nan(found)
+        is_nan = pc.is_nan(present)
         has_nan = bool(pc.any(is_nan, min_count=0).as_py())
-        found = found.filter(pc.invert(is_nan))
+        present = present.filter(pc.invert(is_nan))
     kind = child.type
     # Only the values themselves tell their type where the transform is unknown or its source column is gone.
     if AS_TEXT in child.metadata:
         kind = table_schema(pa.schema([(child.name, values.type)])).fields[0].type
     bounds: list[bytes | None] = [None, None]
-    if len(found) and has_value_bytes(kind):
-        bounds = encode_values(_extremes(found), kind).to_pylist()
+    if len(present) and has_value_bytes(kind):
+        bounds = encode_values(_extremes(present), kind).to_pylist()
     return {
         "contains_null": values.null_count > 0,
         "contains_nan": has_nan,
@@ -51,16 +51,16 @@ def _summary(child: Field, values: pa.Array) -> dict[str, Any]:
     }
 
 
-def _extremes(found: pa.Array) -> pa.Array:
+def _extremes(present: pa.Array) -> pa.Array:
     """Return the least and the greatest value."""
-    ends = pc.min_max(found)
-    if not pt.is_floating(found.type):
+    ends = pc.min_max(present)
+    if not pt.is_floating(present.type):
         return pa.concat_arrays([pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)])
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
     # Arrow takes the zeros for equal, but in a summary the negative one is less than the positive one.
-    zeros = found.filter(pc.equal(found, 0)).view(pa.int32() if pt.is_float32(found.type) else pa.int64())
+    zeros = present.filter(pc.equal(present, 0)).view(pa.int32() if pt.is_float32(present.type) else pa.int64())
     if least == 0:
         least = -0.0 if pc.any(pc.less(zeros, 0)).as_py() else 0.0
     if greatest == 0:
         greatest = 0.0 if pc.any(pc.equal(zeros, 0)).as_py() else -0.0
-    return pa.array([least, greatest], found.type)
+    return pa.array([least, greatest], present.type)

@@ -118,15 +118,15 @@ def encode_manifest_list(
             continue
         is_required = field.name == "added_snapshot_id" or (format_version > 1 and field.name in {*_COUNTS, *_NUMBERS})
         column = as_array(complete.column(field.name))
-        wanted = field.with_nullable(False) if is_required else with_required_parts(field)
-        if column.null_count and not wanted.nullable:
+        written = field.with_nullable(False) if is_required else with_required_parts(field)
+        if column.null_count and not written.nullable:
             raise InvalidArgumentError(
                 f"a manifest has no {field.name}, which version {format_version} requires",
                 hint="rewrite the manifest",
                 column=field.name,
             )
-        fields.append(wanted)
-        columns.append(retyped(column, wanted))
+        fields.append(written)
+        columns.append(retyped(column, written))
     metadata = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),

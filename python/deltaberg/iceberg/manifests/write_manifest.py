@@ -81,14 +81,14 @@ class ManifestHeader:
 
     def pairs(self) -> dict[str, str]:
         """Return the metadata of the file."""
-        found = {
+        pairs = {
             "schema": self.schema_json,
             "schema-id": str(self.schema_id),
             "partition-spec": write_json(encode_spec(self.spec)["fields"]),
             "partition-spec-id": str(self.spec.spec_id),
             "format-version": str(self.format_version),
         }
-        return found if self.format_version == 1 else {**found, "content": ("data", "deletes")[self.content]}
+        return pairs if self.format_version == 1 else {**pairs, "content": ("data", "deletes")[self.content]}
 
 
 def encode_manifest(
@@ -176,16 +176,16 @@ def _column(entries: pa.Table, field: pa.Field, header: ManifestHeader) -> pa.Ar
     if name == "block_size_in_bytes":
         return pa.repeat(pa.scalar(_BLOCK_SIZE, pa.int64()), rows)
     is_given = name in entries.column_names
-    found = as_array(entries.column(name)) if is_given else pa.nulls(rows, field.type)
+    column = as_array(entries.column(name)) if is_given else pa.nulls(rows, field.type)
     if name == "content":
-        found = found.fill_null(DATA)
+        column = column.fill_null(DATA)
     if name == "equality_ids" and header.content == 0:
-        found = pa.nulls(rows, field.type)
+        column = pa.nulls(rows, field.type)
     if name == "partition":
-        return partition_values(found, field)
-    if found.null_count and not field.nullable:
+        return partition_values(column, field)
+    if column.null_count and not field.nullable:
         raise InvalidArgumentError(f"an entry of a manifest has no {name}, which is required", column=name)
-    return retyped(found, field)
+    return retyped(column, field)
 
 
 def partition_values(found: pa.StructArray, field: pa.Field) -> pa.StructArray:
@@ -200,7 +200,7 @@ def partition_values(found: pa.StructArray, field: pa.Field) -> pa.StructArray:
     return pa.StructArray.from_arrays(values, fields=list(field.type))
 
 
-def retyped(found: pa.Array, field: pa.Field) -> pa.Array:
+def retyped(array: pa.Array, field: pa.Field) -> pa.Array:
     """Return values with the names, ids and nullability that a field has.
 
     Raises
@@ -209,17 +209,17 @@ def retyped(found: pa.Array, field: pa.Field) -> pa.Array:
         If a list or a map holds a null, and the field allows none.
     """
     kind = field.type
-    if found.type.equals(kind, check_metadata=True):
-        return found
+    if array.type.equals(kind, check_metadata=True):
+        return array
     if not (pt.is_map(kind) or pt.is_list(kind)):
-        return found.cast(kind)
+        return array.cast(kind)
     if pt.is_map(kind):
-        keys, items = found.keys.cast(kind.key_type), _full(found.items.cast(kind.item_type), field)
+        keys, items = array.keys.cast(kind.key_type), _full(array.items.cast(kind.item_type), field)
         inner = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
     else:
-        inner = _full(found.values.cast(kind.value_type), field)
-    validity, offsets = found.buffers()[:2]
-    return pa.Array.from_buffers(kind, len(found), [validity, offsets], offset=found.offset, children=[inner])
+        inner = _full(array.values.cast(kind.value_type), field)
+    validity, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(array), [validity, offsets], offset=array.offset, children=[inner])
 
 
 def _full(items: pa.Array, field: pa.Field) -> pa.Array:

@@ -100,15 +100,15 @@ class TableMetadata:
         VersionNotFoundError
             If the table does not have it.
         """
-        wanted = checked_integer("the id of a snapshot", number, "pass one that ⟪history()⟫ shows")
-        found = None if wanted is None else self.snapshots.get(wanted)
-        if found is None:
+        checked = checked_integer("the id of a snapshot", number, "pass one that ⟪history()⟫ shows")
+        snapshot = None if checked is None else self.snapshots.get(checked)
+        if snapshot is None:
             shown = ", ".join(map(str, sorted(self.snapshots, key=lambda key: self.snapshots[key].timestamp_ms)[-10:]))
             raise VersionNotFoundError(
                 f"there is no snapshot {number}: it was expired, or never existed",
                 hint=f"the newest snapshots are {shown}" if shown else "the table has no snapshot",
             )
-        return found
+        return snapshot
 
     def snapshot_of_ref(self, name: str) -> Snapshot | None:
         """Return the snapshot of a branch or a tag; None for the main branch of a table without snapshots.
@@ -119,13 +119,13 @@ class TableMetadata:
             If the table has no such branch or tag, or not its snapshot.
         """
         checked_text("the name of a reference", name, "pass a name such as main")
-        found = self.all_refs.get(name)
-        if found is None:
+        reference = self.all_refs.get(name)
+        if reference is None:
             if name == MAIN:
                 return self.current_snapshot
             names = ", ".join(sorted({MAIN, *self.refs}))
             raise VersionNotFoundError(f"there is no branch or tag {name!r}", hint=f"the table has {verbatim(names)}")
-        return self.snapshot_by_id(found.snapshot_id)
+        return self.snapshot_by_id(reference.snapshot_id)
 
     def snapshot_as_of(self, millis: int) -> Snapshot:
         """Return the snapshot that was current at a time.
@@ -151,12 +151,12 @@ class TableMetadata:
     def ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Yield a snapshot, its parent, and so on, as far back as they are still recorded."""
         seen: set[int] = set()
-        found: Snapshot | None = snapshot
-        while found is not None and found.snapshot_id not in seen:
-            yield found
-            seen.add(found.snapshot_id)
-            parent = found.parent_snapshot_id
-            found = None if parent is None else self.snapshots.get(parent)
+        ancestor: Snapshot | None = snapshot
+        while ancestor is not None and ancestor.snapshot_id not in seen:
+            yield ancestor
+            seen.add(ancestor.snapshot_id)
+            parent = ancestor.parent_snapshot_id
+            ancestor = None if parent is None else self.snapshots.get(parent)
 
 
 def state_of(
@@ -172,16 +172,16 @@ def state_of(
         If there is no such snapshot, branch or tag.
     """
     if snapshot_id is not None:
-        found: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
+        snapshot: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
     elif millis is not None:
-        found = metadata.snapshot_as_of(millis)
+        snapshot = metadata.snapshot_as_of(millis)
     elif ref is not None:
-        found = metadata.snapshot_of_ref(ref)
+        snapshot = metadata.snapshot_of_ref(ref)
         if ref not in metadata.all_refs or metadata.all_refs[ref].type == "branch":
-            return found, metadata.current_schema.struct
+            return snapshot, metadata.current_schema.struct
     else:
         return metadata.current_snapshot, metadata.current_schema.struct
-    return found, metadata.schema_of(found).struct
+    return snapshot, metadata.schema_of(snapshot).struct
 
 
 def say_the_same(one: TableMetadata, other: TableMetadata) -> bool:

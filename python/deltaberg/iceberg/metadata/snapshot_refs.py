@@ -28,18 +28,18 @@ class SnapshotRef:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
-def read_ref(found: Mapping[str, Any]) -> SnapshotRef:
+def read_ref(raw: Mapping[str, Any]) -> SnapshotRef:
     """Read a reference."""
-    kind = text(found, "type", _WHAT).lower()
+    kind = text(raw, "type", _WHAT).lower()
     if kind not in ("branch", "tag"):
         raise CorruptMetadataError(f"a reference is of type {kind!r}, neither branch nor tag")
     return SnapshotRef(
-        integer(found, "snapshot-id", _WHAT),
+        integer(raw, "snapshot-id", _WHAT),
         kind,
-        optional(found, "min-snapshots-to-keep", int, _WHAT),
-        optional(found, "max-snapshot-age-ms", int, _WHAT),
-        optional(found, "max-ref-age-ms", int, _WHAT),
-        found,
+        optional(raw, "min-snapshots-to-keep", int, _WHAT),
+        optional(raw, "max-snapshot-age-ms", int, _WHAT),
+        optional(raw, "max-ref-age-ms", int, _WHAT),
+        raw,
     )
 
 

@@ -38,21 +38,21 @@ class SortOrder:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
-def read_sort_order(found: Mapping[str, Any]) -> SortOrder:
+def read_sort_order(raw: Mapping[str, Any]) -> SortOrder:
     """Read a sort order."""
-    fields = tuple(_read_field(part) for part in objects(found, "fields", _WHAT))
-    number = integer(found, "order-id", _WHAT)
+    fields = tuple(_read_field(part) for part in objects(raw, "fields", _WHAT))
+    number = integer(raw, "order-id", _WHAT)
     if number == 0 and fields:
         raise CorruptMetadataError("the sort order 0 means unsorted, but has fields")
-    return SortOrder(number, fields, {name: value for name, value in found.items() if name != "fields"})
+    return SortOrder(number, fields, {name: value for name, value in raw.items() if name != "fields"})
 
 
-def _read_field(found: Mapping[str, Any]) -> SortField:
+def _read_field(raw: Mapping[str, Any]) -> SortField:
     what = "a sort field"
-    direction, nulls = text(found, "direction", what), text(found, "null-order", what)
+    direction, nulls = text(raw, "direction", what), text(raw, "null-order", what)
     if direction not in ("asc", "desc") or nulls not in ("nulls-first", "nulls-last"):
         raise CorruptMetadataError(f"a sort field has the direction {direction!r} and the null order {nulls!r}")
-    return SortField(read_sources(found), text(found, "transform", what), direction, nulls, found)
+    return SortField(read_sources(raw), text(raw, "transform", what), direction, nulls, raw)
 
 
 def encode_sort_order(order: SortOrder) -> dict[str, Any]:

@@ -84,13 +84,11 @@ def read_spec_fields(found: Sequence[Mapping[str, Any]]) -> tuple[PartitionField
     return fields
 
 
-def _read_field(found: Mapping[str, Any], number: int) -> PartitionField:
+def _read_field(raw: Mapping[str, Any], number: int) -> PartitionField:
     what = "a partition field"
-    given = optional(found, "field-id", int, what)
-    field_id = FIRST_PARTITION_ID + number if given is None else field_number(given, "field-id")
-    return PartitionField(
-        read_sources(found), field_id, text(found, "name", what), text(found, "transform", what), found
-    )
+    recorded = optional(raw, "field-id", int, what)
+    field_id = FIRST_PARTITION_ID + number if recorded is None else field_number(recorded, "field-id")
+    return PartitionField(read_sources(raw), field_id, text(raw, "name", what), text(raw, "transform", what), raw)
 
 
 def read_sources(found: Mapping[str, Any]) -> tuple[int, ...]:
@@ -116,16 +114,16 @@ def encode_spec(spec: PartitionSpec) -> dict[str, Any]:
     return {**edited(spec.raw, {"spec-id": spec.spec_id}, was), "fields": fields}
 
 
-def encode_term(part: Any, known: Any) -> dict[str, Any]:
+def encode_term(part: Any, was: Any) -> dict[str, Any]:
     """Return the JSON object of a partition or sort field.
 
     Parameters
     ----------
-    known
+    was
         What was read from the JSON object of the field; None if it has none.
     """
     now = {name: value for name, value in members_of(part).items() if name != "source-ids"}
-    return edited(_encode_sources(part.raw, part.source_ids), now, {} if known is None else members_of(known))
+    return edited(_encode_sources(part.raw, part.source_ids), now, {} if was is None else members_of(was))
 
 
 def _encode_sources(raw: Mapping[str, Any], sources: Sequence[int]) -> dict[str, Any]:

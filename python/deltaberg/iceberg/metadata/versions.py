@@ -105,13 +105,13 @@ def _check_identifier(schema: Schema, number: int) -> None:
     path = _path(schema.struct, number)
     if path is None or any(isinstance(part.type, (List, Map)) for part in path[:-1]):
         raise SchemaError(f"the identifier field {number} is not a column, or is inside a list or a map")
-    found = path[-1]
-    if not isinstance(found.type, Primitive) and isinstance(found.type, (Struct, List, Map)):
-        raise SchemaError("an identifier field has a nested type", column=found.name)
+    column = path[-1]
+    if not isinstance(column.type, Primitive) and isinstance(column.type, (Struct, List, Map)):
+        raise SchemaError("an identifier field has a nested type", column=column.name)
     if any(part.nullable for part in path):
-        raise SchemaError("an identifier field may be null", hint="make it required", column=found.name)
-    if isinstance(found.type, Primitive) and found.type.name in ("float", "double"):
-        raise SchemaError("an identifier field is a floating-point number", column=found.name)
+        raise SchemaError("an identifier field may be null", hint="make it required", column=column.name)
+    if isinstance(column.type, Primitive) and column.type.name in ("float", "double"):
+        raise SchemaError("an identifier field is a floating-point number", column=column.name)
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
@@ -212,14 +212,14 @@ def fields_named_as_columns(parts: Iterable[PartitionField], columns: Struct) ->
     iceberg-java cannot load a table with such a name, in any of its specs. It compares no names of fields whose source
     is gone.
     """
-    found = []
+    pairs = []
     for part in parts:
         column = column_named(columns, part.name)
         if column is None or any(_path(columns, source) is None for source in part.source_ids):
             continue
         if part.transform not in ("identity", "void") or column.id != part.source_id:
-            found.append((part, column))
-    return found
+            pairs.append((part, column))
+    return pairs
 
 
 def column_named(within: DataType, name: str) -> Field | None:

@@ -42,8 +42,8 @@ def partition_values(transform: str, values: Any) -> pa.Array:
     >>> partition_values("month", [dt.date(1970, 2, 1), dt.date(1969, 12, 31)]).to_pylist()
     [1, -1]
     """
-    found = parse_transform(transform)
-    if isinstance(found, Unknown):
+    parsed = parse_transform(transform)
+    if isinstance(parsed, Unknown):
         raise InvalidArgumentError(
             f"{transform!r:.80} is not a transform",
             hint="known are year, month, day, hour, bucket[16], truncate[4] and identity, with other numbers, too",
@@ -51,6 +51,6 @@ def partition_values(transform: str, values: Any) -> pa.Array:
     array = as_array(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     column = given_column(pa.field(_NAME, array.type), (_NAME,), ROW_LINEAGE)
     try:
-        return found.apply(array.cast(arrow_type(column.type)), column.type)
+        return parsed.apply(array.cast(arrow_type(column.type)), column.type)
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(f"a value does not fit into a column of the type {column.type}: {error}") from error

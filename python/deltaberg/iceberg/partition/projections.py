@@ -149,12 +149,12 @@ class _Part:
 
     def _member(self, values: pa.Array, operator: str) -> Bound:
         """Return that the partition value is, or is not, one of some values."""
-        found = list(pc.unique(values))
-        if not found:
+        distinct = list(pc.unique(values))
+        if not distinct:
             return FALSE if operator == "in" else TRUE
-        if len(found) == 1:
+        if len(distinct) == 1:
             operator = {"in": "=", "not in": "!="}.get(operator, operator)
-        return self._predicate(operator, *found)
+        return self._predicate(operator, *distinct)
 
     def _compare(self, operator: str, literal: pa.Scalar, edges: _Edges, strict: bool) -> Bound:
         """Return a comparison with the partition value of a literal.

@@ -158,15 +158,15 @@ class DatePart(Transform):
         result = arrow_type(self.result_type(source))
         seconds = _SECONDS_PER_HOUR if self.unit == "hour" else _SECONDS_PER_DAY
         if source == Primitive("date"):
-            found = array.view(pa.int32()).cast(pa.int64())
+            units = array.view(pa.int32()).cast(pa.int64())
         else:
-            found = floor_divide(array.view(pa.int64()), seconds * _UNITS[array.type.unit])
+            units = floor_divide(array.view(pa.int64()), seconds * _UNITS[array.type.unit])
         if self.unit in ("month", "year"):
-            found, _ = months_and_days(found)
+            units, _ = months_and_days(units)
         if self.unit == "year":
-            found = floor_divide(found, 12)
+            units = floor_divide(units, 12)
         try:
-            return found.cast(pa.int32()).view(result)
+            return units.cast(pa.int32()).view(result)
         except pa.ArrowInvalid as error:
             raise InvalidArgumentError(f"a value is too far from 1970 for the transform {self}: {error}") from error
 

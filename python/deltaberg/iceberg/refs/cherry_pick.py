@@ -36,14 +36,14 @@ def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
         There is none, or there is more than one, or the id is no text.
     """
     checked_text("wap_id", wap_id, "pass the id that the snapshot was written with")
-    found = [one for one in metadata.snapshots.values() if one.summary.get(WAP_ID) == wap_id]
-    if len(found) != 1:
-        what = f"{len(found)} snapshots are" if found else "no snapshot is"
+    staged = [one for one in metadata.snapshots.values() if one.summary.get(WAP_ID) == wap_id]
+    if len(staged) != 1:
+        what = f"{len(staged)} snapshots are" if staged else "no snapshot is"
         raise InvalidArgumentError(
             f"{what} staged under the {WAP_ID} {wap_id!r}",
-            hint="name the snapshot, with ⟪cherrypick_snapshot(snapshot_id)⟫" if found else None,
+            hint="name the snapshot, with ⟪cherrypick_snapshot(snapshot_id)⟫" if staged else None,
         )
-    return found[0]
+    return staged[0]
 
 
 def pick_snapshot(

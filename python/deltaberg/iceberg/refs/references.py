@@ -46,13 +46,13 @@ class Retention:
         InvalidArgumentError
             A number is not positive, or a tag is to keep snapshots.
         """
-        given: dict[str, Any] = {key: value for key, value in vars(self).items() if value is not None}
-        for key, value in given.items():
+        limits: dict[str, Any] = {key: value for key, value in vars(self).items() if value is not None}
+        for key, value in limits.items():
             if type(value) is not int or not 0 < value < 1 << (31 if key == "min_snapshots_to_keep" else 63):
                 raise InvalidArgumentError(f"{key} of the {ref.type} {name!r} is not a positive number: {value!r:.40}")
             if ref.type == "tag" and key != "max_ref_age_ms":
                 raise InvalidArgumentError(f"the tag {name!r} is one snapshot, and has no {key}", hint="leave it out")
-        return replace(ref, **given)
+        return replace(ref, **limits)
 
 
 def new_reference(

@@ -44,13 +44,13 @@ def require_columns(transaction: Transaction, written: Struct) -> None:
     transaction.require(check)
 
 
-def require_names(transaction: Transaction, wanted: NameMapping) -> None:
+def require_names(transaction: Transaction, extended: NameMapping) -> None:
     """Let the commit fail if another one changes how columns are found in files without field ids."""
     planned = transaction.planned_metadata
 
     def check(newest: TableMetadata) -> None:
         is_same = newest.current_schema.struct == planned.current_schema.struct
-        if not is_same or _fields(newest.name_mapping) not in (_fields(planned.name_mapping), wanted.fields):
+        if not is_same or _fields(newest.name_mapping) not in (_fields(planned.name_mapping), extended.fields):
             raise MetadataChangedError(
                 "another commit changed the columns, or the names by which they are found in files without field ids",
                 hint="refresh the table, and add the files again",

@@ -93,16 +93,16 @@ def file_options(metadata: TableMetadata, form: str, options: RowOptions) -> Par
     InvalidArgumentError
         An option or a property is not valid.
     """
-    properties, given = metadata.properties, options.writer_properties
-    own: ParquetOptions | None = given if isinstance(given, ParquetOptions) else None
-    if given is not None and form != "parquet":
+    properties, writer_properties = metadata.properties, options.writer_properties
+    own: ParquetOptions | None = writer_properties if isinstance(writer_properties, ParquetOptions) else None
+    if writer_properties is not None and form != "parquet":
         raise InvalidArgumentError(
             Hint(f"⟪writer_properties⟫ are about Parquet files, and the table has files of the format {form}"),
             hint="leave them out",
         )
-    if given is not None and own is None:
+    if writer_properties is not None and own is None:
         raise InvalidArgumentError(
-            at_fault("writer_properties", f"is of the type {type(given).__name__}"),
+            at_fault("writer_properties", f"is of the type {type(writer_properties).__name__}"),
             hint="pass deltaberg.ParquetOptions",
         )
     if options.compression is not None:

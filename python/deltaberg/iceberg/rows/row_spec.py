@@ -86,13 +86,13 @@ def write_rows(
     if transaction.write_properties:
         metadata = replace(metadata, properties={**metadata.properties, **transaction.write_properties})
     schema, properties = metadata.current_schema.struct, metadata.properties
-    wanted = row_spec(metadata, options)
+    spec = row_spec(metadata, options)
     checks = () if where is None else (_check(where, condition, schema),)
-    wanted = replace(wanted, rules=RowRules(schema, _fills(schema), checks))
+    spec = replace(spec, rules=RowRules(schema, _fills(schema), checks))
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
-    road = rows.road(wanted, place)
-    files = rows.write(wanted, transaction.store, place)
+    road = rows.road(spec, place)
+    files = rows.write(spec, transaction.store, place)
     transaction.note_written(place, files.column("path").to_pylist(), road)
     require_columns(transaction, schema)
     return entries_of(metadata, files, schema)

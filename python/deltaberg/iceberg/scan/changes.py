@@ -81,14 +81,14 @@ def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot 
         if start is None:
             return []
         raise VersionNotFoundError(f"there is no snapshot {start}: the table has no snapshots")
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for snapshot in metadata.ancestors(end):
         if snapshot.snapshot_id == start:
-            return found[::-1]
-        found.append(snapshot)
-    oldest = found[-1]
+            return snapshots[::-1]
+        snapshots.append(snapshot)
+    oldest = snapshots[-1]
     if start is None and oldest.parent_snapshot_id is None:
-        return found[::-1]
+        return snapshots[::-1]
     raise VersionNotFoundError(
         f"snapshot {start} is not an ancestor of snapshot {end.snapshot_id}, or was expired"
         if start is not None

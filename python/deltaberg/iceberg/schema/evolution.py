@@ -37,14 +37,14 @@ def is_promotion(old: DataType, new: DataType, format_version: int) -> bool:
 
 def forbidden_changes(schemas: Sequence[Schema], format_version: int) -> Iterator[str]:
     """Yield each forbidden change between schemas as a sentence; the oldest schema comes first."""
-    known: dict[int, tuple[Field, int | None]] = {}
+    seen: dict[int, tuple[Field, int | None]] = {}
     for schema in schemas:
         for *above, child in field_paths(schema.struct):
             parent = above[-1].id if above else None
             if child.id is None:
                 continue
-            before = known.get(child.id)
-            known[child.id] = (child, parent)
+            before = seen.get(child.id)
+            seen[child.id] = (child, parent)
             if before is None:
                 continue
             was, old_parent = before
@@ -70,7 +70,7 @@ def _key_ids(found: DataType) -> set[int | None]:
     return {found.key.id, *(inner.id for *_, inner in field_paths(found.key.type))}
 
 
-def is_same_type(known: DataType, found: DataType) -> bool:
+def is_same_type(kind: DataType, kind_of_rows: DataType) -> bool:
     """Return whether the types of a table and of rows differ in ids at most. Rows hold a uuid as 16 bytes.
 
     Examples
@@ -78,4 +78,4 @@ def is_same_type(known: DataType, found: DataType) -> bool:
     >>> is_same_type(Primitive("uuid"), Fixed(16)), is_same_type(Primitive("integer"), Primitive("long"))
     (True, False)
     """
-    return str(known) == str(found) or (known == Primitive("uuid") and found == Fixed(16))
+    return str(kind) == str(kind_of_rows) or (kind == Primitive("uuid") and kind_of_rows == Fixed(16))

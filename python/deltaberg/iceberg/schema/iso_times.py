@@ -103,12 +103,12 @@ def _clock(found: str) -> tuple[dt.timedelta, int, str]:
     return seconds, int((match[2] or "").ljust(9, "0")), match[3] or ""
 
 
-def _moment(found: str, zoned: bool) -> tuple[dt.datetime, int]:
+def _moment(moment_text: str, zoned: bool) -> tuple[dt.datetime, int]:
     """Return the whole seconds of a timestamp, in UTC if it is zoned, and the nanoseconds beyond them."""
-    date, _, clock = found.partition("T")
+    date, _, clock = moment_text.partition("T")
     seconds, nanos, zone = _clock(clock)
     if bool(zone) != zoned:
-        raise ValueError(found)
+        raise ValueError(moment_text)
     moment = dt.datetime.combine(date_of_text(date), dt.time()) + seconds
     if len(zone) > 1:
         offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:]))

@@ -48,15 +48,15 @@ def edited(raw: Mapping[str, Any], now: Mapping[str, Any], was: Mapping[str, Any
     >>> edited({"id": 1, "doc": None, "new-in-v9": True}, {"id": 2, "doc": None}, {"id": 1, "doc": None})
     {'id': 2, 'doc': None, 'new-in-v9': True}
     """
-    found = dict(raw)
+    copy = dict(raw)
     for name, value in now.items():
         if value == was.get(name):
             continue
         if value is None:
-            found.pop(name, None)
+            copy.pop(name, None)
         else:
-            found[name] = value
-    return found
+            copy[name] = value
+    return copy
 
 
 def members_of(model: Any) -> dict[str, Any]:

@@ -59,15 +59,15 @@ def read_schema(source: Any) -> Schema:
     UnsupportedFeatureError
         If a type is not known.
     """
-    found = members(source, "a schema")
-    if found.get("type") != "struct":
-        raise CorruptMetadataError(f"a schema is of type {found.get('type')!r}, not struct")
+    raw_schema = members(source, "a schema")
+    if raw_schema.get("type") != "struct":
+        raise CorruptMetadataError(f"a schema is of type {raw_schema.get('type')!r}, not struct")
     reader = _Reader()
     try:
-        struct = reader.struct(found, 0, "")
+        struct = reader.struct(raw_schema, 0, "")
     except RecursionError:
         raise CorruptMetadataError("the schema is nested too deeply") from None
-    raw = _without(found, frozenset({"fields"}))
+    raw = _without(raw_schema, frozenset({"fields"}))
     return Schema(struct, *_numbers(raw), raw)
 
 
@@ -95,20 +95,20 @@ class _Reader:
             raise CorruptMetadataError(f"two fields of a struct are called {twice!r}", column=path + twice)
         return Struct(fields)
 
-    def _field(self, found: Mapping[str, Any], depth: int, path: str) -> Field:
-        name = text(found, "name", "a field")
-        number = self._id(found, "id")
+    def _field(self, raw: Mapping[str, Any], depth: int, path: str) -> Field:
+        name = text(raw, "name", "a field")
+        number = self._id(raw, "id")
         column = path + name
         try:
-            given = required(found, "type", (str, dict), f"the field {name!r}")
-            kind = self.type(given, depth + 1, column + ".")
-            if isinstance(given, str) and is_shape_name(given) and found.get(_DEFAULT) is not None:
-                raise CorruptMetadataError(f"a {given} has a default other than null")
-            default = value_of_json(found.get(_DEFAULT), kind)
+            raw_type = required(raw, "type", (str, dict), f"the field {name!r}")
+            kind = self.type(raw_type, depth + 1, column + ".")
+            if isinstance(raw_type, str) and is_shape_name(raw_type) and raw.get(_DEFAULT) is not None:
+                raise CorruptMetadataError(f"a {raw_type} has a default other than null")
+            default = value_of_json(raw.get(_DEFAULT), kind)
         except DeltabergError as error:
             raise error.with_context(column=column) from None
-        is_required = required(found, "required", bool, f"the field {name!r}")
-        kept = _without(found, _FIELD_MEMBERS) | _beside(given, kind)
+        is_required = required(raw, "required", bool, f"the field {name!r}")
+        kept = _without(raw, _FIELD_MEMBERS) | _beside(raw_type, kind)
         return Field(name, kind, not is_required, kept, number, default=default)
 
     def _id(self, found: Mapping[str, Any], key: str) -> int:
@@ -118,29 +118,29 @@ class _Reader:
         self._ids.add(number)
         return number
 
-    def type(self, found: Any, depth: int, path: str) -> DataType:
+    def type(self, raw: Any, depth: int, path: str) -> DataType:
         if depth > _DEEPEST:
             raise CorruptMetadataError("the schema is nested too deeply")
-        if isinstance(found, str):
-            return type_of_name(found)
-        kind = found.get("type")
+        if isinstance(raw, str):
+            return type_of_name(raw)
+        kind = raw.get("type")
         if kind == "struct":
-            return self.struct(found, depth, path)
+            return self.struct(raw, depth, path)
         if kind == "list":
-            return List(self._part(found, "element", depth, path))
+            return List(self._part(raw, "element", depth, path))
         if kind == "map":
-            key = self._part(found, "key", depth, path)
-            return Map(key, self._part(found, "value", depth, path))
+            key = self._part(raw, "key", depth, path)
+            return Map(key, self._part(raw, "value", depth, path))
         raise CorruptMetadataError(f"{kind!r} is not a nested type")
 
-    def _part(self, found: Mapping[str, Any], name: str, depth: int, path: str) -> Field:
+    def _part(self, raw: Mapping[str, Any], name: str, depth: int, path: str) -> Field:
         """Read the element of a list, or the key or value of a map."""
         what = f"a type with {name}s"
-        number = self._id(found, f"{name}-id")
-        is_required = name == "key" or required(found, f"{name}-required", bool, what)
-        given = required(found, name, (str, dict), what)
-        kind = self.type(given, depth + 1, f"{path}{name}.")
-        return Field(name, kind, not is_required, _beside(given, kind), number)
+        number = self._id(raw, f"{name}-id")
+        is_required = name == "key" or required(raw, f"{name}-required", bool, what)
+        raw_type = required(raw, name, (str, dict), what)
+        kind = self.type(raw_type, depth + 1, f"{path}{name}.")
+        return Field(name, kind, not is_required, _beside(raw_type, kind), number)
 
 
 def _beside(given: str | Mapping[str, Any], kind: DataType) -> dict[str, Any]:

@@ -71,13 +71,13 @@ def json_of_value(value: Any, kind: DataType) -> Any:
     if value is None:
         return None
     try:
-        found = _json(value, kind)
-        _value(found, kind)
+        written = _json(value, kind)
+        _value(written, kind)
     except (*_WRONG, CorruptMetadataError) as error:
         raise InvalidArgumentError(
             f"{value!r:.80} cannot be written as a value of type {kind}", hint=_HINTS.get(str(kind))
         ) from error
-    return found
+    return written
 
 
 def _value(json_value: Any, kind: DataType) -> Any:
@@ -122,12 +122,12 @@ def _json(value: Any, kind: DataType) -> Any:
     if isinstance(kind, Fixed):
         return _of(bytes)(value).hex()
     if isinstance(kind, Struct):
-        given = _of(dict)(value)
-        if not given.keys() <= set(kind.names):
-            raise KeyError(*given)
+        fields = _of(dict)(value)
+        if not fields.keys() <= set(kind.names):
+            raise KeyError(*fields)
         # A field that has its own default is not mentioned, so that a struct of such fields is empty.
-        own = [child for child in kind if child.name in given and given[child.name] != child.default]
-        return {str(child.id): json_of_value(given[child.name], child.type) for child in own}
+        own = [child for child in kind if child.name in fields and fields[child.name] != child.default]
+        return {str(child.id): json_of_value(fields[child.name], child.type) for child in own}
     if isinstance(kind, List):
         return [json_of_value(element, kind.element.type) for element in value]
     if isinstance(kind, Map):
@@ -147,12 +147,12 @@ def _of(expected: type | tuple[type, ...]) -> Callable[[Any], Any]:
 
 
 def _whole(bits: int) -> Callable[[Any], int]:
-    def read(found: Any) -> int:
-        if isinstance(found, Number):
-            found = found.integer
-        if not isinstance(found, int) or isinstance(found, bool) or not -(1 << bits - 1) <= found < 1 << bits - 1:
-            raise ValueError(found)
-        return found
+    def read(number: Any) -> int:
+        if isinstance(number, Number):
+            number = number.integer
+        if not isinstance(number, int) or isinstance(number, bool) or not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError(number)
+        return number
 
     return read
 

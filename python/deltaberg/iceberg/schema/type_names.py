@@ -39,7 +39,7 @@ _MOST_DIGITS = 38
 TYPE = "type"
 
 
-def iceberg_type_name(found: DataType) -> str:
+def iceberg_type_name(kind: DataType) -> str:
     """Return the specification's name of a type that is not nested.
 
     Examples
@@ -49,13 +49,13 @@ def iceberg_type_name(found: DataType) -> str:
     >>> iceberg_type_name(Fixed(16)), iceberg_type_name(Decimal(9, 2))
     ('fixed[16]', 'decimal(9, 2)')
     """
-    if isinstance(found, Decimal):
-        return f"decimal({found.precision}, {found.scale})"
-    if isinstance(found, Fixed):
-        return f"fixed[{found.length}]"
-    name = _NAMES.get(found.name) if isinstance(found, Primitive) else None
+    if isinstance(kind, Decimal):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if isinstance(kind, Fixed):
+        return f"fixed[{kind.length}]"
+    name = _NAMES.get(kind.name) if isinstance(kind, Primitive) else None
     if name is None:
-        raise SchemaError(f"Iceberg has no type {found}", hint="integers of fewer than 32 bits are stored as integer")
+        raise SchemaError(f"Iceberg has no type {kind}", hint="integers of fewer than 32 bits are stored as integer")
     return name
 
 

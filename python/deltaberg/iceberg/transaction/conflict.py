@@ -45,7 +45,7 @@ __all__ = [
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 
 
-def checked_isolation(wanted: str | None) -> str | None:
+def checked_isolation(level: str | None) -> str | None:
     """Refuse an isolation level that there is not.
 
     Raises
@@ -53,11 +53,11 @@ def checked_isolation(wanted: str | None) -> str | None:
     InvalidArgumentError
         There is none of that name.
     """
-    if wanted is not None and wanted.lower() not in (SERIALIZABLE, SNAPSHOT):
+    if level is not None and level.lower() not in (SERIALIZABLE, SNAPSHOT):
         raise InvalidArgumentError(
-            f"there is no isolation level {wanted!r:.80}", hint=f"an Iceberg table has {SERIALIZABLE} and {SNAPSHOT}"
+            f"there is no isolation level {level!r:.80}", hint=f"an Iceberg table has {SERIALIZABLE} and {SNAPSHOT}"
         )
-    return None if wanted is None else wanted.lower()
+    return None if level is None else level.lower()
 
 
 def isolation_level(properties: Mapping[str, str], operation: str, requested: str | None = None) -> str:
@@ -211,7 +211,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     since = _snapshots_since(planned, current, newest)
     if claims.hidden:
         _check_live(claims.hidden, newest)
-    ids = pa.array([found.snapshot_id for found in since], pa.int64())
+    ids = pa.array([snapshot.snapshot_id for snapshot in since], pa.int64())
     if claims.moved or claims.hidden:
         _check_deletes(claims, newest, ids)
     if claims.unneeded:
@@ -219,7 +219,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     if not claims.conditions and not claims.partitions:
         return
     # A rewrite adds files, but no rows. Later snapshots may have merged the manifests of earlier ones, or moved rows.
-    added = [newest.at(found) for found in since if found.operation != "replace"]
+    added = [newest.at(snapshot) for snapshot in since if snapshot.operation != "replace"]
     for paths in chain.from_iterable(_added_files(claims, source) for source in added):
         if paths:
             raise conflict(
@@ -340,7 +340,7 @@ def _added_files(claims: Claims, source: IcebergSource) -> list[list[str]]:
     snapshot_id = None if source.snapshot is None else source.snapshot.snapshot_id
     data = source.data_manifests
     manifests = data.filter(pc.equal(data.column("added_snapshot_id"), snapshot_id))
-    found: list[list[str]] = []
+    in_the_way: list[list[str]] = []
     added: set[str] = set()
     for entries in source.reader.read(manifests.to_pylist(), ManifestPart()):
         own = entries.with_values(status=ADDED, snapshot_id=snapshot_id)
@@ -350,12 +350,12 @@ def _added_files(claims: Claims, source: IcebergSource) -> list[list[str]]:
             number = entries.spec.spec_id
             is_other = number not in {spec_id for spec_id, _ in claims.partitions}
             pairs = zip(paths, own.keys, strict=True)
-            found.append([path for path, key in pairs if is_other or (number, key) in claims.partitions])
+            in_the_way.append([path for path, key in pairs if is_other or (number, key) in claims.partitions])
     for condition in claims.conditions:
         if condition == TRUE:
-            found.append(sorted(added))
+            in_the_way.append(sorted(added))
             continue
         pieces = manifests.append_column("length", manifests.column("manifest_length"))
         may = make_plan(source.part(pieces), condition).files.column("path").to_pylist()
-        found.append(sorted(added.intersection(may)))
-    return found
+        in_the_way.append(sorted(added.intersection(may)))
+    return in_the_way

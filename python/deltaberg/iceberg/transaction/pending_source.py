@@ -51,19 +51,21 @@ class PendingSource(IcebergSource):
         metadata = base.metadata
         key = metadata.format_version, metadata.current_schema_id
         sequence = metadata.last_sequence_number + 1
-        rows, known = [], {}
+        rows, contents = [], {}
         for number, files in enumerate(pending.added):
             header = ManifestHeader.of(metadata, files.spec, files.partition, files.content)
             path = f"pending-{number}"
             entries = with_columns(files.entries, snapshot_id=snapshot_id)
             if key not in files.manifests:
                 files.manifests[key] = encode_manifest(entries, header)
-            known[path] = files.manifests[key]
+            contents[path] = files.manifests[key]
             rows.append(
-                manifest_row(entries, header, path, len(known[path]), snapshot_id=snapshot_id, sequence_number=sequence)
+                manifest_row(
+                    entries, header, path, len(contents[path]), snapshot_id=snapshot_id, sequence_number=sequence
+                )
             )
         self._rows_added = rows
-        self.reader = replace(base.reader, known=known)
+        self.reader = replace(base.reader, known=contents)
         self._rows = FileRows(self.reader, base.schema)
         self._metrics = Metrics(self.reader)
 
@@ -81,15 +83,15 @@ class PendingSource(IcebergSource):
     @cached_property
     def deletes(self) -> DeleteFiles:
         """The delete files of the snapshot and of the transaction."""
-        found = super().deletes
+        files = super().deletes
         gone = self._pending.removed_deletes
         kept = []
-        for entries in found.entries:
+        for entries in files.entries:
             table = entries.table
             keys = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
             stays = pa.array([key not in gone for key in keys], pa.bool_())
             kept.append(entries.filter(stays))
-        return replace(found, entries=kept)
+        return replace(files, entries=kept)
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Return the data files whose partitions can hold a matching row, with what deletes their rows."""

@@ -253,14 +253,14 @@ class Production:
         missing_deletes = {key for key in self.pending.removed_deletes if key[1] is not None}
         least = _Least(None, self.pending.least_number)
         for row in sorted(rows, key=lambda row: bool(row["content"] != DATA)):
-            made = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
-            if made is not None:
-                rewritten[row["manifest_path"]] = made
-                missing.difference_update(made.removed.column("file_path").to_pylist())
-                missing_deletes.difference_update(_delete_keys(made.removed))
-                self.tally.remove(row["partition_spec_id"], made.partition, made.removed)
-            if row["content"] == DATA and (made is None or made.row["existing_files_count"]):
-                number = (row if made is None else made.row)["min_sequence_number"] or 0
+            manifest = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
+            if manifest is not None:
+                rewritten[row["manifest_path"]] = manifest
+                missing.difference_update(manifest.removed.column("file_path").to_pylist())
+                missing_deletes.difference_update(_delete_keys(manifest.removed))
+                self.tally.remove(row["partition_spec_id"], manifest.partition, manifest.removed)
+            if row["content"] == DATA and (manifest is None or manifest.row["existing_files_count"]):
+                number = (row if manifest is None else manifest.row)["min_sequence_number"] or 0
                 least = least.with_kept(number)
         if missing or missing_deletes:
             kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
@@ -318,8 +318,8 @@ class Production:
         key = _origin(row), least
         if key in self._rewritten:
             return self._rewritten[key]
-        (found,) = source.reader.read([row], WHOLE_ENTRIES)
-        entries = found.table.drop_columns(["position", "manifest"])
+        (part,) = source.reader.read([row], WHOLE_ENTRIES)
+        entries = part.table.drop_columns(["position", "manifest"])
         entries = entries.filter(pc.not_equal(entries.column("status"), DELETED))
         is_removed = self._removed(entries, row["content"], least)
         if not pc.any(is_removed, min_count=0).as_py():
@@ -327,11 +327,11 @@ class Production:
         removed, kept = entries.filter(is_removed), entries.filter(pc.invert(is_removed))
         rewritten = pa.concat_tables(
             [with_columns(kept, status=EXISTING), with_columns(removed, status=DELETED, snapshot_id=self.snapshot_id)]
-        ).select(entry_columns(found.partition).names)
-        header = ManifestHeader.of(source.metadata, found.spec, found.partition, row["content"])
-        made = _Manifest(self._write(source.metadata, header, rewritten), found.partition, removed)
-        self._rewritten[key] = made
-        return made
+        ).select(entry_columns(part.partition).names)
+        header = ManifestHeader.of(source.metadata, part.spec, part.partition, row["content"])
+        manifest = _Manifest(self._write(source.metadata, header, rewritten), part.partition, removed)
+        self._rewritten[key] = manifest
+        return manifest
 
     def _removed(self, entries: pa.Table, content: int, least: _Least) -> pa.BooleanArray:
         """Return which of the live entries of a manifest are removed."""

@@ -194,18 +194,18 @@ class TableChange:
     def _base(self) -> LoadedTable | None:
         """Return what to build on; None if an earlier attempt has landed."""
         known = self._known if not self._traces else None
-        found = known or self.committer.load()
-        self._known = found
+        loaded = known or self.committer.load()
+        self._known = loaded
         if self.staged is None:
-            if found is None:
+            if loaded is None:
                 raise self._not_found()
-        elif found is None:
+        elif loaded is None:
             return self.staged
-        elif self._was_made_before(found):
+        elif self._was_made_before(loaded):
             return None
-        elif found.metadata.table_uuid != self.staged.metadata.table_uuid:
+        elif loaded.metadata.table_uuid != self.staged.metadata.table_uuid:
             raise TableExistsError("there is a table already")
-        elif self.snapshot_id is None or any(trace.is_in(found.metadata) for trace in self._traces):
+        elif self.snapshot_id is None or any(trace.is_in(loaded.metadata) for trace in self._traces):
             # Nobody else creates a table with this id.
             self.is_committed = True
             return None
@@ -216,11 +216,11 @@ class TableChange:
             )
         if self.planned is not None and self.planned.metadata.table_uuid is not None:
             # Another table may be at the place of this one, with other columns and files.
-            AssertTableUUID(self.planned.metadata.table_uuid).check(found.metadata)
-        if any(trace.is_in(found.metadata) for trace in self._traces):
+            AssertTableUUID(self.planned.metadata.table_uuid).check(loaded.metadata)
+        if any(trace.is_in(loaded.metadata) for trace in self._traces):
             self.is_committed = True
             return None
-        return None if self._was_made_before(found) else found
+        return None if self._was_made_before(loaded) else loaded
 
     def _was_made_before(self, found: LoadedTable) -> bool:
         """Return whether the table has the snapshot though this change was not sent: it was, by an earlier call."""

@@ -375,14 +375,14 @@ class Transaction(shared.Transaction):
 
         Where the columns were changed meanwhile, their names may mean something else.
         """
-        operations, known = self._operations, self._loaded.metadata
+        operations, planned = self._operations, self._loaded.metadata
         if self._changes.updates or self.pending.added or not all(one.again for one in operations):
             return False
         try:
             loaded = self._committer.load()
-            if loaded is None or loaded.metadata.table_uuid != known.table_uuid:
+            if loaded is None or loaded.metadata.table_uuid != planned.table_uuid:
                 return False
-            if loaded.metadata.current_schema.struct != known.current_schema.struct:
+            if loaded.metadata.current_schema.struct != planned.current_schema.struct:
                 return False
             self._delete_all()
             self._plan_on(loaded)
@@ -418,16 +418,16 @@ class Transaction(shared.Transaction):
             self._change = TableChange(self._committer, self._make, self._snapshot_id, None, self._loaded)
         return self._change
 
-    def end_committed(self, found: Committed | None) -> CommitResult:
+    def end_committed(self, committed: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
-        if found is None or not found.committed:
+        if committed is None or not committed.committed:
             # Files of one operation may have been dropped by a later one. What was sent may be there all the same.
             if not (self.has_foreign_files or (self._change is not None and self._change.was_sent)):
                 self._delete_all()
         else:
-            self._production.delete_unused(found.loaded.metadata)
-            self._delete_dropped(self._production.hiding_of(found.loaded.metadata))
-        return self._finish(found)
+            self._production.delete_unused(committed.loaded.metadata)
+            self._delete_dropped(self._production.hiding_of(committed.loaded.metadata))
+        return self._finish(committed)
 
     def check_returned(self, done: Committed) -> None:
         """Make sure that the table still has the snapshots that the commit went back to."""
@@ -463,15 +463,15 @@ class Transaction(shared.Transaction):
             held += requirements_of(base, moved)
         return updates, list(dict.fromkeys(held))
 
-    def _finish(self, found: Committed | None) -> CommitResult:
-        loaded = self._loaded if found is None else found.loaded
-        is_new = found is not None and found.committed
+    def _finish(self, committed: Committed | None) -> CommitResult:
+        loaded = self._loaded if committed is None else committed.loaded
+        is_new = committed is not None and committed.committed
         has_snapshot = is_new and not self.pending.is_empty
         operation = ", ".join(dict.fromkeys(one.name for one in self._operations)) or "commit"
         tally = self._production.tally if is_new else Tally()
         result = commit_result(
             loaded,
-            found,
+            committed,
             tally,
             operation=tally.operation if has_snapshot else operation,
             token=self.token,
@@ -480,7 +480,7 @@ class Transaction(shared.Transaction):
             operations=self._operations,
             moves=not has_snapshot and moves_reference(self._loaded.metadata, self.metadata),
         )
-        if self._committed is not None and found is not None:
+        if self._committed is not None and committed is not None:
             self._committed(loaded)
         return self._committed_as(result)
 

@@ -50,26 +50,26 @@ class Draft:
 
     def _complete(self) -> None:
         """Spell out what version 1, and early files of version 2, leave to the reader."""
-        known, raw = self.before, self.raw
-        first = known.current_schema
+        before, raw = self.before, self.raw
+        first = before.current_schema
         if raw.get("schemas") is None:
             raw["schemas"] = [encode_schema(first) | {"schema-id": first.schema_id}]
         elif raw.get("current-schema-id") is None:
             kept = [part for part in raw["schemas"] if (part.get("schema-id") or 0) != first.schema_id]
             raw["schemas"] = [*kept, encode_schema(first) | {"schema-id": first.schema_id}]
-        raw["current-schema-id"] = known.current_schema_id
+        raw["current-schema-id"] = before.current_schema_id
         if raw.get("partition-specs") is None:
             # Fields that have no ids get the ones that readers assign.
-            raw["partition-specs"] = [encode_spec(_with_ids(spec)) for spec in known.specs.values()]
-        raw["default-spec-id"] = known.default_spec_id
+            raw["partition-specs"] = [encode_spec(_with_ids(spec)) for spec in before.specs.values()]
+        raw["default-spec-id"] = before.default_spec_id
         if raw.get("last-partition-id") is None:
-            ids = [part.field_id for spec in known.specs.values() for part in spec.fields]
+            ids = [part.field_id for spec in before.specs.values() for part in spec.fields]
             raw["last-partition-id"] = max(ids, default=FIRST_PARTITION_ID - 1)
         if raw.get("last-column-id") is None:
-            raw["last-column-id"] = max(highest_field_id(schema.struct) for schema in known.schemas.values())
+            raw["last-column-id"] = max(highest_field_id(schema.struct) for schema in before.schemas.values())
         if not raw.get("sort-orders"):
-            raw["sort-orders"] = [encode_sort_order(order) for order in known.sort_orders.values()]
-        raw["default-sort-order-id"] = known.default_sort_order_id
+            raw["sort-orders"] = [encode_sort_order(order) for order in before.sort_orders.values()]
+        raw["default-sort-order-id"] = before.default_sort_order_id
 
     @property
     def version(self) -> int:
@@ -97,13 +97,13 @@ class Draft:
         self, name: str, key: str, part: Mapping[str, Any], same: Callable[[Mapping[str, Any]], bool], first: int = 0
     ) -> int:
         """Add an object with the next id, unless the list has the same one already, and return its id."""
-        found = next((one for one in self.listed(name) if same(one)), None)
-        if found is None:
+        same_part = next((one for one in self.listed(name) if same(one)), None)
+        if same_part is None:
             number = max((one.get(key) or 0 for one in self.listed(name)), default=first - 1) + 1
             number = max(number, first)
             self.append(name, {**part, key: number})
         else:
-            number = found.get(key) or 0
+            number = same_part.get(key) or 0
         self.added[name] = number
         return number
 

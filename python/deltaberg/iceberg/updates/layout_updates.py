@@ -185,14 +185,14 @@ def by_known_ids(updates: Iterable[Update], draft: Draft) -> list[Update]:
     draft
         The metadata that the changes are made to. It is changed.
     """
-    found: list[Update] = []
+    kept: list[Update] = []
     new: dict[str, set[int]] = {name: set() for name, _, _ in _ADDING.values()}
     #: What chooses the object that was added last, and what chooses it by its id instead.
     chosen: dict[str, tuple[Update, Update]] = {}
     for update in updates:
         if type(update) not in _ADDING:
             update.apply(draft)
-            found.append(next((known for last, known in chosen.values() if update == last), update))
+            kept.append(next((known for last, known in chosen.values() if update == last), update))
             continue
         name, key, choosing = _ADDING[type(update)]
         before = {part.get(key) or 0 for part in draft.listed(name)} - new[name]
@@ -203,8 +203,8 @@ def by_known_ids(updates: Iterable[Update], draft: Draft) -> list[Update]:
         else:
             chosen.pop(name, None)
             new[name].add(number)
-            found.append(update)
-    return found
+            kept.append(update)
+    return kept
 
 
 def _schema_for(draft: Draft) -> Schema:

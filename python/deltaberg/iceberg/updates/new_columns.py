@@ -63,7 +63,7 @@ def given_columns(schema: Any, version: int) -> Struct:
     return iceberg_columns(as_table_schema(schema, own=own_types(version)))
 
 
-def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
+def given_column(field: pa.Field, path: tuple[str, ...], version: int) -> Field:
     """Return the column that an Arrow field describes, as `given_columns` does. The path names it in messages.
 
     Raises
@@ -71,7 +71,7 @@ def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
     SchemaError
         The Arrow type has no type in Iceberg.
     """
-    return iceberg_columns(Struct((table_field(given, path, own=own_types(version)),))).fields[0]
+    return iceberg_columns(Struct((table_field(field, path, own=own_types(version)),))).fields[0]
 
 
 def with_default(column: Field, value: Any, name: str) -> Field:
@@ -121,27 +121,27 @@ def written_default(column: Field) -> Any:
     CorruptMetadataError
         If the default is not a value of the column's type.
     """
-    found: Any = column.metadata.get(WRITE_DEFAULT)
+    default: Any = column.metadata.get(WRITE_DEFAULT)
     kind = column.type
-    value = value_of_json(found, kind)
+    value = value_of_json(default, kind)
     if value is None or not isinstance(kind, Struct):
         return value
     # Fields that are not named get the defaults of new rows.
-    return {child.name: value[child.name] if str(child.id) in found else written_default(child) for child in kind}
+    return {child.name: value[child.name] if str(child.id) in default else written_default(child) for child in kind}
 
 
 def own_types(version: int) -> OwnTypes:
     """Return what tells the types that tables of a format version have, and not all formats."""
 
-    def own(found: pa.DataType) -> DataType | None:
-        if getattr(found, "extension_name", "") == "arrow.uuid":
+    def own(arrow: pa.DataType) -> DataType | None:
+        if getattr(arrow, "extension_name", "") == "arrow.uuid":
             return Primitive("uuid")
-        if pt.is_fixed_size_binary(found) and not pt.is_decimal(found):
-            return Fixed(found.byte_width)
-        if pt.is_time(found):
+        if pt.is_fixed_size_binary(arrow) and not pt.is_decimal(arrow):
+            return Fixed(arrow.byte_width)
+        if pt.is_time(arrow):
             return Primitive("time")
-        if pt.is_timestamp(found) and found.unit == "ns" and version >= ROW_LINEAGE:
-            return Primitive("timestamp_ntz_ns" if found.tz is None else "timestamp_ns")
+        if pt.is_timestamp(arrow) and arrow.unit == "ns" and version >= ROW_LINEAGE:
+            return Primitive("timestamp_ntz_ns" if arrow.tz is None else "timestamp_ns")
         return None
 
     return own
@@ -178,13 +178,13 @@ def _field(child: Field) -> Field:
     return replace(child, type=_type(child.type), physical_name=child.name, metadata=kept)
 
 
-def _type(found: DataType) -> DataType:
-    if isinstance(found, Primitive):
-        return Primitive(_NARROW.get(found.name, found.name))
-    if isinstance(found, Struct):
-        return iceberg_columns(found)
-    if isinstance(found, List):
-        return List(replace(found.element, type=_type(found.element.type)))
-    if isinstance(found, Map):
-        return Map(replace(found.key, type=_type(found.key.type)), replace(found.value, type=_type(found.value.type)))
-    return found
+def _type(kind: DataType) -> DataType:
+    if isinstance(kind, Primitive):
+        return Primitive(_NARROW.get(kind.name, kind.name))
+    if isinstance(kind, Struct):
+        return iceberg_columns(kind)
+    if isinstance(kind, List):
+        return List(replace(kind.element, type=_type(kind.element.type)))
+    if isinstance(kind, Map):
+        return Map(replace(kind.key, type=_type(kind.key.type)), replace(kind.value, type=_type(kind.value.type)))
+    return kind

@@ -84,7 +84,7 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
             raise InvalidArgumentError(f"the property {name} is reserved", hint=hint)
 
 
-def given_properties(given: Mapping[str, Any] | None) -> tuple[int, dict[str, str]]:
+def given_properties(properties: Mapping[str, Any] | None) -> tuple[int, dict[str, str]]:
     """Return the format version that table properties name, and the properties without it, as text.
 
     Raises
@@ -97,7 +97,7 @@ def given_properties(given: Mapping[str, Any] | None) -> tuple[int, dict[str, st
     >>> given_properties({"format-version": "3", "commit.retry.num-retries": 4})
     (3, {'commit.retry.num-retries': '4'})
     """
-    kept = {name: _text(value) for name, value in checked_properties(given).items()}
+    kept = {name: _text(value) for name, value in checked_properties(properties).items()}
     version = kept.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
     if version not in ("1", "2", "3"):
         raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
@@ -111,7 +111,7 @@ def _text(value: Any) -> Any:
 
 
 def with_fresh_ids(
-    struct: Struct, last: int = 0, known: Struct | None = None, version: int = DEFAULT_VERSION
+    struct: Struct, last: int = 0, prior: Struct | None = None, version: int = DEFAULT_VERSION
 ) -> tuple[Struct, dict[int, int]]:
     """Return columns with new field ids, and what became of the ids that they had.
 
@@ -121,7 +121,7 @@ def with_fresh_ids(
     ----------
     last
         The highest id that is in use already.
-    known
+    prior
         Columns that are replaced. A field keeps its id and its initial default value if it has the same name there,
         and a type whose values can be read as those of the new type.
     version
@@ -136,7 +136,7 @@ def with_fresh_ids(
     ([1, 2], 3)
     """
     ids = _Ids(last, version)
-    return ids.struct(struct, known), ids.known
+    return ids.struct(struct, prior), ids.known
 
 
 class _Ids:
@@ -162,16 +162,16 @@ class _Ids:
         numbered = [self._next(child, old.get(child.name)) for child in found]
         return Struct(tuple(self._inside(*pair) for pair in numbered))
 
-    def _type(self, found: DataType, known: DataType | None) -> DataType:
-        if isinstance(found, Struct):
-            return self.struct(found, known)
-        if isinstance(found, List):
-            return List(self._inside(*self._next(found.element, known.element if isinstance(known, List) else None)))
-        if isinstance(found, Map):
-            old = (known.key, known.value) if isinstance(known, Map) else (None, None)
-            key, value = self._next(found.key, old[0]), self._next(found.value, old[1])
+    def _type(self, kind: DataType, prior: DataType | None) -> DataType:
+        if isinstance(kind, Struct):
+            return self.struct(kind, prior)
+        if isinstance(kind, List):
+            return List(self._inside(*self._next(kind.element, prior.element if isinstance(prior, List) else None)))
+        if isinstance(kind, Map):
+            old = (prior.key, prior.value) if isinstance(prior, Map) else (None, None)
+            key, value = self._next(kind.key, old[0]), self._next(kind.value, old[1])
             return Map(self._inside(*key), self._inside(*value))
-        return found
+        return kind
 
 
 def _is_read_as(old: DataType, new: DataType, version: int) -> bool:

@@ -134,12 +134,12 @@ def requirements_of(metadata: TableMetadata, updates: Iterable[changes.Update]) 
 
     Each list of ids is guarded where a change assigns one or chooses among them, and each reference that moves.
     """
-    found: dict[Requirement, None] = {}
+    requirements: dict[Requirement, None] = {}
     if metadata.table_uuid is not None:
-        found[AssertTableUUID(metadata.table_uuid)] = None
+        requirements[AssertTableUUID(metadata.table_uuid)] = None
     for update in updates:
-        found.update(dict.fromkeys(_requirements_of(metadata, update)))
-    return list(found)
+        requirements.update(dict.fromkeys(_requirements_of(metadata, update)))
+    return list(requirements)
 
 
 def _requirements_of(metadata: TableMetadata, update: changes.Update) -> Iterator[Requirement]:

@@ -95,17 +95,17 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
             at_fault("file_paths", f"is of the type {type(paths).__name__}"),
             hint="pass a list of files and directories",
         )
-    with transaction.operation("add files") as made:
-        given = (paths,) if isinstance(paths, str) else paths
-        found = [one for path in given for one in _files_of(transaction, path)]
-        if not found:
-            shown = ", ".join(map(str, given))
+    with transaction.operation("add files") as operation:
+        listed = (paths,) if isinstance(paths, str) else paths
+        files_to_add = [one for path in listed for one in _files_of(transaction, path)]
+        if not files_to_add:
+            shown = ", ".join(map(str, listed))
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
-            _refuse_known(transaction, [one.path for one in found])
+            _refuse_known(transaction, [one.path for one in files_to_add])
         contents = _Contents(transaction, extend_name_mapping(transaction))
-        files = _entries(contents, contents.files(found))
-        made.rows.inserted = files.rows
+        files = _entries(contents, contents.files(files_to_add))
+        operation.rows.inserted = files.rows
         transaction.add_entries(files)
 
 
@@ -167,13 +167,13 @@ class _Contents:
         """The partition fields."""
         return partition_struct(self.spec, self.metadata.known_columns)
 
-    def files(self, found: Sequence[_Found]) -> list[WrittenFile]:
+    def files(self, files: Sequence[_Found]) -> list[WrittenFile]:
         """Describe files, in their order."""
-        parquet = [one for one in found if one.format == "parquet"]
+        parquet = [one for one in files if one.format == "parquet"]
         footers = read_footers(((self._store.open(one.place), one.meta) for one in parquet), self._own_type)
-        known = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
+        by_path = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
         # The other formats are read whole, which takes the memory of as many files.
-        return map_in_order(_FILES_AT_A_TIME, lambda one: self._file(one, known.get(one.path)), found)
+        return map_in_order(_FILES_AT_A_TIME, lambda one: self._file(one, by_path.get(one.path)), files)
 
     def _own_type(self, found: pa.DataType) -> DataType | None:
         """Return the type of a column of a Parquet file that tables of other formats cannot hold."""
@@ -183,31 +183,31 @@ class _Contents:
     def _file(self, one: _Found, footer: Footer | None) -> WrittenFile:
         with in_context(file=one.path):
             shown = self._shown_values(one)
-            rows, held, known = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
+            rows, held, stats = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
             # What a file holds itself is what readers read.
             held_by_file = {child.id for child in self.schema if held.get(child.name) is not None}
             shown = {number: value for number, value in shown.items() if number not in held_by_file}
-            known = known.without(self._numbers[number] for number in shown)
+            stats = stats.without(self._numbers[number] for number in shown)
             values = {
-                part.name: self._partition_value(part, rows, known, shown).cast(arrow_type(target.type))
+                part.name: self._partition_value(part, rows, stats, shown).cast(arrow_type(target.type))
                 for part, target in zip(self.spec.fields, self.partition, strict=True)
             }
         facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
-        return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *known, facts, one.format)
+        return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *stats, facts, one.format)
 
     def _shown_values(self, one: _Found) -> dict[int, pa.Scalar]:
         """Return the values that the names of directories give to sources of identity fields, by the ids of columns."""
-        wanted: dict[str, dict[int, Field]] = {}
+        columns_by_name: dict[str, dict[int, Field]] = {}
         for part in self.spec.fields:
             source = path_to_id(self.schema, part.source_id)
             if len(source) == 1 and isinstance(parse_transform(part.transform), Identity):
                 column = {part.source_id: source[0]}
-                wanted.update({part.name.lower(): column, source[0].name.lower(): column})
-        directories = one.place.path.split("/")[:-1] if wanted else ()
+                columns_by_name.update({part.name.lower(): column, source[0].name.lower(): column})
+        directories = one.place.path.split("/")[:-1] if columns_by_name else ()
         return {
             number: _shown_value(column, text)
             for _, name, text in named_values(one.path, directories)
-            for number, column in wanted.get(name.lower(), {}).items()
+            for number, column in columns_by_name.get(name.lower(), {}).items()
         }
 
     def _of_footer(self, footer: Footer, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
@@ -257,7 +257,7 @@ class _Contents:
         return frozenset(path[0].name for path in (*paths, *(path for path in sources if path)))
 
     def _partition_value(
-        self, part: PartitionField, rows: int, known: FileStatistics, shown: Mapping[int, pa.Scalar]
+        self, part: PartitionField, rows: int, stats: FileStatistics, shown: Mapping[int, pa.Scalar]
     ) -> pa.Scalar:
         """Return the partition value that all rows of a file have, as its statistics or its directories prove it.
 
@@ -272,10 +272,10 @@ class _Contents:
         if part.source_id in shown:
             return transform.apply(pa.repeat(shown[part.source_id], 1), source[-1].type)[0]
         number, kind = self._numbers.get(part.source_id, -1), source[-1].type
-        nulls, lower, upper = (facts.get(number) for facts in (known.null_count, known.lower, known.upper))
+        nulls, lower, upper = (facts.get(number) for facts in (stats.null_count, stats.lower, stats.upper))
         if rows and nulls == rows:
             return pa.scalar(None)
-        has_nan = kind in _FLOATS and known.nan_count.get(number) != 0
+        has_nan = kind in _FLOATS and stats.nan_count.get(number) != 0
         if lower is not None and upper is not None and nulls == 0 and not has_nan:
             bounds = pa.concat_arrays([pa.repeat(bound, 1) for bound in (lower, upper)])
             if pc.equal(bounds[0], bounds[1]).as_py() or not isinstance(transform, (Bucket, Unknown, Identity)):
@@ -323,13 +323,13 @@ def _shown_value(column: Field, text: str | None) -> pa.Scalar:
 
 def _names_by_id(within: pa.Schema | pa.StructType, above: tuple[str, ...]) -> dict[int | None, tuple[str, ...]]:
     """Return the names that lead to the columns of a file outside of lists and maps, by their field ids."""
-    found = {}
+    names = {}
     for child in within:
         path = (*above, child.name)
-        found[field_id(child)] = path
+        names[field_id(child)] = path
         if pt.is_struct(child.type):
-            found.update(_names_by_id(child.type, path))
-    return found
+            names.update(_names_by_id(child.type, path))
+    return names
 
 
 def _entries(contents: _Contents, files: Sequence[WrittenFile]) -> AddedFiles:

@@ -67,14 +67,14 @@ def columns_without_nulls(
         mapped, own = names.find(child.name), schema.get(child.name)
         if own is None or mapped is None or mapped.id != own.id:
             raise _unknown(child.name, mapped, schema)
-    found: list[_Path] = []
+    without_nulls: list[_Path] = []
     for column in schema:
         known = held.get(column.name)
         if known is not None:
-            found += _Fit(metadata.format_version, _ALIKE.get(format, {})).check((column,), known)
+            without_nulls += _Fit(metadata.format_version, _ALIKE.get(format, {})).check((column,), known)
         elif not column.nullable and column.default is None and column.id not in elsewhere:
             raise SchemaError("the file lacks a required column", column=column.name)
-    return found
+    return without_nulls
 
 
 def named_by_ids(metadata: TableMetadata, held: Struct, file_schema: pa.Schema) -> Struct:
@@ -109,20 +109,20 @@ class _Ids:
 
     def fields(self, own: Struct, held: Struct, stored: Sequence[pa.Field], path: tuple[str, ...]) -> Struct:
         """Return the fields of a struct of the file under their names in the table."""
-        known = {child.id: child for child in own}
-        found = []
+        columns = {child.id: child for child in own}
+        fields = []
         for child, with_id in zip(held, stored, strict=True):
             number, place = field_id(with_id), join_name((*path, child.name))
             if number is None:
                 raise self._refused("has no field id, although other columns of the file have", place)
-            column = known.get(number)
+            column = columns.get(number)
             if column is None:
                 raise self._refused(f"has the field id {number}, which no column of the table has at this place", place)
             if child.name not in self._names[number]:
                 raise self._refused(f"has the field id {number}, which is that of {column.name!r}", place)
             inside = self._inside(column.type, child.type, with_id.type, (*path, child.name))
-            found.append(replace(child, name=column.name, physical_name="", type=inside))
-        return Struct(tuple(found))
+            fields.append(replace(child, name=column.name, physical_name="", type=inside))
+        return Struct(tuple(fields))
 
     def _inside(self, own: DataType, held: DataType, stored: pa.DataType, path: tuple[str, ...]) -> DataType:
         if isinstance(own, Struct) and isinstance(held, Struct):

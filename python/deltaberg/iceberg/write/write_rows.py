@@ -39,7 +39,7 @@ __all__ = ["append_rows", "overwrite_rows"]
 _MOVING = 256 << 20
 
 
-def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: RowOptions) -> None:
+def append_rows(transaction: Transaction, operation: Operation, rows: Rows, options: RowOptions) -> None:
     """Write rows to new files that a transaction adds.
 
     Raises
@@ -49,7 +49,7 @@ def append_rows(transaction: Transaction, made: Operation, rows: Rows, options: 
     """
     _fit(transaction, rows, options)
     files = write_rows(transaction, rows, options)
-    made.rows.inserted = files.rows
+    operation.rows.inserted = files.rows
     transaction.add_entries(files)
 
 
@@ -156,18 +156,18 @@ class _Replaced:
         #: The number of rows in all of them, deleted ones included.
         self.rows = 0
 
-    def look(self, found: Entries) -> None:
+    def look(self, entries: Entries) -> None:
         """Sort the files of a manifest."""
-        places = {(part.source_ids, part.transform): at for at, part in enumerate(found.spec.fields)}
+        places = {(part.source_ids, part.transform): at for at, part in enumerate(entries.spec.fields)}
         terms = [(at, (part.source_ids, part.transform)) for at, part in enumerate(self._spec.fields)]
         terms = [(at, term) for at, term in terms if term[1] != "void"]
         shared = [(at, places[term]) for at, term in terms if term in places]
-        wanted = {tuple(key[at] for at, _ in shared) for key in self._keys}
+        partitions = {tuple(key[at] for at, _ in shared) for key in self._keys}
         target = self.whole if len(shared) == len(terms) else self.divided
         names = ("file_path", "manifest", "record_count")
-        columns = [found.table.column(name).to_pylist() for name in names]
-        for key, path, number, rows in zip(found.keys, *columns, strict=True):
-            if path not in self._gone and isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
+        columns = [entries.table.column(name).to_pylist() for name in names]
+        for key, path, number, rows in zip(entries.keys, *columns, strict=True):
+            if path not in self._gone and isinstance(key, tuple) and tuple(key[at] for _, at in shared) in partitions:
                 target.append(path)
                 self.manifests.add(number)
                 self.rows += rows

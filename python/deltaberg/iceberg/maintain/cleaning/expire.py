@@ -142,7 +142,7 @@ class _Expiry:
             self._expired = Expired()
             return self._result(None)
         current = done.loaded.metadata.current_snapshot_id
-        made = commit_result(
+        result = commit_result(
             done.loaded,
             done,
             Tally(),
@@ -153,7 +153,7 @@ class _Expiry:
             operations=[Operation("expire", metrics={"expiredSnapshots": len(self._expired.snapshot_ids)})],
         )
         try:
-            return self._result(made)
+            return self._result(result)
         finally:
             committed(done.loaded)
 
@@ -215,13 +215,13 @@ class _Expiry:
 
     def _make_of_names(self, metadata: TableMetadata) -> tuple[list[Update], None] | None:
         """Return what is to be forgotten if that is no snapshot: those that have become old meanwhile need a guard."""
-        made = self._make(metadata)
+        updates = self._make(metadata)
         if self._expired.snapshot_ids:
             raise GuardRemovedError(
                 "another commit came in between each time, so that other snapshots were to expire",
                 hint="expire the snapshots again later",
             )
-        return made
+        return updates
 
     def _specs(self, metadata: TableMetadata) -> tuple[int, ...]:
         used = self._reached.spec_ids | {metadata.default_spec_id}
@@ -246,15 +246,15 @@ class _Expiry:
             return list(self._reached.beyond(self._base, snapshots))
         except DeltabergError:
             # What can be read goes; what a damaged file names stays, and can be removed as orphans.
-            found: list[pa.Table] = []
+            tables: list[pa.Table] = []
             for one in snapshots:
                 try:
                     # Those that come before an error count.
-                    found.extend(self._reached.beyond(self._base, [one]))
+                    tables.extend(self._reached.beyond(self._base, [one]))
                 except DeltabergError as error:
                     why = f"since what it reached cannot be read: {error.message}"
                     warnings.append(f"files of the snapshot {one.snapshot_id} stay, {why}")
-            return found
+            return tables
 
     def _result(self, commit: CommitResult | None) -> ExpiryResult:
         warnings: list[str] = [] if commit is None else list(commit.warnings)

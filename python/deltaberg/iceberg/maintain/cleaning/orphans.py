@@ -199,18 +199,18 @@ class _Orphans:
         self._reached.add(self._loaded, [one for one in snapshots if one.timestamp_ms < settled])
         old = self._reached.parts[0]
         self._reached.add(self._loaded, [one for one in snapshots if one.timestamp_ms >= settled])
-        found = pa.Table.from_batches(list(self._listed()), _FOUND)
+        files = pa.Table.from_batches(list(self._listed()), _FOUND)
         self._require_whole(as_array(old.unasked().cast(pa.string())))
-        found = self._without_others(found)
-        if found.num_rows:
+        files = self._without_others(files)
+        if files.num_rows:
             self._sweep.look_at_newer()
-            found = self._sweep.without_reached(found)
+            files = self._sweep.without_reached(files)
         if not self._asked.dry_run:
-            found = self._sweep.carry_out(found, TABLE_FILE)
+            files = self._sweep.carry_out(files, TABLE_FILE)
         kept = self._kept + self._sweep.kept
         return CleanupResult(
             self._asked.dry_run,
-            self._sweep.as_cleaned(found),
+            self._sweep.as_cleaned(files),
             self._sweep.failed,
             {reason: count for reason, count in sorted(kept.items()) if count},
             time.monotonic() - self._begun,
@@ -270,16 +270,16 @@ class _Orphans:
                 file=gone[0],
             )
 
-    def _without_others(self, found: pa.Table) -> pa.Table:
+    def _without_others(self, files: pa.Table) -> pa.Table:
         """Return files without those of tables below, and those that the table may name by another store."""
         own = self._loaded.file.path.rpartition("/")[0]
         inner = [f"{self._above}{one}/" for one in sorted(self._nested) if not own.startswith(f"{self._above}{one}/")]
         for one in inner:
-            found = self._apart(found, pc.starts_with(as_array(found.column("location")), one), _NESTED)
+            files = self._apart(files, pc.starts_with(as_array(files.column("location")), one), _NESTED)
         elsewhere = {one.path: one.recorded for one in self._places.elsewhere}
         if not elsewhere or self._asked.prefix_mismatch == "delete":
-            return found
-        paths = [parse_location(text).path.strip("/") for text in found.column("location").to_pylist()]
+            return files
+        paths = [parse_location(text).path.strip("/") for text in files.column("location").to_pylist()]
         same = pa.array([path in elsewhere for path in paths], pa.bool_())
         if same.true_count and self._asked.prefix_mismatch == "error":
             path = next(path for path in paths if path in elsewhere)
@@ -290,7 +290,7 @@ class _Orphans:
                     "⟪prefix_mismatch='delete'⟫ if they are others"
                 ),
             )
-        return self._apart(found, same, _ELSEWHERE)
+        return self._apart(files, same, _ELSEWHERE)
 
     def _apart(self, found: pa.Table, stays: pa.BooleanArray, reason: str) -> pa.Table:
         self._kept[reason] += stays.true_count

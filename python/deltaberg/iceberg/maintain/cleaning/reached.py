@@ -240,15 +240,15 @@ class Reached:
         paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
         yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
         numbered = [row | {"number": number} for number, row in enumerate(rows)]
-        for found in reader.read(numbered, _PART):
-            content = found.table.column("content")
+        for entries in reader.read(numbered, _PART):
+            content = entries.table.column("content")
             kinds = pc.if_else(
                 pc.equal(content, DATA),
                 "data file",
                 pc.if_else(pc.equal(content, POSITION_DELETES), "position deletes", "equality deletes"),
             )
-            columns = [found.table.column(name) for name in ("file_path", "file_size_in_bytes")]
-            live = as_array(pc.not_equal(found.table.column("status"), DELETED))
+            columns = [entries.table.column(name) for name in ("file_path", "file_size_in_bytes")]
+            live = as_array(pc.not_equal(entries.table.column("status"), DELETED))
             yield self._table(columns[0], kinds, columns[1], prefix=prefix), live
 
     def _table(self, recorded: Any, kind: Any, sizes: Any = None, prefix: str = "") -> pa.Table:

@@ -65,15 +65,15 @@ class ExpiryRequest:
         return self.snapshot_ids is not None and self.older_than is None and self.retain_last is None
 
 
-def _numbers(given: Any) -> tuple[int, ...]:
+def _numbers(snapshot_ids: Any) -> tuple[int, ...]:
     hint = 'pass a list of numbers that ⟪inspect("snapshots")⟫ shows'
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = [given]
-    if not is_list(given):
+    if isinstance(snapshot_ids, int) and not isinstance(snapshot_ids, bool):
+        snapshot_ids = [snapshot_ids]
+    if not is_list(snapshot_ids):
         raise InvalidArgumentError(
-            at_fault("snapshot_ids", f"must be a list of numbers, not {given!r:.100}"), hint=hint
+            at_fault("snapshot_ids", f"must be a list of numbers, not {snapshot_ids!r:.100}"), hint=hint
         )
-    return tuple(checked_number("snapshot_ids", one, 0, hint) for one in given)
+    return tuple(checked_number("snapshot_ids", one, 0, hint) for one in snapshot_ids)
 
 
 @dataclass(frozen=True)

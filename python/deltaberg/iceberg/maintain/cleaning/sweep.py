@@ -119,13 +119,13 @@ def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[st
         with suppress(UnsafePathError):
             if text:
                 named.append(resolver.resolve(text))
-    found = []
+    folders = []
     for one in named:
         place = one._replace(path=os.path.realpath(one.path)) if one.scheme == "file" else one
         # Nothing is below the root of a disk or a bucket but the files of everybody.
-        if place.path.strip("/") and place not in found:
-            found.append(place)
-    return found
+        if place.path.strip("/") and place not in folders:
+            folders.append(place)
+    return folders
 
 
 @dataclass(eq=False)
@@ -205,13 +205,13 @@ class Sweep:
     def _know_older_folders(self) -> bool:
         """Add the directories that older metadata of the table names; return whether there are some."""
         resolver = self.loaded.resolver
-        known = len(self._folders)
+        before = len(self._folders)
         for entry in self.loaded.metadata.metadata_log:
             with suppress(DeltabergError):
                 older = load_file(resolver.resolve(entry.metadata_file), self.loaded.store)
                 if older.table_uuid == self.loaded.metadata.table_uuid:
                     self._folders += [one for one in own_folders(self.loaded, older) if one not in self._folders]
-        return len(self._folders) > known
+        return len(self._folders) > before
 
     def as_cleaned(self, files: pa.Table) -> pa.Table:
         """Return files as `CLEANED_FILES` describes them: paths in the table are relative to it."""

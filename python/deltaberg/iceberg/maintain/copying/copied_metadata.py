@@ -96,22 +96,22 @@ def moved_metadata(raw: Mapping[str, Any], prefix: PathPrefix) -> dict[str, Any]
     InvalidArgumentError
         A path is not below the prefix.
     """
-    found = {**raw, "location": prefix.moved(raw["location"])}
+    moved = {**raw, "location": prefix.moved(raw["location"])}
     for member, name in _PATHS.items():
         if raw.get(member):
-            found[member] = [_moved(one, name, prefix) for one in raw[member]]
+            moved[member] = [_moved(one, name, prefix) for one in raw[member]]
     properties = raw.get("properties") or {}
-    found["properties"] = {
+    moved["properties"] = {
         name: prefix.moved(value) if prefix.is_below(value) else value for name, value in properties.items()
     }
-    return found
+    return moved
 
 
 def _moved(one: Mapping[str, Any], name: str, prefix: PathPrefix) -> dict[str, Any]:
-    found = dict(one)
+    moved = dict(one)
     if isinstance(one.get(name), str):
-        found[name] = prefix.moved(one[name])
+        moved[name] = prefix.moved(one[name])
     # Before manifest lists, snapshots of version 1 named their manifests themselves.
     if one.get("manifests"):
-        found["manifests"] = [prefix.moved(path) for path in one["manifests"]]
-    return found
+        moved["manifests"] = [prefix.moved(path) for path in one["manifests"]]
+    return moved

@@ -79,14 +79,14 @@ class PathPrefix:
 
     def rests(self, paths: pa.Array | pa.ChunkedArray) -> pa.StringArray:
         """Return what follows the prefix in paths; null for null. It raises as `rest` does."""
-        given = as_array(paths)
-        found = pa.nulls(len(given), pa.string())
+        texts = as_array(paths)
+        rests = pa.nulls(len(texts), pa.string())
         for prefix in self._spellings:
-            own = pc.utf8_slice_codeunits(given, len(prefix) + 1)
-            found = pc.coalesce(found, pc.if_else(pc.starts_with(given, f"{prefix}/"), own, None))
-        self._check(given, pc.and_(given.is_valid(), found.is_null()), f"not below {self._source}")
-        self._check(given, pc.match_substring_regex(found, _UP), "with '..' in it")
-        return found
+            own = pc.utf8_slice_codeunits(texts, len(prefix) + 1)
+            rests = pc.coalesce(rests, pc.if_else(pc.starts_with(texts, f"{prefix}/"), own, None))
+        self._check(texts, pc.and_(texts.is_valid(), rests.is_null()), f"not below {self._source}")
+        self._check(texts, pc.match_substring_regex(rests, _UP), "with '..' in it")
+        return rests
 
     def moved_paths(self, paths: pa.Array | pa.ChunkedArray) -> pa.StringArray:
         """Return the new paths of files; null for null. It raises as `rest` does."""

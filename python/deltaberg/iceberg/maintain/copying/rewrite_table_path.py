@@ -102,12 +102,12 @@ def rewrite_table_path(pointer: TablePointer, asked: CopyRequest) -> RewriteTabl
 
 
 def _needed(version: MetadataVersion) -> TableMetadata:
-    found = version.read()
-    if found is None:
+    metadata = version.read()
+    if metadata is None:
         raise InvalidArgumentError(
             f"the metadata file {version.name} is gone", hint="name a newer version", file=version.path
         )
-    return found
+    return metadata
 
 
 def _staging(loaded: LoadedTable, prefix: PathPrefix, given: str | os.PathLike[str] | None) -> Staging:
@@ -148,24 +148,24 @@ class _Copy:
         rows = self._manifests()
         manifests = CopiedManifests(self._source, staging, list(rows.values()))
         lengths: dict[str, int] = {}
-        wanted: list[pa.Array] = []
-        known: list[pa.Array] = []
-        for path, made in manifests.stage():
-            lengths[path] = made.length
-            self._divide(path, made, wanted, known)
-        plain = pa.chunked_array(wanted, pa.string()).unique()
-        if known:
-            there = pa.chunked_array(known, pa.string()).unique()
+        to_copy: list[pa.Array] = []
+        copied: list[pa.Array] = []
+        for path, manifest in manifests.stage():
+            lengths[path] = manifest.length
+            self._divide(path, manifest, to_copy, copied)
+        plain = pa.chunked_array(to_copy, pa.string()).unique()
+        if copied:
+            there = pa.chunked_array(copied, pa.string()).unique()
             plain = plain.filter(pc.invert(pc.is_in(plain, value_set=there)))
         lists = [one for one in self._metadata.snapshots.values() if one.manifest_list is not None]
         for snapshot in lists:
             copy_list(self._source, staging, snapshot, lengths)
         staged = [*manifests.deletes, *lengths, *(str(one.manifest_list) for one in lists)]
         for version in versions:
-            found = version.read()
-            if found is not None:
+            metadata = version.read()
+            if metadata is not None:
                 codec = "gzip" if is_compressed(version.name) else "none"
-                staging.put(version.path, encode_metadata(moved_metadata(found.raw, prefix), codec))
+                staging.put(version.path, encode_metadata(moved_metadata(metadata.raw, prefix), codec))
                 staged.append(version.path)
         as_is = pa.concat_arrays([plain, pa.array(self._statistics(), pa.string())])
         pairs = [
@@ -183,7 +183,7 @@ class _Copy:
 
         Lists from before version 3 do not say which row ids a manifest has; a newer list may say it of the same one.
         """
-        found: dict[str, dict[str, Any]] = {}
+        manifests: dict[str, dict[str, Any]] = {}
         earlier = {} if self._before is None else self._before.snapshots
         for snapshot in self._metadata.snapshots.values():
             if snapshot.key_id is not None:
@@ -191,24 +191,24 @@ class _Copy:
             rows = self._source.at(snapshot).manifests.drop_columns(["number", "partitions"])
             names = (rows.column(name).to_pylist() for name in ("manifest_path", "first_row_id"))
             for at, (path, first_row_id) in enumerate(zip(*names, strict=True)):
-                if path not in found or (first_row_id is not None and found[path]["first_row_id"] is None):
-                    (found[path],) = rows.slice(at, 1).to_pylist()
+                if path not in manifests or (first_row_id is not None and manifests[path]["first_row_id"] is None):
+                    (manifests[path],) = rows.slice(at, 1).to_pylist()
                 if snapshot.snapshot_id in earlier:
                     self._copied.add(path)
-        return found
+        return manifests
 
-    def _divide(self, path: str, made: CopiedManifest, wanted: list[pa.Array], known: list[pa.Array]) -> None:
+    def _divide(self, path: str, manifest: CopiedManifest, to_copy: list[pa.Array], copied: list[pa.Array]) -> None:
         """Tell the files of a manifest that are to be copied from those that an earlier copy has."""
         if path in self._copied:
-            known.append(made.paths)
+            copied.append(manifest.paths)
             return
         if self._before is None:
-            wanted.append(made.paths)
+            to_copy.append(manifest.paths)
             return
         earlier = pa.array(list(self._before.snapshots), pa.int64())
-        are_known = pc.is_in(made.added_by, value_set=earlier)
-        known.append(made.paths.filter(are_known))
-        wanted.append(made.paths.filter(pc.invert(are_known)))
+        are_known = pc.is_in(manifest.added_by, value_set=earlier)
+        copied.append(manifest.paths.filter(are_known))
+        to_copy.append(manifest.paths.filter(pc.invert(are_known)))
 
     def _statistics(self) -> list[str]:
         """Return the files of statistics that are there, and that an earlier copy does not have."""

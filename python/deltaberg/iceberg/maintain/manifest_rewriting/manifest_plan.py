@@ -159,18 +159,18 @@ def _unclustered(source: IcebergSource, manifests: pa.Table) -> list[bool]:
     if first is None or AS_TEXT in first.metadata or not has_value_bytes(first.type):
         return [False] * len(manifests)
     ranges = _ranges(partition_stats(manifests.combine_chunks(), partition, 0))
-    known = [one for one in ranges if one is not None]
-    starts, ends = sorted(start for start, _ in known), sorted(end for _, end in known)
-    points = Counter(start for start, end in known if start == end)
-    found = []
+    bounded = [one for one in ranges if one is not None]
+    starts, ends = sorted(start for start, _ in bounded), sorted(end for _, end in bounded)
+    points = Counter(start for start, end in bounded if start == end)
+    unclustered = []
     for one in ranges:
         others = 0
         if one is not None:
             # Those that begin before it ends, without those that end before it begins.
             others = bisect_left(starts, one[1]) - bisect_right(ends, one[0])
             others += points[one[0]] if one[0] == one[1] else -1
-        found.append(others > _OVERLAPS)
-    return found
+        unclustered.append(others > _OVERLAPS)
+    return unclustered
 
 
 def _ranges(stats: ColumnStats) -> list[tuple[_Place, _Place] | None]:
@@ -178,12 +178,12 @@ def _ranges(stats: ColumnStats) -> list[tuple[_Place, _Place] | None]:
     if stats.lower is None or stats.upper is None or stats.null_count is None:
         return []
     lower, upper = (sortable(pa.chunked_array([bound])).to_pylist() for bound in (stats.lower, stats.upper))
-    found: list[tuple[_Place, _Place] | None] = []
+    ranges: list[tuple[_Place, _Place] | None] = []
     for least, greatest, nulls in zip(lower, upper, stats.null_count.to_pylist(), strict=True):
         if nulls == 1:
-            found.append(((0,), (0,)))
+            ranges.append(((0,), (0,)))
         elif least is None or greatest is None:
-            found.append(None)
+            ranges.append(None)
         else:
-            found.append(((1, least) if nulls == 0 else (0,), (1, greatest)))
-    return found
+            ranges.append(((1, least) if nulls == 0 else (0,), (1, greatest)))
+    return ranges

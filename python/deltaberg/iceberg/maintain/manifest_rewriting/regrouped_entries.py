@@ -81,14 +81,14 @@ class RegroupedManifests:
             self._written_of = made_of
         # New manifests stand where the newest of theirs stood.
         places: dict[str, Sequence[ManifestRow]] = {}
-        for own, made in zip(inputs, self._written, strict=True):
-            places |= {row["manifest_path"]: made if row is own[0] else () for row in own}
+        for own, manifests in zip(inputs, self._written, strict=True):
+            places |= {row["manifest_path"]: manifests if row is own[0] else () for row in own}
         replaced, self.added = len(places), sum(map(len, self._written))
         summary = {
             "manifests-created": str(self.added),
             "manifests-kept": str(len(rows) - replaced),
             "manifests-replaced": str(replaced),
-            "entries-processed": str(sum(_live_files(made) for made in self._written)),
+            "entries-processed": str(sum(_live_files(manifests) for manifests in self._written)),
         }
         return Regrouped([one for row in rows for one in places.get(row["manifest_path"], (row,))], summary)
 
@@ -105,12 +105,12 @@ def _write_group(
     partition = partition_struct(spec, source.reader.schemas)
     header = ManifestHeader.of(source.metadata, spec, partition, rows[0]["content"])
     most = -(-group.entries // group.count)
-    found = _Found()
-    made: list[ManifestRow] = []
-    for entries in _divided(_sorted(found.counted(_live_entries(source, rows, snapshot_id))), most):
-        made.append(write(header, entries))
-        yield made[-1]
-    _check(found, rows, made)
+    tally = _Found()
+    manifests: list[ManifestRow] = []
+    for entries in _divided(_sorted(tally.counted(_live_entries(source, rows, snapshot_id))), most):
+        manifests.append(write(header, entries))
+        yield manifests[-1]
+    _check(tally, rows, manifests)
 
 
 class _Found:

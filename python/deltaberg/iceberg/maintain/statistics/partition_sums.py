@@ -113,13 +113,13 @@ def _listed(source: IcebergSource) -> list[dict[str, Any]]:
     return found
 
 
-def _of_entries(source: IcebergSource, found: Sequence[Entries]) -> list[pa.Table]:
+def _of_entries(source: IcebergSource, entries: Sequence[Entries]) -> list[pa.Table]:
     """Return a row for each file."""
     snapshots = list(source.metadata.snapshots.values())
     ids = pa.array([one.snapshot_id for one in snapshots], pa.int64())
     times = pa.array([one.timestamp_ms for one in snapshots], pa.int64())
     parts = []
-    for one in found:
+    for one in entries:
         table = one.table
         content, records = table.column("content"), table.column("record_count")
         is_vector = pc.equal(table.column("file_format"), "puffin")
@@ -183,13 +183,13 @@ def _summed(source: IcebergSource, parts: Sequence[pa.Table]) -> pa.Table:
     )
     sums = [(name, "sum") for name in _COUNTS] + [(_REMOVES, "max")]
     table = rows.append_column("group", groups)
-    found = table.group_by("group", use_threads=False).aggregate(sums)
-    first = pc.index_in(found.column("group"), value_set=groups)
-    last = pc.index_in(found.column("group"), value_set=as_array(newest.column("group")))
+    grouped = table.group_by("group", use_threads=False).aggregate(sums)
+    first = pc.index_in(grouped.column("group"), value_set=groups)
+    last = pc.index_in(grouped.column("group"), value_set=as_array(newest.column("group")))
     columns = {name: rows.column(name).take(first) for name in ("partition", "spec_id")}
-    columns |= {name: found.column(f"{name}_sum").fill_null(0).cast(kind) for name, (_, kind) in _COUNTS.items()}
+    columns |= {name: grouped.column(f"{name}_sum").fill_null(0).cast(kind) for name, (_, kind) in _COUNTS.items()}
     columns |= {name: newest.column(name).take(last) for name in _UPDATED}
-    columns[_REMOVES] = found.column(f"{_REMOVES}_max")
+    columns[_REMOVES] = grouped.column(f"{_REMOVES}_max")
     return pa.table(columns)
 
 
@@ -199,12 +199,12 @@ def _has_files(table: pa.Table) -> pa.BooleanArray:
 
 def _as_stored(source: IcebergSource, table: pa.Table) -> pa.Table:
     """Return statistics in the columns and the order of a file: by partition, nulls first."""
-    found = table.append_column("total_record_count", pa.nulls(len(table), pa.int64()))
+    completed = table.append_column("total_record_count", pa.nulls(len(table), pa.int64()))
     schema = partition_columns(source)
     values = schema.field("partition").type
     terms = [OrderTerm(("partition", child.name)) for child in values if not pt.is_null(child.type)]
-    order = sort_indices(found, [*terms, OrderTerm(("spec_id",))])
-    chosen = found.take(order).select(schema.names).combine_chunks()
+    order = sort_indices(completed, [*terms, OrderTerm(("spec_id",))])
+    chosen = completed.take(order).select(schema.names).combine_chunks()
     partition = as_array(chosen.column("partition"))
     children = [pc.struct_field(partition, [at]) for at in range(values.num_fields)]
     columns = {name: as_array(chosen.column(name)) for name in schema.names}
