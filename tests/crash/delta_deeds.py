@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg.delta.maintain import auto_compact
 from deltaberg.errors import StorageError
+from deltaberg.table.maintain import auto_compact
 from tests.crash.starts import COLUMNS, PART_COLUMNS
 from tests.crash.targets import Target
 from tests.support.below_verbs import begin

@@ -15,9 +15,9 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.delta.maintain import auto_compact
 from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import DataFileNotFoundError, VersionNotFoundError
+from deltaberg.table.maintain import auto_compact
 from tests.model.rules import KINDS, ModelMachine
 from tests.model.values import Columns, Row, as_arrow, counted, rows_of
 

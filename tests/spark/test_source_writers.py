@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import open_table
-from deltaberg.errors import DeltabergError, EvaluationError, InvalidArgumentError, MetadataChangedError
+from deltaberg import create_table, open_table
+from deltaberg.errors import DeltabergError, EvaluationError, InvalidArgumentError, MetadataChangedError, StorageError
+from deltaberg.table.maintain import auto_compact
+from deltaberg.table.maintain import compact as table_compact
 from tests.spark.doors import VERSION, needs_data_sources
 
 pytestmark = [needs_data_sources, pytest.mark.one_backend]
@@ -251,6 +253,39 @@ def test_a_stream_in_complete_mode_replaces_the_rows(tmp_path: Path, table_forma
         assert _ids(root) == [value for part in parts for value in part]
         assert len(open_table(root).history()) == number + 1
     assert not open_table(root).append(pa.table({"id": [7]}), txn=("query", 2)).committed
+
+
+@needs_arrow_sinks
+def test_small_files_are_put_together_every_few_batches(
+    tmp_path: Path, table_format: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the commit, whose rows are there whatever comes of it: a time that is over is a warning."""
+    monkeypatch.setattr(auto_compact, "MIN_FILES", 2)
+    monkeypatch.setattr(auto_compact, "_GROUP", 1)
+    asks = {"delta": "delta.autoOptimize.autoCompact", "iceberg": "deltaberg.auto-compact.enabled"}[table_format]
+    create_table(tmp_path, {"id": pa.int64(), "p": pa.string()}, format=table_format, properties={asks: "true"})
+    counts = []
+    for number in range(7):
+        sink = _sink(table_format, tmp_path, autoCompactBatches="3", autoCompactSeconds="5")
+        sink.commit([sink.write(_batches([number]))], number)
+        counts.append(len(open_table(tmp_path).scan().files()))
+    assert (counts, _ids(tmp_path)) == ([1, 2, 1, 2, 3, 1, 2], list(range(7)))
+    sink = _sink(table_format, tmp_path, autoCompactBatches="1")
+    monkeypatch.setattr(table_compact, "compact_table", _failing_compaction)
+    with pytest.warns(UserWarning, match="small files were not put together: no space"):
+        sink.commit([sink.write(_batches([7]))], 7)
+    assert _ids(tmp_path) == list(range(8))
+    wrong: list[dict[str, Any]] = [{"autoCompactBatches": "0"}, {"autoCompactSeconds": "soon"}]
+    for options in wrong:
+        with pytest.raises(InvalidArgumentError, match=f"the option {next(iter(options))} must be a positive number"):
+            _sink(table_format, tmp_path, **options)
+    with pytest.raises(InvalidArgumentError) as raised:
+        _sink(table_format, tmp_path, optimizeWrite="true")
+    assert "coalesce or repartition" in str(raised.value.hint)
+
+
+def _failing_compaction(*_: object) -> None:
+    raise StorageError("no space")
 
 
 def test_streams_number_their_batches_themselves(tmp_path: Path, table_format: str) -> None:

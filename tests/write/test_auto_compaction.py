@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, write_table
-from deltaberg.delta.maintain import auto_compact
+from deltaberg import DeltaTable, create_table, open_table, write_table
 from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.table.change import changed_rows
+from deltaberg.table.maintain import auto_compact
 from deltaberg.table.write.write import write_files
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -144,11 +144,41 @@ def test_its_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         table.append(pa.concat_tables([_rows("a", 1), _rows("b", 2)]))
     table.alter().set(_ON).commit()
     done = table.append(pa.concat_tables([_rows("a", 1), _rows("b", 2)]))
-    assert (done.warnings, table.version, len(table.live_files)) == ((), done.version + 1, 4)
+    late = "small files were not put together for longer than 0 seconds: what is left is for a later commit"
+    assert (done.warnings, table.version, len(table.live_files)) == ((late,), done.version + 1, 4)
     # Bytes are bounded as well: the oldest files come first.
     monkeypatch.setattr(auto_compact, "MOST_BYTES", 1)
     table.append(_rows("b", 3))
     assert len(table.live_files) == 5
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_iceberg_tables_that_ask_for_it_are_compacted(tmp_path: Path, branch: str | None) -> None:
+    """In the partitions that a commit adds to, on the branch that it goes to; other commits are followed by none."""
+    asks = {"deltaberg.auto-compact.enabled": "true"}
+    table: Any = create_table(tmp_path, _COLUMNS, partition_by="p", format="iceberg", properties=asks)
+    if branch is not None:
+        table.append(_rows("z", 9))
+        table.alter().create_branch(branch).commit()
+        table = open_table(tmp_path, ref=branch)
+    before = len(table.scan().files())
+    for number in range(2):
+        table.append(pa.concat_tables([_rows("a", number), _rows("b", number)]))
+    assert len(table.scan().files()) == before + 4
+    table.delete("id = 0 AND p = 'b'")
+    done = table.append(_rows("a", 2))
+    assert done.warnings == ()
+    assert len(table.scan("p = 'a'").files()) == 1
+    assert sorted(ids_of(table)) == sorted([*([] if branch is None else [9]), 0, 1, 1, 2])
+    (newest, *_) = table.history(1)
+    assert newest.operation == "replace"
+    plain = create_table(tmp_path / "plain", ID, format="iceberg")
+    for number in range(4):
+        plain.append(ids(number))
+    assert len(plain.scan().files()) == 4
+    with pytest.raises(InvalidArgumentError, match="must be true or false, not 'auto'"):
+        plain.alter().set({"deltaberg.auto-compact.enabled": "auto"}).commit()
 
 
 @pytest.mark.parametrize(

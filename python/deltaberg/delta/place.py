@@ -59,7 +59,8 @@ class DeltaPlace(Place[DeltaTable, DeltaOperations]):
 
     def create(self, new: NewTable, options: CommitOptions) -> DeltaOperations:
         """Begin a transaction that creates the table."""
-        run = DeltaOperations(Transaction(self.log, None, options, follow=compact_after))
+        run = DeltaOperations(Transaction(self.log, None, options))
+        run.transaction.follow = compact_after
         define_table(run.transaction, new, None)
         return run
 

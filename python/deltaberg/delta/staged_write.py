@@ -7,6 +7,7 @@ the table, and what the table asks of data files.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -73,15 +74,17 @@ class StagedWrite:
         """The directory of the table."""
         return self.log.root
 
-    def recording(self, txn: tuple[str, int]) -> StagedWrite:
-        """Return the same write, with a commit that records the progress of an application."""
-        return replace(self, request=self.request.recording(txn))
+    def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> StagedWrite:
+        """Return the same write, as that of the batch of a stream."""
+        return replace(self, request=self.request.of_batch(txn, compact_seconds))
 
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
         """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)
         transaction = _transaction(self.log, base, self.request)
         transaction.stand_for(self.token, was_tried=was_tried)
+        if self.request.compact_seconds:
+            transaction.follow = partial(compact_after, seconds=self.request.compact_seconds)
         if base is None or self.protocol != base.protocol:
             transaction.set_protocol(self.protocol)
         if base is None or self.metadata != base.metadata:
@@ -130,4 +133,4 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
 
 
 def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest) -> Transaction:
-    return Transaction(log, base, request.commit, timezone=request.timezone, follow=compact_after)
+    return Transaction(log, base, request.commit, timezone=request.timezone)

@@ -762,7 +762,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         from deltaberg.delta.transaction.transaction import Transaction
 
         zone = self._options.timezone
-        made = Transaction(self._log, self._snapshot, options, timezone=zone, committed=self._set, follow=compact_after)
+        made = Transaction(self._log, self._snapshot, options, timezone=zone, committed=self._set)
+        made.follow = compact_after
         return DeltaTransaction(DeltaOperations(made))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:

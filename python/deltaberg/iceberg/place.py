@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from deltaberg.choices import Mode
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.iceberg.create.create import metadata_of
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
+from deltaberg.iceberg.maintain.auto_compact import compact_after
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.write_metadata import version_of
@@ -78,7 +80,9 @@ class IcebergPlace(Place[IcebergTable, IcebergOperations]):
         """Begin a transaction that creates the table."""
         committer = self.pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
         loaded = committer.stage(metadata_of(new, self.location))
-        return IcebergOperations(Transaction(loaded, committer, options, creates=True))
+        run = IcebergOperations(Transaction(loaded, committer, options, creates=True))
+        run.transaction.follow = partial(compact_after, committer=committer)
+        return run
 
     def replace(self, run: IcebergOperations, new: NewTable) -> None:
         """Remove all rows, and set the columns, the partitioning, the order and the properties.

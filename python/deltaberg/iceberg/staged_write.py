@@ -7,6 +7,7 @@ asks of data files. The commit makes the same changes of columns as the plan, si
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from deltaberg.errors import CommitConflictError, ObjectNotFoundError
 from deltaberg.iceberg.create.create import metadata_of
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.maintain.auto_compact import compact_after
 from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage.location import Location
@@ -57,9 +59,9 @@ class StagedWrite:
     place: Location
     token: str
 
-    def recording(self, txn: tuple[str, int]) -> StagedWrite:
-        """Return the same write, with a commit that records the progress of an application."""
-        return replace(self, request=self.request.recording(txn))
+    def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> StagedWrite:
+        """Return the same write, as that of the batch of a stream."""
+        return replace(self, request=self.request.of_batch(txn, compact_seconds))
 
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
         """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
@@ -76,6 +78,9 @@ class StagedWrite:
                 ) from None
         transaction = _transaction(self.pointer, self.location, planned, self.columns, self.request)
         transaction.stand_for(self.token, was_tried=was_tried)
+        if self.request.compact_seconds:
+            committer = self.pointer.committer()
+            transaction.follow = partial(compact_after, committer=committer, seconds=self.request.compact_seconds)
         self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
         return transaction
 

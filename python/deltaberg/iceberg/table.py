@@ -991,17 +991,16 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         return compute_table_stats(self._stats_request(snapshot_id, commit), columns, self._row_tasks)
 
     def _begin(self, options: CommitOptions) -> IcebergTransaction:
+        from deltaberg.iceberg.maintain.auto_compact import compact_after
         from deltaberg.iceberg.operations import IcebergOperations
         from deltaberg.iceberg.table_transaction import IcebergTransaction
         from deltaberg.iceberg.transaction.transaction import Transaction
 
-        transaction = Transaction(
-            self._loaded,
-            self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer),
-            replace(options, branch=options.branch or self._options.ref),
-            timezone=self._options.timezone,
-            committed=self._committed,
-        )
+        committer = self._pointer.committer(unsafe_single_writer=options.unsafe_single_writer)
+        asked = replace(options, branch=options.branch or self._options.ref)
+        tell, zone = self._committed, self._options.timezone
+        transaction = Transaction(self._loaded, committer, asked, timezone=zone, committed=tell)
+        transaction.follow = partial(compact_after, committer=committer, tell=tell)
         return IcebergTransaction(IcebergOperations(transaction))
 
     def _compact(self, begin: Callable[[], Any], compaction: Compaction) -> CompactResult:

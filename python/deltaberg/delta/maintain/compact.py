@@ -39,25 +39,9 @@ __all__ = ["DeltaRewrite"]
 
 
 class DeltaRewrite(Rewrite[Transaction]):
-    """The part of a Delta table in one commit of a compaction.
-
-    Parameters
-    ----------
-    chosen
-        The numbers of the live files that may be rewritten, where a commit is followed by the compaction; None for all.
-    """
+    """The part of a Delta table in one commit of a compaction."""
 
     age = ("modified", "path")
-
-    def __init__(
-        self, transaction: Transaction, compaction: Compaction, *, chosen: pa.Int64Array | None = None
-    ) -> None:
-        super().__init__(transaction, compaction)
-        self._chosen = chosen
-
-    def considered(self, files: pa.Table) -> pa.BooleanArray | None:
-        """Return which files may be rewritten: those that a commit has chosen; None for all."""
-        return None if self._chosen is None else pc.is_in(file_numbers(files), value_set=self._chosen)
 
     @cached_property
     def source(self) -> SnapshotSource:
@@ -152,7 +136,7 @@ class DeltaRewrite(Rewrite[Transaction]):
             transaction.follow_deletes(VectorRebase(snapshot, numbers, trail, transaction.note_written))
         if supports(snapshot.protocol, "rowTracking") and not self.identity.are_kept:
             transaction.lose_row_ids()
-        operation.parameters.update(_parameters(self.compaction, self._clustering, is_auto=self._chosen is not None))
+        operation.parameters.update(_parameters(self.compaction, self._clustering))
         operation.metrics.update(_metrics(old, new))
 
 
@@ -160,7 +144,7 @@ class DeltaRewrite(Rewrite[Transaction]):
 _ORDERED_BY: dict[OrderKind, str] = {"z-order": "zOrderBy", "hilbert": "hilbertBy", "sort": "sortBy"}
 
 
-def _parameters(compaction: Compaction, clustering: Clustering | None, *, is_auto: bool) -> Mapping[str, str]:
+def _parameters(compaction: Compaction, clustering: Clustering | None) -> Mapping[str, str]:
     where, order = compaction.where, compaction.order
     found: dict[str, list[str]] = {"predicate": [] if where is None else [str(as_filter(where))], "zOrderBy": []}
     if order is not None:
@@ -169,7 +153,7 @@ def _parameters(compaction: Compaction, clustering: Clustering | None, *, is_aut
     if compaction.purge:
         return {"predicate": texts["predicate"], "applyPurge": "true"}
     clustered = {"clusterBy": "[]", **({} if clustering is None else clustering.parameters)}
-    return {**texts, **clustered, "auto": json.dumps(is_auto)}
+    return {**texts, **clustered, "auto": json.dumps(compaction.chosen is not None)}
 
 
 def _metrics(old: pa.Table, written: pa.Table) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deltaberg.delta.log.commit import check_conditional_put
@@ -67,9 +67,6 @@ class Transaction(PendingChanges):
         The zone of timestamps without one in filters and partition values.
     committed
         What is told the version that the commit made, or that is current where nothing was to be done.
-    follow
-        What does more after a commit that changes data: it gets the transaction and the recorded paths of the files
-        that were written for it, and returns a sentence for each part that failed.
 
     Raises
     ------
@@ -85,7 +82,6 @@ class Transaction(PendingChanges):
         *,
         timezone: str = "UTC",
         committed: Callable[[Snapshot], object] | None = None,
-        follow: Callable[[Transaction, Collection[str]], list[str]] | None = None,
     ) -> None:
         options = CommitOptions() if options is None else options
         DELTA.refuse(options, str(log.root))
@@ -105,7 +101,6 @@ class Transaction(PendingChanges):
         #: How many operations changed rows.
         self._row_operations = 0
         self._committed = committed
-        self._follow = follow
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         self._once = options.txn
         once = () if options.txn is None else (options.txn,)
@@ -334,8 +329,8 @@ class Transaction(PendingChanges):
         self._files.delete_if(lambda _, path: encode_path(path) in gone or path in unused)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
-        if self._follow is not None and changes.changes_data:
-            warnings += self._follow(self, [path for path, file in changes.adds.items() if file.is_new])
+        if self.follow is not None and changes.changes_data:
+            warnings += self.follow(self, [path for path, file in changes.adds.items() if file.is_new])
         added, removed = changes.new_files, changes.gone_files
         result = CommitResult(
             entry.version,

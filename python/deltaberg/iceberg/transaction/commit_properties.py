@@ -9,10 +9,12 @@ from deltaberg.iceberg.manifests.merge import MergePolicy
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.property_values import compression_of
 from deltaberg.iceberg.metadata.write_metadata import kept_in_log
-from deltaberg.table.property_values import number_of
+from deltaberg.table.property_values import number_of, wrong_value
 
-__all__ = ["check_commit_properties", "manifest_codec", "most_partitions"]
+__all__ = ["check_commit_properties", "compacts_itself", "manifest_codec", "most_partitions"]
 
+#: What asks for small files to be put together after commits. The specification has no property for it.
+_AUTO_COMPACT = "deltaberg.auto-compact.enabled"
 _MOST_PARTITIONS = "write.summary.partition-limit"
 
 
@@ -26,6 +28,7 @@ def check_commit_properties(metadata: TableMetadata) -> None:
     """
     manifest_codec(metadata)
     most_partitions(metadata)
+    compacts_itself(metadata)
     MergePolicy.of(metadata.properties)
     kept_in_log(metadata.properties)
     metadata_location(metadata.location, metadata.properties)
@@ -34,6 +37,14 @@ def check_commit_properties(metadata: TableMetadata) -> None:
 def most_partitions(metadata: TableMetadata) -> int:
     """Return how many changed partitions the summary tells of one by one, at most."""
     return number_of(metadata.properties, _MOST_PARTITIONS, 0, 0)
+
+
+def compacts_itself(metadata: TableMetadata) -> bool:
+    """Return whether small files are to be put together after commits."""
+    text = metadata.properties.get(_AUTO_COMPACT, "false")
+    if text.strip().lower() not in ("true", "false"):
+        raise wrong_value(_AUTO_COMPACT, text, "true or false")
+    return text.strip().lower() == "true"
 
 
 def manifest_codec(metadata: TableMetadata) -> dict[str, Any]:

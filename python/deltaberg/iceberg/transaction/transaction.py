@@ -482,6 +482,8 @@ class Transaction(shared.Transaction):
         )
         if self._committed is not None and committed is not None:
             self._committed(loaded)
+        if self.follow is not None and has_snapshot and not (self.pending.keeps_rows or self._target.is_staged):
+            result = replace(result, warnings=(*result.warnings, *self.follow(self, self.pending.paths)))
         return self._committed_as(result)
 
     def _delete_dropped(self, hiding: Sequence[AddedFiles]) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.staged_write import StagedWrite, stage_write
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.spark.source.options import WriteOptions
+from deltaberg.spark.source.options import FEWER_TASKS, WriteOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 
@@ -25,6 +25,7 @@ class DeltaWriteOptions(WriteOptions):
     own = ("mergeSchema", "overwriteSchema", "replaceWhere", "compression")
     overwrite_mode = "partitionOverwriteMode"
     others: ClassVar[Mapping[str, str]] = {
+        "optimizewrite": FEWER_TASKS,
         "overwrite-mode": "use partitionOverwriteMode",
         "compression-codec": "use compression",
         "clusterby": "create the table by deltaberg.create_table with cluster_by, and append to it",

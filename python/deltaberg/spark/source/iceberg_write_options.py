@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
 from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.iceberg.staged_write import StagedWrite, stage_write
-from deltaberg.spark.source.options import WriteOptions
+from deltaberg.spark.source.options import FEWER_TASKS, WriteOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 
@@ -64,6 +64,7 @@ class IcebergWriteOptions(WriteOptions):
     )
     overwrite_mode = "overwrite-mode"
     others: ClassVar[Mapping[str, str]] = {
+        "optimizewrite": FEWER_TASKS,
         "overwriteschema": f"use {_REPLACING}",
         "replacewhere": 'use deltaberg.open_table(path).overwrite(frame, where="…")',
         "partitionoverwritemode": "use overwrite-mode",

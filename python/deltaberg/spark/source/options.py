@@ -27,7 +27,7 @@ from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.staged import StagedFiles
 
-__all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
+__all__ = ["FEWER_TASKS", "ReadOptions", "SourceOptions", "WriteOptions"]
 
 _SHARED = ("path", "paths", "timezone")
 #: How a commit is made, and the partitioning of a new table.
@@ -39,6 +39,13 @@ _PARTS = re.compile(r"(?:`(?:[^`]|``)*`|\([^()]*\)|[^,])+")
 _BOOLEANS = {"true": True, "false": False}
 #: What Spark's catalog knows of every table, and passes as an option when it creates one.
 _OF_CATALOG = "owner"
+
+
+#: What to do in place of the option that has Spark bring rows together before they are written.
+FEWER_TASKS = (
+    "Spark lets no Python source move rows between tasks: coalesce or repartition the frame, or use append of a table, "
+    "for a stream in foreachBatch"
+)
 
 
 class SourceOptions:

@@ -5,6 +5,7 @@ Spark pickles the writer, calls `write` in its tasks, and `commit` or `abort` in
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,21 +53,20 @@ class TableWriter(DataSourceArrowWriter):
         return _Reply() if reply is None else _Reply(*(column[0].as_py() for column in reply.columns))
 
     @briefly
-    def commit(self, messages: Sequence[WriterCommitMessage | None], txn: tuple[str, int] | None = None) -> None:
-        """Commit the files of all tasks once; raise what a task met, with nothing committed.
-
-        Parameters
-        ----------
-        txn
-            The stream and the batch that the rows are; None for what the options say.
-        """
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks once; raise what a task met, with nothing committed."""
         tables, errors = _replies(messages)
         if errors:
             self._delete(tables)
             raise errors[0]
         files = [self._staged.spec.no_files()] if self._staged.spec is not None else []
-        staged = self._staged if txn is None else self._staged.recording(txn)
-        commit_staged(staged, pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
+        done = commit_staged(self._staged, pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
+        for sentence in done.warnings:
+            warnings.warn(f"{self._staged.place}: {sentence}", stacklevel=2)
+
+    def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> TableWriter:
+        """Return the same writer for the batch of a stream; see `StagedFiles`."""
+        return TableWriter(self._staged.of_batch(txn, compact_seconds), self._names)
 
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

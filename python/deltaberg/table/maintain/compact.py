@@ -41,7 +41,7 @@ from deltaberg.table.maintain.purge import Purge, purged_files
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder, order_terms
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.plan import Plan
+from deltaberg.table.read.plan import Plan, file_numbers
 from deltaberg.table.read.scan_options import ScanOptions, processors, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.progress import ProgressSum
@@ -94,6 +94,8 @@ class Compaction:
         No group but the first is begun after so many seconds; None for no limit.
     is_gradual
         Whether what is clustered stays where new files would add little to it, since the next run is soon.
+    chosen
+        The numbers of the files that may be rewritten, where a commit is followed by the compaction; None for all.
     """
 
     where: Filter | None = None
@@ -109,6 +111,7 @@ class Compaction:
     purge: Purge | None = None
     seconds: float | None = None
     is_gradual: bool = False
+    chosen: pa.Int64Array | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -229,10 +232,6 @@ class Rewrite(ABC, Generic[_Transaction]):
         """
         return self.compaction.order
 
-    def considered(self, files: pa.Table) -> pa.BooleanArray | None:
-        """Return which files of the file table are looked at; None for all."""
-        return None
-
     def deleted_shares(self, plan: Plan) -> pa.Array:
         """Return the share of the rows of each file that are deleted; infinite where nobody knows it."""
         return plan.deleted_shares
@@ -269,9 +268,8 @@ class Rewrite(ABC, Generic[_Transaction]):
         plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).without_filter().plan
         files = plan.files
         order = pc.sort_indices(files, [(name, "ascending") for name in self.age])
-        considered = self.considered(files)
-        if considered is not None:
-            order = order.filter(considered.take(order))
+        if self.compaction.chosen is not None:
+            order = order.filter(pc.is_in(file_numbers(files), value_set=self.compaction.chosen).take(order))
         ordered = files.take(order)
         columns = (order, pc.fill_null(ordered.column("size"), 0), self.deleted_shares(plan).take(order))
         rows, sizes, shares = (column.to_pylist() for column in columns)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deltaberg.errors import InvalidArgumentError, in_context
 from deltaberg.storage.location import Location
@@ -59,6 +59,9 @@ class Transaction(ABC):
         self._is_ended = False
         #: Whether files were written by others, who may have committed them already where there is nothing to do.
         self.has_foreign_files = False
+        #: What does more after a commit that changes data. It gets the recorded paths of the files written for
+        #: it, and returns a sentence for each part that failed.
+        self.follow: Callable[[Any, Collection[str]], list[str]] | None = None
         #: Whether a transaction of several tables commits this one.
         self.is_member = False
         self._batch, self._batch_branch = options.batch, options.branch

@@ -35,6 +35,8 @@ class WriteRequest:
         The zone of timestamps without one in ``where`` and in partition values.
     write_properties
         Properties of an Iceberg table that are otherwise for this write.
+    compact_seconds
+        For how many seconds small files are put together after the commit, if the table asks for that; 0 for none.
     """
 
     overwrite: bool
@@ -45,10 +47,12 @@ class WriteRequest:
     commit: CommitOptions = field(default_factory=CommitOptions)
     timezone: str = "UTC"
     write_properties: Mapping[str, str] = field(default_factory=dict)
+    compact_seconds: float = 60
 
-    def recording(self, txn: tuple[str, int]) -> WriteRequest:
-        """Return the same request, with a commit that records the progress of an application."""
-        return replace(self, commit=replace(self.commit, txn=txn))
+    def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> WriteRequest:
+        """Return the same request, as that of the batch of a stream; see `StagedFiles`."""
+        commit = self.commit if txn is None else replace(self.commit, txn=txn)
+        return replace(self, commit=commit, compact_seconds=compact_seconds)
 
     def carry_out(self, run: Operations[Transaction], data: Any) -> None:
         """Write rows as an operation of a transaction."""

@@ -50,8 +50,16 @@ class StagedFiles(Protocol):
     def token(self) -> str:
         """What tells its commit from all others: sent again, it finds itself in the table, and adds nothing."""
 
-    def recording(self, txn: tuple[str, int]) -> StagedFiles:
-        """Return the same write, with a commit that records the progress of an application."""
+    def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> StagedFiles:
+        """Return the same write, as that of the batch of a stream.
+
+        Parameters
+        ----------
+        txn
+            The stream and the batch, which the commit records; None for what the options say.
+        compact_seconds
+            For how many seconds small files are put together after the commit, if the table asks for that; 0 for none.
+        """
 
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Committing:
         """Return the transaction that adds files which were written as `spec` asks.

@@ -26,12 +26,16 @@ from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["StreamSink", "stream_sink"]
 
 #: Options of the query, which Spark passes on to its sink.
 _CHECKPOINT, _NAME = "checkpointlocation", "queryname"
 _APPLICATION, _VERSION = "txnappid", "txnversion"
+#: How often small files are put together, in batches, and for how long, in seconds.
+_EVERY, _SECONDS = "autoCompactBatches", "autoCompactSeconds"
+_DEFAULTS = {_EVERY: 10, _SECONDS: 60}
 #: Rows that are converted at a time.
 _ROWS = 10_000
 
@@ -64,15 +68,23 @@ class StreamSink(_Base):
         What the table records in place of the query; None for the query.
     checkpoint
         Where the checkpoint of the query is, if an option says so.
+    compaction
+        Every how many batches small files are put together, where the table asks for it, and for how many seconds.
     """
 
     def __init__(
-        self, plan: Callable[[], TableWriter], schema: StructType, application: str | None, checkpoint: str | None
+        self,
+        plan: Callable[[], TableWriter],
+        schema: StructType,
+        application: str | None,
+        checkpoint: str | None,
+        compaction: tuple[int, int],
     ) -> None:
         self._plan = plan
         self._schema = schema
         self._application = application
         self._checkpoint = checkpoint
+        self._compaction = compaction
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_writer": self._writer, "_plan": None}
@@ -98,7 +110,9 @@ class StreamSink(_Base):
         queries = (reply.query for reply in replies if reply.query is not None)
         name = self._application or next(queries, None) or query_of_checkpoint(self._checkpoint)
         txn = None if name is None else (name, batchId)
-        self._planned(replies).commit([reply.written for reply in replies], txn)
+        every, seconds = self._compaction
+        due = seconds if batchId % every == every - 1 else 0
+        self._planned(replies).of_batch(txn, due).commit([reply.written for reply in replies])
 
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -148,17 +162,26 @@ def stream_sink(
             "the option txnVersion is for single writes: a stream records the numbers of its batches",
             hint="leave it out; txnAppId alone names the stream in place of its query",
         )
-    of_query = {_CHECKPOINT, _NAME, _APPLICATION}
+    of_query = {_CHECKPOINT, _NAME, _APPLICATION, *(name.lower() for name in _DEFAULTS)}
     written = settings({name: text for name, text in options.items() if name.lower() not in of_query})
     columns = rows_schema(schema)
 
     def plan() -> TableWriter:
         return TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
 
-    sink = StreamSink(plan, schema, own.get(_APPLICATION), own.get(_CHECKPOINT))
+    compaction = (_number(own, _EVERY), _number(own, _SECONDS))
+    sink = StreamSink(plan, schema, own.get(_APPLICATION), own.get(_CHECKPOINT), compaction)
     if not commits:
         _ = sink._writer  # noqa: SLF001 - Spark shows an error here as it is, and not where it pickles the sink
     return sink
+
+
+def _number(options: Mapping[str, str], name: str) -> int:
+    text = options.get(name.lower(), str(_DEFAULTS[name]))
+    number = whole_number(text.strip(), 1)
+    if number is None or number >= 1 << 31:
+        raise InvalidArgumentError(f"the option {name} must be a positive number, not {text!r:.200}")
+    return number
 
 
 def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
