@@ -20,6 +20,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from deltaberg.iceberg.scan.changes import ChangesSource
 from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
 from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosition
 from deltaberg.iceberg.streams import iceberg_stream
@@ -197,6 +198,23 @@ def test_snapshots_that_remove_rows(tmp_path: Path, where: str, options: Any, id
 
 
 @pytest.mark.req("ICE-STR-03", half="writer")
+def test_a_snapshot_that_batches_divide_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path, {"id": pa.int64()}, format="iceberg", partition_by="id")
+    table.append(pa.table({"id": list(range(6))}))
+    stream = _stream(tmp_path, start_millis=0)
+    planned: list[object] = []
+    original = ChangesSource.select_files
+
+    def counted(source: ChangesSource, *arguments: Any) -> Any:
+        planned.append(source)
+        return original(source, *arguments)
+
+    monkeypatch.setattr(ChangesSource, "select_files", counted)
+    _, batches = _drain(stream, None, Limits(files=2))
+    assert ([len(rows) for rows in batches], _flat(batches)) == ([2, 2, 2], list(range(6)))
+    assert len(planned) == 1
+
+
 def test_positions_that_are_gone(tmp_path: Path) -> None:
     at = tmp_path / "table"
     table = _table(at, [1], [2], [3])

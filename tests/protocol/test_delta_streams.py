@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from deltaberg import DeltaTable, create_table, open_table
+from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
 from deltaberg.delta.stream.delta_stream import DeltaStream
 from deltaberg.delta.stream.position import Position
@@ -275,6 +276,22 @@ def test_limits(limits: Limits, ids: list[list[int]], start: int | None, builder
     if start == 0:
         assert _ids(batches) == ids
     assert sorted(_flat(batches)) == [0, 1, 2]
+
+
+def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    _sized(builder, *range(1, 7))
+    stream = _stream(builder.root, start=0)
+    read: list[int] = []
+    original = LogDirectory.read
+
+    def counted(log: LogDirectory, entry: Any) -> bytes:
+        read.append(entry.version)
+        return original(log, entry)
+
+    monkeypatch.setattr(LogDirectory, "read", counted)
+    _, batches = _drain(stream, limits=Limits(files=2))
+    assert _ids(batches) == [[0, 1], [2, 3], [4, 5]]
+    assert read == [0]
 
 
 def test_a_position_inside_of_the_changes_of_a_commit_is_refused(builder: DeltaBuilder) -> None:

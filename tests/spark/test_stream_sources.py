@@ -179,6 +179,24 @@ def test_a_function_runs_where_a_stream_is_read(kind: Any, spark: Any, tmp_path:
     assert rows == [*(before if kind == "catalog" else []), {"half": 2, "name": "c"}]
 
 
+def test_sources_of_equal_streams_have_one_name(tmp_path: Path) -> None:
+    """Spark removes no source: a loop that makes the same stream again and again registers one."""
+    from pyspark.sql.types import StructType
+
+    from deltaberg.spark.source.streaming.delta_stream_settings import DeltaStreamSettings
+    from deltaberg.spark.source.streaming.read_stream import _Fused, name_of
+
+    create_table(tmp_path, {"id": pa.int64()})
+
+    def name(factor: int, **options: str) -> str:
+        settings = DeltaStreamSettings({"path": str(tmp_path), **options})
+        settings.scan()
+        return name_of(_Fused(settings, lambda batches: (batch.slice(factor) for batch in batches), StructType()))
+
+    assert name(1) == name(1)
+    assert len({name(1), name(2), name(1, filter="id > 1")}) == 3
+
+
 def test_tables_of_the_past_are_no_streams(tmp_path: Path) -> None:
     create_table(tmp_path, {"id": pa.int64()})
     past, table = open_table(tmp_path, version=0), open_table(tmp_path)

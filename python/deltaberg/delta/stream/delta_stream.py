@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
+from deltaberg.delta.log.directory import LogEntry
 from deltaberg.delta.scan.changed_files import ChangedFiles
 from deltaberg.delta.scan.changes import ChangesSource
 from deltaberg.delta.scan.source import SnapshotSource
@@ -24,7 +25,6 @@ from deltaberg.delta.stream.new_commits import NewCommits
 from deltaberg.delta.stream.position import NOTHING, Position, read_position
 from deltaberg.errors import UnsupportedFeatureError, VersionNotFoundError, in_context
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.kernels.results import Replay
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.read.source import ScanSource
@@ -60,6 +60,8 @@ class DeltaStream(TableStream[Position]):
         #: The version that the stream begins with, and its files in order; it stays as it is.
         self._initial: tuple[int, pa.Table] | None = None
         self._is_start_known = False
+        #: The commit that was read last, and its files: batches may divide it.
+        self._parsed: tuple[LogEntry, pa.Table] | None = None
         #: When the commits of a change feed were made, as far as they have been listed.
         self._times: CommitTimes | None = None
         _ = options.excluded(pa.array([], pa.string()))
@@ -165,9 +167,11 @@ class DeltaStream(TableStream[Position]):
             self._schemas.check_start(version, changes=self._options.change_feed)
             self._is_start_known = True
         last = None if end is None else end.version - (end.index == NOTHING)
-        for number, data in self._commits.read(version, last):
+        known = None if self._parsed is None else self._parsed[0]
+        for entry, data in self._commits.read(version, last, known):
+            number = entry.version
             with in_context(table=self._table, version=number):
-                step = self._step(number, data, skipped if number == start.version else 0)
+                step = self._step(entry, data, skipped if number == start.version else 0)
             if end is not None and number == end.version:
                 count = max(end.index + 1 - step.first, 0)
                 if step.is_whole and count < len(step.files):
@@ -225,15 +229,20 @@ class DeltaStream(TableStream[Position]):
             self._initial = (version, files)
         return self._initial[1]
 
-    def _step(self, version: int, data: bytes, first: int) -> Step[Position]:
-        replay = kernels.replay([(version, data)])
-        self._schemas.check(version, replay)
-        files = self._changed(version, data) if self._options.change_feed else self._added(version, replay)
+    def _step(self, entry: LogEntry, data: bytes | None, first: int) -> Step[Position]:
+        version = entry.version
+        if self._parsed is None or data is not None:
+            self._parsed = (entry, self._files_of(version, data or b""))
+        files = self._parsed[1]
         if first and self._options.change_feed and first < len(files):
             raise self._inside(Position(version, first - 1))
         return Step(files.slice(first), Position(version + 1), first, is_whole=self._options.change_feed)
 
-    def _added(self, version: int, replay: Replay) -> pa.Table:
+    def _files_of(self, version: int, data: bytes) -> pa.Table:
+        replay = kernels.replay([(version, data)])
+        self._schemas.check(version, replay)
+        if self._options.change_feed:
+            return self._changed(version, data)
         return self._rows.file_table(appended_files(version, replay, self._options, self._table))
 
     def _changed(self, version: int, data: bytes) -> pa.Table:

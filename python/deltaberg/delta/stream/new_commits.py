@@ -34,8 +34,17 @@ class NewCommits:
         #: What it holds, as far as it was read here.
         self._seen_digest: bytes | None = None
 
-    def read(self, first: int, last: int | None = None) -> Iterator[tuple[int, bytes]]:
+    def read(
+        self, first: int, last: int | None = None, known: LogEntry | None = None
+    ) -> Iterator[tuple[LogEntry, bytes | None]]:
         """Yield the commits from one version to another, or to the newest, with the bytes of their log entries.
+
+        Parameters
+        ----------
+        first, last
+            The versions; None for the newest.
+        known
+            The log entry that the caller has read before: it comes without its bytes.
 
         Raises
         ------
@@ -57,6 +66,9 @@ class NewCommits:
         end = max(newest if newest is not None else before, first - 1) if last is None else last
         for version in range(first, end + 1):
             entry = commits.get(version)
+            if entry is not None and entry == known:
+                yield entry, None
+                continue
             data = None if entry is None else self._read(entry)
             if entry is None or data is None:
                 if self._may_lose:
@@ -71,7 +83,7 @@ class NewCommits:
                 )
             if self._seen is None or version > self._seen.version:
                 self._seen, self._seen_digest = entry, _digest(data)
-            yield version, data
+            yield entry, data
 
     def newest(self) -> int:
         """Return the newest version that the log has.

@@ -96,6 +96,8 @@ class IcebergStream(TableStream[SnapshotPosition]):
         self._keys: list[tuple[Field, ...]] = []
         #: The files of the snapshot that the stream begins with, in order; it stays as it is.
         self._initial: tuple[int, pa.Table, tuple[Field, ...]] | None = None
+        #: Likewise, of the snapshot that was read last: batches may divide what it added.
+        self._parsed: tuple[int, pa.Table, tuple[Field, ...]] | None = None
 
     @property
     def source(self) -> ScanSource:
@@ -124,7 +126,7 @@ class IcebergStream(TableStream[SnapshotPosition]):
         if loaded is not self._loaded:
             if metadata.specs != self._loaded.metadata.specs:
                 # File tables have a column of the partition fields of all specs.
-                self._initial = None
+                self._initial = self._parsed = None
             self._loaded = loaded
             own = self._own
             self._own = IcebergSource.of(loaded, None, own.schema, own.resolver)
@@ -282,8 +284,10 @@ class IcebergStream(TableStream[SnapshotPosition]):
             changed = ChangelogSource(own, [snapshot], Changelog())
         else:
             changed = ChangesSource(own, [snapshot], appends=True)
-        files = changed.select_files(TRUE).files
-        self._keys.append(changed.layout.keys)
+        if self._parsed is None or self._parsed[0] != snapshot.snapshot_id:
+            self._parsed = (snapshot.snapshot_id, changed.select_files(TRUE).files, changed.layout.keys)
+        _, files, keys = self._parsed
+        self._keys.append(keys)
         end = SnapshotPosition(snapshot.snapshot_id, max(len(files), 1) if self._options.changes else len(files))
         return Step(files.slice(first), end, first, is_whole=self._options.changes)
 

@@ -49,23 +49,27 @@ class Admission:
         count = len(files)
         for name, left in self._left.items():
             if left is not None:
-                sums = self._sums(files, name)
-                fitting = pc.sum(pc.less_equal(sums, left).cast(pa.int64())).as_py() or 0
-                count = min(count, fitting)
+                # Most files of a large snapshot are not for this batch: no column is made for all of them.
+                count = min(count, self._fitting(files.slice(0, count), name, left))
         if is_whole and count < len(files):
             count = len(files) if self._is_empty else 0
         elif not count and self._is_empty and len(files):
             count = 1
         for name, left in self._left.items():
             if left is not None and count:
-                self._left[name] = left - self._sums(files, name)[count - 1].as_py()
+                taken = files.slice(0, count)
+                self._left[name] = left - (count if name == "files" else self._sums(taken, name)[-1].as_py())
         self._is_empty = self._is_empty and not count
         return count
+
+    def _fitting(self, files: pa.Table, name: str, left: float) -> int:
+        """Return how many files fit, from the beginning."""
+        if name == "files":
+            return max(int(left), 0)
+        return pc.sum(pc.less_equal(self._sums(files, name), left).cast(pa.int64())).as_py() or 0
 
     @staticmethod
     def _sums(files: pa.Table, name: str) -> pa.Array:
         """Return, for each file, what it and those before it hold together."""
-        if name == "files":
-            return pa.array(range(1, len(files) + 1), pa.int64())
         column = files.column(name).combine_chunks().fill_null(0)
         return pc.cumulative_sum(pc.max_element_wise(column, 0).cast(pa.float64()))

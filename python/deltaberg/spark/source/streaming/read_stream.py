@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -39,6 +40,12 @@ class _Fused(NamedTuple):
     settings: StreamSettings
     function: BatchFunction
     output: StructType
+
+
+def name_of(fused: _Fused) -> str:
+    """Return the name of a source, which is equal for equal ones: Spark keeps one of each name."""
+    pickled: bytes = cloudpickle.dumps(tuple(fused))  # type: ignore[no-untyped-call]
+    return f"deltaberg_stream_{hashlib.sha256(pickled).hexdigest()[:32]}"
 
 
 class _FusedSource(DataSource):
@@ -75,7 +82,8 @@ class StreamRead:
         """Return a streaming DataFrame of what a function yields, which runs in the tasks that read.
 
         Its rows cross into the JVM; those that it reads do not. Each call registers a Data Source with the session, for
-        as long as this lives.
+        as long as this lives: Spark removes none. One of the same table, options, function and columns takes the place
+        of that of an earlier call.
 
         Parameters
         ----------
@@ -95,8 +103,9 @@ class StreamRead:
                 f"{function!r} cannot be called", hint="pass a function of an iterator of batches"
             )
         output = output_schema(self._spark, schema)
-        name = f"deltaberg_stream_{uuid.uuid4().hex}"
-        members = {"fused": _Fused(self._settings, function, output), "format": name}
+        fused = _Fused(self._settings, function, output)
+        name = name_of(fused)
+        members = {"fused": fused, "format": name}
         self._spark.dataSource.register(type("FusedSource", (_FusedSource,), members))
         return self._spark.readStream.format(name).load()
 
