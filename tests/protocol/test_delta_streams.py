@@ -278,6 +278,22 @@ def test_limits(limits: Limits, ids: list[list[int]], start: int | None, builder
     assert sorted(_flat(batches)) == [0, 1, 2]
 
 
+def test_a_beginning_that_was_cleaned_up_is_passed_over_where_it_may_be_lost(tmp_path: Path) -> None:
+    table = _table(tmp_path, [1], [2], [3])
+    begun = _stream(tmp_path)
+    at = begun.latest(begun.initial(), Limits(files=1))
+    table.append(pa.table({"id": [4]}))
+    table.checkpoint()
+    for version in range(4):
+        (tmp_path / "_delta_log" / commit_name(version)).unlink()
+    table.append(pa.table({"id": [5]}))
+    with pytest.raises(VersionNotFoundError, match="has not read all files of version 3, with which it began"):
+        _drain(_stream(tmp_path), at)
+    with pytest.warns(UserWarning, match="has not read all files of version 3"):
+        _, batches = _drain(_stream(tmp_path, allow_data_loss=True), at)
+    assert _flat(batches) == [4, 5]
+
+
 def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     _sized(builder, *range(1, 7))
     stream = _stream(builder.root, start=0)

@@ -18,14 +18,15 @@ from deltaberg import create_table
 from deltaberg.choices import Format
 from deltaberg.spark.source.datasource import DeltaDataSource, IcebergDataSource
 from deltaberg.spark.source.streaming.stream_reader import StreamReader
+from deltaberg.spark.source.streaming.stream_sink import StreamSink
 from tests.spark.killing_sinks import jvm_of
 from tests.support.spark_session import REMOTE
 
 __all__ = ["STEPS", "ids_by_the_log", "ids_of_killed_query"]
 
-#: The driver dies when it knows the end of a batch, and Spark has not logged it; when the batch is planned; and while a
-#: task reads. At last, only a task dies.
-STEPS = ("latest offset", "partitions", "read", "task")
+#: The driver dies when it knows the end of a batch, which Spark has not logged; when the batch is planned; while a task
+#: reads; and when the rows are committed, and Spark has not logged that. At last, only a task dies.
+STEPS = ("latest offset", "partitions", "read", "batch", "task")
 _STEP, _DONE = "DELTABERG_TEST_STEP", "DELTABERG_TEST_KILLED"
 _QUERY = """
 import sys
@@ -39,7 +40,7 @@ deltaberg.spark.register(spark)
 for source in (KillingDelta, KillingIceberg):
     spark.dataSource.register(source)
 rows = spark.readStream.format(f"killing {table_format}").load(f"{place}/source")
-query = rows.writeStream.format("delta").option("checkpointLocation", f"{place}/checkpoint")
+query = rows.writeStream.format("killing delta").option("checkpointLocation", f"{place}/checkpoint")
 query.trigger(availableNow=True).start(f"{place}/target").awaitTermination()
 """
 
@@ -77,6 +78,15 @@ class KillingReader(StreamReader):
             _die_once("task", os.getpid())
 
 
+class KillingSink(StreamSink):
+    """Kills its driver when a batch is committed."""
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the files, and die."""
+        super().commit(messages, batchId)
+        _die_once("batch", jvm_of(os.getppid()))
+
+
 class _Killing:
     @classmethod
     def name(cls) -> str:
@@ -88,6 +98,12 @@ class _Killing:
         reader: Any = super().streamReader(schema)  # type: ignore[misc]
         reader.__class__ = KillingReader
         return reader
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        """Return the sink, as one that kills."""
+        sink: Any = super().streamWriter(schema, overwrite)  # type: ignore[misc]
+        sink.__class__ = KillingSink
+        return sink
 
 
 class KillingDelta(_Killing, DeltaDataSource):

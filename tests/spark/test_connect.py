@@ -29,6 +29,8 @@ _MODULES = [
     "test_distributions.py",
     "test_columns.py",
     "test_delta_table.py",
+    "test_stream_sources.py",
+    "test_stream_sinks.py",
 ]
 #: Tests of each module, of which the first ones run in `make test`.
 _FEW = (
@@ -46,6 +48,10 @@ _OTHERS = (
     " or test_row_lineage or test_partitions_have or test_ranges_of_a_sorted_table"
     " or test_merges_with_all"
 )
+#: Sources and sinks of streams.
+_STREAMS = (
+    "test_a_query_goes_on_from or test_a_function_runs_where_a_stream or test_each_batch_is_in or test_complete_mode"
+)
 
 
 @pytest.mark.timeout(660)
@@ -54,6 +60,7 @@ _OTHERS = (
     [
         pytest.param(_FEW, 8, id="few"),
         pytest.param(f"not ({_FEW}) and ({_OTHERS})", 45, id="others", marks=pytest.mark.full),
+        pytest.param(_STREAMS, 9, id="streams", marks=pytest.mark.full),
     ],
 )
 def test_the_doors_over_connect(chosen: str, least: int) -> None:

@@ -6,6 +6,7 @@ ordered by modification time and path, and those of a commit stand as its action
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -159,7 +160,13 @@ class DeltaStream(TableStream[Position]):
         version = start.version
         skipped = start.index + 1
         if start.is_initial:
-            yield self._initial_step(start, end)
+            try:
+                yield self._initial_step(start, end)
+            except VersionNotFoundError as error:
+                if not self._options.allow_data_loss:
+                    raise
+                warnings.warn(f"{error.message}: rows of {self._table} are lost", stacklevel=2)
+                yield Step(self._no_files, Position(version + 1), is_initial=True)
             if end is not None and end.version <= version:
                 return
             version, skipped = version + 1, 0
