@@ -22,6 +22,7 @@ from benches.spark_cases import SPARK_CASES
 from benches.spark_change_cases import SPARK_CHANGE_CASES
 from benches.spark_key_cases import SPARK_KEY_CASES
 from benches.start_cases import START_CASES
+from benches.stream_cases import STREAM_CASES
 from benches.vacuum_cases import VACUUM_CASES
 from benches.write_cases import WRITE_CASES, WRITTEN_CASES
 
@@ -39,6 +40,7 @@ SUBJECTS: dict[str, Subject] = {
     "skipping": Subject("Files that filters do not skip", SKIPPED_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
+    "spark-streams": Subject("Streams on Spark", STREAM_CASES),
     "spark-writing": Subject("Writing and changing tables on Spark", {**SPARK_CHANGE_CASES, **SPARK_KEY_CASES}),
     "start": Subject("From the start of Python", START_CASES),
     "requests": Subject("Requests to S3", REQUEST_CASES),
