@@ -11,7 +11,7 @@ class Refused(str):
     __slots__ = ()
 
 
-_STRICT = Refused("leave it out: a value that does not fit its column always raises")
+_STRICT = Refused("leave it out: a value that does not fit its column raises, or is cast by safe=False")
 _CASES = Refused("leave it out: names are matched exactly, or else without regard to case")
 _PROPERTIES = {"snapshot_properties": "properties"}
 _SCAN = {"row_filter": "filter", "selected_fields": "columns", "case_sensitive": _CASES}

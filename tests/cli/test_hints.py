@@ -135,7 +135,7 @@ _WITHOUT_WORD = {
     "Data Source": _OBJECTS_OF_PYTHON
     | _TUNING
     # The rows are the frame; Spark reads to the end, and writes by its own rules.
-    | {"allow_truncation", "check", "data", "isolation", "limit", "unsafe_single_writer", "validate"}
+    | {"allow_truncation", "check", "data", "isolation", "limit", "safe", "unsafe_single_writer", "validate"}
     | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
     "delta-spark": _OBJECTS_OF_PYTHON
     # delta-spark has no parameters for these; a session or a property of the table says some of them.
@@ -152,7 +152,7 @@ _WITHOUT_WORD = {
         "unsafe_expired",
         "unsafe_single_writer",
     }
-    | {"untracked_hours", "user_metadata", "validate"}
+    | {"safe", "untracked_hours", "user_metadata", "validate"}
     # Some of its methods have these, and others have none.
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}
     | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
@@ -266,7 +266,10 @@ def test_no_hint_speaks_python_at_the_command_line() -> None:
     wordless = set()
     for command, parameters in _PARAMETERS.items():
         # Only an overwrite is told to replace columns.
-        options = {option for one in parameters.values() for option in one.opts} | {"--catalog", "--replace-schema"}
+        options = {one for known in parameters.values() for one in (*known.opts, *known.secondary_opts)} | {
+            "--catalog",
+            "--replace-schema",
+        }
         for text, name in _asked(DOORS["command line"].entries[command][0]).items():
             word = as_typed(text, parameters)
             if word is None:

@@ -38,6 +38,7 @@ _ONLY = {"delta": {"branch": "main"}, "iceberg": {"user_metadata": "said"}}
 #: A value for each option.
 _VALUES = {
     "allow_truncation": True,
+    "safe": False,
     "compression": "gzip",
     "isolation": {"delta": "Serializable", "iceberg": "serializable"},
     "memory": "1000000",
@@ -103,7 +104,8 @@ def _given(command: str, format: str, names: set[str]) -> list[str]:
     for name in sorted(names):
         value: Any = _VALUES[name]
         value = value[format] if isinstance(value, dict) else value
-        words += [options[name]] if value is True else [options[name], value]
+        flag = options[name].replace("--", "--no-" if value is False else "--", 1)
+        words += [flag] if isinstance(value, bool) else [flag, value]
     return words
 
 

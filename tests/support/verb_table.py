@@ -69,6 +69,7 @@ _OF_HISTORIES = {"appends", "changes", "cherrypick_snapshot", "publish"}
 #: Arguments that are right for every verb that takes them, but for those of `_right`.
 _RIGHT: dict[str, Any] = {
     "allow_truncation": True,
+    "safe": False,
     "batch_size": 100,
     "branch": "main",
     "catalog": None,

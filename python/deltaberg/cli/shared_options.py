@@ -62,6 +62,7 @@ _SPELLINGS: Mapping[str, _Spelling] = {
     "schema_mode": _as("--merge-schema", flag_value="merge", help="Add columns that the table lacks."),
     "timezone": _as("--timezone", metavar="ZONE", help="The zone of timestamps without one."),
     "allow_truncation": _as("--allow-truncation", is_flag=True, help="Cut off what is smaller than a column holds."),
+    "safe": _as("--safe/--no-safe", default=True, help="Refuse values that do not fit, or cast them as Spark does."),
     "source_alias": _as("--source-alias", metavar="NAME", help="What SQL calls the files; source by default."),
     "target_alias": _as("--target-alias", metavar="NAME", help="What SQL calls the table; target by default."),
     "strategy": _word("--strategy", choices.Strategy, _STRATEGY),
@@ -99,4 +100,5 @@ def options_of(names: Iterable[str]) -> list[click.Parameter]:
 def given_arguments(names: Iterable[str], options: dict[str, Any]) -> dict[str, Any]:
     """Take the arguments out of the options of a command, without those that were not given."""
     found = {name: options.pop(name) for name in _taken(names)}
-    return {name: value for name, value in found.items() if value not in (None, False, {})}
+    unsaid = {name: _SPELLINGS[name].settings.get("default", False) for name in found}
+    return {name: value for name, value in found.items() if value not in (None, {}) and value is not unsaid[name]}

@@ -14,7 +14,6 @@ from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.files.write.written import leaf_paths
-from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import Field, Primitive
 from deltaberg.table.property_values import number_of
 from deltaberg.table.rows.row_options import RowOptions
@@ -39,7 +38,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
     spec = WriteSpec(
         table.schema,
         partition_columns(table.schema, [(field.name,) for field in table.partition_fields]),
-        ConformOptions(options.timezone, options.allow_truncation),
+        options.conform(),
         parquet_options(table, options.writer_properties, options.compression),
         statistics=_leaves_with_statistics(table),
         cut=cut_bounds,

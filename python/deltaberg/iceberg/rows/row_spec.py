@@ -29,7 +29,6 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.new_columns import written_default
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import DataType, Field, Struct, nested_fields
 from deltaberg.table.property_values import number_of
 from deltaberg.table.rows.row_options import RowOptions
@@ -156,7 +155,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     return WriteSpec(
         schema,
         partition_rows_by(spec, schema),
-        ConformOptions(options.timezone, options.allow_truncation, _write_default),
+        options.conform(_write_default),
         file_options(metadata, form, options),
         format=form,
         target_size=options.target_file_size or target_size(properties),

@@ -2,19 +2,22 @@
 
 Columns are matched by name, exactly or else without regard to case, in any order. A value is converted only if it stays
 exactly the same: integers may change their width if they fit, decimals may gain digits, and floating point numbers may
-become doubles, or integers if they are whole. Everything else is refused, and the message names the field.
+become doubles, or integers if they are whole. Everything else is refused, and the message names the field, unless the
+caller has it cast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, SchemaError
+from deltaberg.hints import verbatim
 from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, copied
 from deltaberg.schema.columns import join_name, match_fields
 from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
@@ -27,10 +30,11 @@ __all__ = ["ConformOptions", "Conformer"]
 
 #: What to do about values of another kind than those of the column.
 _ANYHOW = "convert the column first"
+_CAST = ", or pass ⟪safe=False⟫ to have it cast as Spark does"
 _WIDER = frozenset({Primitive("byte"), Primitive("short"), Primitive("integer")})
 #: Types that pyarrow takes by their names.
 _NAMED = frozenset({"bool", "int8", "int16", "int32", "int64", "double", "string", "binary"})
-_Convert = Callable[[pa.Array], pa.Array]
+_Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
 _Path = tuple[str, ...]
 
 
@@ -47,6 +51,9 @@ class ConformOptions:
         Whether digits below the unit of a column are cut off, as those of nanoseconds in a column of microseconds.
     defaults
         Returns the value of a field of a struct that the rows lack; None for null.
+    cast
+        Returns what casts values of an Arrow type to that of a column, or None if there is no such cast; it takes both
+        types and the zone. It is for values that do not fit as they are, which are refused without it.
     takes_repeated_keys
         Whether a map may have a key twice, as maps of another writer have that are in the table already.
     """
@@ -55,6 +62,7 @@ class ConformOptions:
     allow_truncation: bool = False
     defaults: Callable[[Field], pa.Scalar | None] | None = None
     takes_repeated_keys: bool = False
+    cast: Callable[[pa.DataType, DataType, str | None], _Convert | None] | None = None
 
 
 class Conformer:
@@ -149,10 +157,16 @@ class Conformer:
             return self._list(want, arrow, path)
         if isinstance(want, Map):
             return self._map(want, arrow, path)
-        reason = accepts(arrow, want, self._options.timezone)
+        return self._leaf(want, arrow, path)
+
+    def _leaf(self, want: DataType, found: pa.DataType, path: _Path) -> _Convert:
+        reason = accepts(found, want, self._options.timezone)
+        cast = self._cast(found, want, path)
         if reason is not None:
-            refusal = _refused(arrow, want, path, reason)
-            if not pt.is_floating(arrow):
+            if cast is not None:
+                return cast
+            refusal = _refused(found, want, path, reason, is_safe=self._options.cast is None)
+            if not pt.is_floating(found):
                 raise refusal
             return lambda array: _only_nulls(array, want, refusal)
 
@@ -160,6 +174,27 @@ class Conformer:
             try:
                 return exact_leaf(array, want, self._options.timezone, self._options.allow_truncation)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+                if cast is not None:
+                    return cast(array)
+                raise _unfit(want, path, error) from error
+
+        return convert
+
+    def _cast(self, found: pa.DataType, want: DataType, path: _Path) -> _Convert | None:
+        """Return what casts values that do not fit as they are; None if they are refused."""
+        if self._options.cast is None:
+            return None
+        try:
+            cast = self._options.cast(found, want, self._options.timezone)
+        except SchemaError as error:
+            raise error.with_context(column=join_name(path)) from None
+        if cast is None:
+            return None
+
+        def convert(array: pa.Array) -> pa.Array:
+            try:
+                return cast(array)
+            except SchemaError as error:
                 raise _unfit(want, path, error) from error
 
         return convert
@@ -340,17 +375,19 @@ def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:
         )
 
 
-def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "") -> SchemaError:
-    hint = _hint(found, want, path) if reason in ("", _ANYHOW) else reason
+def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "", *, is_safe: bool = True) -> SchemaError:
+    hint = _hint(found, want, path, is_safe) if reason in ("", _ANYHOW) else reason
     return SchemaError(f"{found} cannot be written to a column of the type {want}", hint=hint, column=join_name(path))
 
 
-def _hint(source: pa.DataType, want: DataType, path: _Path) -> str:
-    """Return how a column is converted, by pyarrow where that is one call."""
+def _hint(source: pa.DataType, want: DataType, path: _Path, is_safe: bool) -> str:
+    """Return how a column is converted, by pyarrow where that is one call; ``is_safe`` if no cast was asked for."""
     target = str(arrow_type(want))
-    if len(path) > 1 or target not in _NAMED or pt.is_nested(source):
+    if pt.is_nested(source) or isinstance(want, (Struct, List, Map)):
         return _ANYHOW
-    return f'{_ANYHOW}, as by rows["{path[0]}"].cast("{target}") of pyarrow'
+    is_named = len(path) == 1 and target in _NAMED
+    named = f', as by rows["{verbatim(path[0])}"].cast("{target}") of pyarrow' if is_named else ""
+    return f"{_ANYHOW}{named}{_CAST if is_safe else ''}"
 
 
 def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:

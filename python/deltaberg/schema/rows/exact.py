@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -24,6 +26,10 @@ _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanose
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 _MICROS_PER_DAY = 86_400_000_000
 _UUID = Primitive("uuid")
+#: A zone at the end of a text that has a time.
+_OFFSET = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+#: How pyarrow shows a text that it cannot read.
+_UNREAD = re.compile(r"Failed to parse string: '(.*)' as a scalar", re.DOTALL)
 
 
 def plain(arrow: pa.DataType) -> pa.DataType:
@@ -133,7 +139,7 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     if pt.is_date(target) and not pt.is_date(source):
         return _dates(array)
     if pt.is_timestamp(target) and _is_text(source):
-        return _instants_of_text(array, target, timezone)
+        return _instants_of_text(array, target, timezone, allow_truncation)
     if pt.is_timestamp(target):
         return _instant(array, target, timezone, allow_truncation)
     if pt.is_time(source):
@@ -228,11 +234,21 @@ def _decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _dates(array: pa.Array) -> pa.Array:
     """Return texts such as 2024-01-31, and timestamps at midnight, as dates."""
     if _is_text(array.type):
-        return _within_years(array, array.cast(pa.date32()))
+        return _within_years(array, _read(array, pa.date32(), "is no date", "write it as 2024-01-31"))
     made = array.cast(pa.date32())
     hint = "cut the time off first, as by dt.normalize() of pandas"
     _refuse_first(array, pc.equal(made.cast(array.type), array), "is not at midnight", hint)
     return made
+
+
+def _read(texts: pa.Array, target: pa.DataType, fault: str, form: str) -> pa.Array:
+    """Return what texts say; the message shows the first one of another form, and says what would do."""
+    try:
+        return texts.cast(target)
+    except pa.ArrowInvalid as error:
+        known = _UNREAD.search(str(error))
+        shown = f"{known[1]:.80}" if known else "a text"
+        raise SchemaError(f"{shown!r} {fault}", hint=f"{form}, or convert the column first") from error
 
 
 def _within_years(texts: pa.Array, moments: pa.Array) -> pa.Array:
@@ -243,18 +259,37 @@ def _within_years(texts: pa.Array, moments: pa.Array) -> pa.Array:
     return moments
 
 
-def _instants_of_text(texts: pa.Array, target: pa.DataType, timezone: str | None) -> pa.Array:
+def _instants_of_text(texts: pa.Array, target: pa.DataType, timezone: str | None, allow_truncation: bool) -> pa.Array:
     """Return texts such as 2024-01-31 12:00:00 as timestamps, for which a zone is in the texts or is passed."""
-    if target.tz is not None and timezone is not None:
-        return _within_years(texts, pc.assume_timezone(texts.cast(pa.timestamp(target.unit)), timezone).cast(target))
-    try:
-        return _within_years(texts, texts.cast(target))
-    except pa.ArrowInvalid as error:
-        if target.tz is None or "expected a zone offset" not in str(error):
-            raise
-        raise SchemaError(
-            "a text has no zone", hint="pass ⟪timezone=⟫ to say in which zone these timestamps are"
-        ) from error
+    texts = _in_digits(texts, target.unit, allow_truncation)
+    local = pa.timestamp(target.unit)
+    has_zone = pc.match_substring_regex(texts, _OFFSET)
+    form = "write it as 2024-01-31 12:00:00"
+    if target.tz is None:
+        _refuse_first(
+            texts, pc.invert(has_zone), "has a zone", "leave it out: the column holds what a wall clock shows"
+        )
+        return _within_years(texts, _read(texts, local, "is no timestamp", form))
+    nothing = pa.scalar(None, texts.type)
+    zoned = _read(pc.if_else(has_zone, texts, nothing), target, "is no timestamp", f"{form}Z")
+    others = _read(pc.if_else(has_zone, nothing, texts), local, "is no timestamp", f"{form}Z")
+    if others.null_count < len(others):
+        if timezone is None:
+            hint = "pass ⟪timezone=⟫ to say in which zone these timestamps are"
+            _refuse_first(texts, pc.fill_null(has_zone, fill_value=True), "has no zone", hint)
+        zoned = pc.coalesce(zoned, pc.assume_timezone(others, timezone).cast(target))
+    return _within_years(texts, zoned)
+
+
+def _in_digits(texts: pa.Array, unit: str, allow_truncation: bool) -> pa.Array:
+    """Return texts of timestamps without digits below the unit, which Arrow does not read even if they are zeros."""
+    kept = rf"(:\d\d\.\d{{{len(str(PER_SECOND[unit])) - 1}}})"
+    texts = pc.replace_substring_regex(texts, f"{kept}0+($|[^0-9])", r"\1\2")
+    if allow_truncation:
+        return pc.replace_substring_regex(texts, rf"{kept}\d+", r"\1")
+    fits = pc.invert(pc.match_substring_regex(texts, rf"{kept}\d"))
+    _refuse_first(texts, fits, f"has digits below the {_UNITS[unit]}", "pass ⟪allow_truncation=True⟫ to cut them off")
+    return texts
 
 
 def _uuids(texts: pa.Array) -> pa.Array:

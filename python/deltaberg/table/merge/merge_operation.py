@@ -18,7 +18,6 @@ from deltaberg.expressions.derive.derive import value_filter
 from deltaberg.expressions.tree.tree import TRUE, Call, ColumnValue, Value
 from deltaberg.schema.columns import ColumnName, field_finder, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import OwnTypes
-from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import Struct
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.change.conditions import refuse_constant
@@ -235,7 +234,7 @@ def _key_path(row_columns: Struct, name: ColumnName) -> tuple[str, ...]:
 
 
 def _source(data: Any, options: MergeOptions, own: OwnTypes | None) -> MergeSource:
-    return MergeSource(data, ConformOptions(options.rows.timezone, options.rows.allow_truncation), own)
+    return MergeSource(data, options.rows.conform(), own)
 
 
 def _run(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, get_args
+
+import pyarrow as pa
 
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.hints import Hint, at_fault
 from deltaberg.schema.columns import ADD_COLUMNS
-from deltaberg.table.arguments import checked_flag, checked_number, fields_given, zone_of
+from deltaberg.schema.rows.conform import ConformOptions
+from deltaberg.schema.types import Field
+from deltaberg.table.arguments import check_flags, checked_number, fields_given, zone_of
+from deltaberg.table.rows.ansi_cast import ansi_cast
 
 __all__ = ["RowOptions", "naming_overwrite"]
 
@@ -29,6 +34,8 @@ class RowOptions:
         The zone of timestamps without one that go into a column of the type ``timestamp``.
     allow_truncation
         Whether digits below the microsecond are cut off.
+    safe
+        Whether values that do not fit their column are refused; else they are cast as Spark casts them in ANSI mode.
     target_file_size
         Bytes of a data file, approximately; None for what the table says.
     compression
@@ -45,6 +52,7 @@ class RowOptions:
     schema_mode: str | None = None
     timezone: str | None = None
     allow_truncation: bool = False
+    safe: bool = True
     target_file_size: int | None = None
     compression: str | None = None
     writer_properties: Any = None
@@ -54,6 +62,11 @@ class RowOptions:
         """Return those of some arguments that are about rows."""
         return cls(**fields_given(cls, arguments))
 
+    def conform(self, defaults: Callable[[Field], pa.Scalar | None] | None = None) -> ConformOptions:
+        """Return how rows are conformed to columns; see `ConformOptions` for the default values."""
+        cast = None if self.safe else ansi_cast
+        return ConformOptions(self.timezone, self.allow_truncation, defaults, cast=cast)
+
     def __post_init__(self) -> None:
         if self.schema_mode is not None:
             mode: object = self.schema_mode
@@ -62,7 +75,7 @@ class RowOptions:
                     at_fault("schema_mode", f"must be merge or overwrite, not {mode!r:.200}"),
                     hint="leave it out to refuse columns that the table lacks",
                 )
-        checked_flag("allow_truncation", self.allow_truncation)
+        check_flags(self, "allow_truncation", "safe")
         if self.timezone is not None:
             zone_of(self.timezone)
         if self.target_file_size is not None:

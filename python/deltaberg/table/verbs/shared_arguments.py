@@ -110,6 +110,7 @@ class RowArguments(FileArguments, total=False):
     schema_mode: SchemaMode | None
     timezone: str | None
     allow_truncation: bool
+    safe: bool
 
 
 class AttemptArguments(TypedDict, total=False):

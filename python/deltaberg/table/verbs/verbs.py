@@ -57,6 +57,10 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         The zone of timestamps without one that go into a column of the type ``timestamp``.
     ``allow_truncation``
         Cut off what is smaller than a column holds; by default such values are refused.
+    ``safe``
+        False has values cast that do not fit their column, by Spark's cast in ANSI mode: 1.7 becomes 1 in a column of
+        integers, and the text 7 becomes 7. What that cast refuses is refused, too, such as numbers out of range.
+        By default all values are refused that would change.
     ``strategy``
         ``merge-on-read`` hides rows by deletion vectors or delete files, and ``copy-on-write`` writes their files anew.
         By default ``delta.enableDeletionVectors`` decides, or ``write.delete.mode``, ``write.update.mode`` and

@@ -25,7 +25,10 @@ def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, tar
         return
     paths = [one.path for one in (source, target)]
     if source.scheme == "file":
-        paths = [os.path.realpath(path) for path in paths]
+        try:
+            paths = [os.path.realpath(path) for path in paths]
+        except ValueError as error:
+            raise InvalidArgumentError(f"{target.path!r:.80} is not a path: {error}", hint="choose another") from None
     first, second = (f"{path.rstrip('/')}/" for path in paths)
     if first.startswith(second) or second.startswith(first):
         raise InvalidArgumentError(
