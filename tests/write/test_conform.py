@@ -337,7 +337,7 @@ def test_batches_have_the_same_columns(given: str) -> None:
         ({"n": [2], "s": ["b"], "x": [1]}, "differ in their columns: n, s; n, s, x"),
         ({"n": [2], "t": ["b"]}, "differ in their columns: n, s; n, t"),
         ({"n": ["2"], "s": ["b"]}, "differ in the type of a column: int64; string"),
-        ({"s": ["b"], "n": [2.5]}, "differ in the type of a column: int64; double"),
+        ({"s": ["b"], "n": [True]}, "differ in the type of a column: int64; bool"),
     ]
     for other, message in others:
         wrong = [data[0], *_batches(other)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -76,8 +77,15 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, and flush its output."""
-        with endings(ctx):
+        with endings(ctx), warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show
             return super().invoke(ctx)
+
+
+def _show(message: Warning | str, *_place: object, **_further: object) -> None:
+    """Print a warning of the library, whose place in the code tells nobody anything."""
+    click.echo(f"deltaberg: warning: {message}", err=True)
 
 
 @click.group(

@@ -23,6 +23,7 @@ from deltaberg.hints import verbatim
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Struct
+from deltaberg.schema.void_columns import warn_of_void
 
 __all__ = ["merge_columns", "replace_schema"]
 
@@ -39,7 +40,9 @@ def merge_columns(transaction: Transaction, rows: Struct) -> None:
     if WIDENING & table.active_features:
         text = _widened(table, text, rows)
     if text != old:
+        before = table.schema
         _set_schema(transaction, {"schemaString": text}, rows, numbers)
+        warn_of_void(transaction.snapshot.schema, before)
 
 
 def _widened(table: Snapshot, text: str, rows: Struct) -> str:
@@ -70,6 +73,7 @@ def replace_schema(
     if CLUSTERING_DOMAIN in table.domains:
         _replace_clustering(transaction, table, schema)
     _set_schema(transaction, members, schema, numbers)
+    warn_of_void(schema, table.schema)
 
 
 def _check_constraints(table: Snapshot, schema: Struct) -> None:

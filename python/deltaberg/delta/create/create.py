@@ -27,6 +27,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Struct
+from deltaberg.schema.void_columns import warn_of_void
 from deltaberg.table.open.new_table import NewTable
 
 __all__ = ["creation_parameters", "define_table", "newest_version"]
@@ -71,6 +72,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     kept = None if table.of_rows else given_metadata
     given = checked_new_rules(as_table_schema(table.schema, kept))
     highest = highest_id(before.metadata.configuration) if before else 0
+    warn_of_void(given)
     schema = _numbered(given, recorded, highest) if mode != "none" else _plain(given)
     if highest and mode == "none":
         recorded[MAX_COLUMN_ID] = str(highest)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
-from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
+from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, type_to_json
 from deltaberg.delta.schema.type_changes import is_widening
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nullable_field
+from deltaberg.schema.void_columns import VOID
 
 __all__ = ["merged_schema", "wider_columns"]
 
@@ -22,8 +23,8 @@ _Path = tuple[str, ...]
 def merged_schema(text: str, table: Struct, rows: Struct, numbers: ColumnNumbers | None) -> str:
     """Return the ``schemaString`` of a table with the columns that rows have in addition.
 
-    New columns, and new fields of structs, come last and may be null. Columns that the table has stay as they are; the
-    text is the very same if there is nothing new.
+    New columns, and new fields of structs, come last and may be null. Columns that the table has stay as they are, but
+    those of the type void take the type of the rows; the text is the very same if there is nothing new.
 
     Parameters
     ----------
@@ -94,7 +95,11 @@ def _merge_struct(
 def _merge_type(
     document: SchemaDocument, path: _Path, table: DataType, rows: DataType, numbers: ColumnNumbers | None
 ) -> None:
-    if isinstance(table, Struct) and isinstance(rows, Struct):
+    if table == VOID != rows:
+        # No file has values of the column, so that it takes the type of the first rows that have one.
+        kind = nullable_field(Field("new", rows)).type
+        document.set_type(type_to_json(kind if numbers is None else numbers.inside(kind)), *path)
+    elif isinstance(table, Struct) and isinstance(rows, Struct):
         _merge_struct(document, path, table, rows, numbers)
     elif isinstance(table, List) and isinstance(rows, List):
         _merge_type(document, (*path, "element"), table.element.type, rows.element.type, numbers)

@@ -75,6 +75,10 @@ class ColumnNumbers:
             raise CorruptLogError(f"{MAX_COLUMN_ID} is {text!r}, which is not a number")
         return cls(int(text))
 
+    def inside(self, kind: DataType) -> DataType:
+        """Return a type in which all fields of structs have ids and physical names."""
+        return _inside(kind, self.assign)
+
     def assign(self, field: Field) -> Field:
         """Return a field with an id and a physical name, as well as all fields of structs inside it."""
         self.highest += 1

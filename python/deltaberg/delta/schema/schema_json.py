@@ -76,8 +76,8 @@ class SchemaDocument:
         """
         return _named(self.fields(*path[:-1]), path)
 
-    def set_type(self, kind: str, *path: str) -> None:
-        """Set the type of a field of a struct, or of what is inside a list or a map, to one without parts.
+    def set_type(self, kind: Any, *path: str) -> None:
+        """Set the type of a field of a struct, or of what is inside a list or a map, to one that is written as JSON.
 
         Raises
         ------
@@ -189,33 +189,33 @@ def schema_to_json(schema: Struct) -> str:
     >>> schema_to_json(Struct((Field("a", Primitive("integer"), nullable=False),)))
     '{"type":"struct","fields":[{"name":"a","type":"integer","nullable":false,"metadata":{}}]}'
     """
-    return write_json(_type_to_json(schema))
+    return write_json(type_to_json(schema))
 
 
 def field_to_json(field: Field) -> dict[str, Any]:
     """Return a new field as the JSON object that a schema lists."""
     return {
         "name": field.name,
-        "type": _type_to_json(field.type),
+        "type": type_to_json(field.type),
         "nullable": field.nullable,
         "metadata": dict(field.metadata),
     }
 
 
-def _type_to_json(kind: DataType) -> Any:
+def type_to_json(kind: DataType) -> Any:
     if isinstance(kind, Struct):
         return {"type": "struct", "fields": [field_to_json(field) for field in kind]}
     if isinstance(kind, List):
         return {
             "type": "array",
-            "elementType": _type_to_json(kind.element.type),
+            "elementType": type_to_json(kind.element.type),
             "containsNull": kind.element.nullable,
         }
     if isinstance(kind, Map):
         return {
             "type": "map",
-            "keyType": _type_to_json(kind.key.type),
-            "valueType": _type_to_json(kind.value.type),
+            "keyType": type_to_json(kind.key.type),
+            "valueType": type_to_json(kind.value.type),
             "valueContainsNull": kind.value.nullable,
         }
     return str(kind)

@@ -22,6 +22,7 @@ from deltaberg.iceberg.updates.updates import AddSchema, SetCurrentSchema, SetPr
 from deltaberg.schema.columns import field_finder
 from deltaberg.schema.name_mapping import NameMapping, extended_mapping, mapping_of
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nullable_field
+from deltaberg.schema.void_columns import VOID, warn_of_void
 
 __all__ = [
     "check_promotion",
@@ -140,7 +141,9 @@ def merge_columns(transaction: Transaction, rows: Any) -> None:
     metadata = transaction.metadata
     merge = _Merge(metadata.last_column_id or 0, metadata.format_version)
     columns = given_columns(rows, metadata.format_version)
-    set_columns(transaction, merge.struct(metadata.current_schema.struct, columns))
+    before = metadata.current_schema.struct
+    set_columns(transaction, merge.struct(before, columns))
+    warn_of_void(transaction.metadata.current_schema.struct, before)
 
 
 class _Merge:
@@ -175,6 +178,10 @@ class _Merge:
             # The keys of a map do not change.
             return Map(table.key, replace(table.value, type=self._type(table.value.type, rows.value.type)))
         # A date that becomes a timestamp looks different to whoever reads it.
+        if table == VOID and is_promotion(table, rows, self._version):
+            fresh, _ = with_fresh_ids(Struct((nullable_field(Field("new", rows)),)), self._last)
+            self._last = max(self._last, highest_field_id(fresh))
+            return fresh.fields[0].type
         is_wider = table != Primitive("date") and is_promotion(table, rows, self._version)
         return rows if is_wider else table
 
@@ -204,6 +211,7 @@ def replace_columns(transaction: Transaction, rows: Any) -> None:
     identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]
     check_replaced_columns(transaction, Struct(tuple(columns)))
     set_columns(transaction, Struct(tuple(columns)), identifiers)
+    warn_of_void(Struct(tuple(columns)), before)
 
 
 def _is_kept(columns: Sequence[Field], number: int) -> bool:

@@ -19,6 +19,7 @@ from deltaberg.iceberg.updates.new_columns import given_columns
 from deltaberg.iceberg.updates.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.types import Field, Struct
+from deltaberg.schema.void_columns import warn_of_void
 from deltaberg.table.open.new_table import NewTable, other_partitioning
 from deltaberg.table.sort.order import TermText
 
@@ -51,7 +52,9 @@ def metadata_of(table: NewTable, location: str) -> dict[str, Any]:
     ]
     order = tuple(sort_field(columns, name) for name in table.sort_by or ())
     sort_order = SortOrder(1, order) if order else None
-    return checked_metadata(Schema(columns), PartitionSpec(0, tuple(parts)), sort_order, location, version, properties)
+    made = checked_metadata(Schema(columns), PartitionSpec(0, tuple(parts)), sort_order, location, version, properties)
+    warn_of_void(columns)
+    return made
 
 
 def checked_metadata(

@@ -95,6 +95,8 @@ def check_identifiers(schema: Schema) -> None:
 def _check_is_early(path: str, child: Field, version: int) -> None:
     late = isinstance(child.type, Primitive) and child.type.name in _LATER_TYPES
     hint = f"set the format version of the table to {ROW_LINEAGE}"
+    if child.type == Primitive("void"):
+        hint = f"give the column a type, or leave it out, since all of its values are null; or {hint}"
     if late or is_shape(child):
         raise SchemaError(f"format version {version} has no type {child.type}", hint=hint, column=path)
     if child.default is not None or child.metadata.get("write-default") is not None:

@@ -383,6 +383,8 @@ def _refused(found: pa.DataType, want: DataType, path: _Path, reason: str = "", 
 def _hint(source: pa.DataType, want: DataType, path: _Path, is_safe: bool) -> str:
     """Return how a column is converted, by pyarrow where that is one call; ``is_safe`` if no cast was asked for."""
     target = str(arrow_type(want))
+    if want == Primitive("void"):
+        return 'pass ⟪schema_mode="merge"⟫, by which a column without a type takes that of the rows'
     if pt.is_nested(source) or isinstance(want, (Struct, List, Map)):
         return _ANYHOW
     is_named = len(path) == 1 and target in _NAMED

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, first_line
+from deltaberg.table.rows.joint_columns import Part, joint_columns
 
 __all__ = ["all_rows", "can_be_read_again", "open_stream", "small_batches"]
 
 #: Rows and bytes of a batch at most. Arrow's texts of a batch must stay below 2 GiB, and memory is counted by batches.
 _ROWS = 131_072
 _BYTES = 32 << 20
+#: The most parts that together tell the columns of the rows, and the bytes after which no more of them are looked at.
+_SEEN_PARTS, _SEEN_BYTES = 16, 64 << 20
 
 #: What to write in place of columns of pandas that mean nothing to a table.
 _MENDED = {"PeriodDtype": "{0}.dt.to_timestamp()", "IntervalDtype": "{0}.astype(str)"}
@@ -29,7 +31,7 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     data
         Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, a lazy frame, or a
         table, batch, reader, scanner or dataset of pyarrow; or a list or an iterator of these, each a part of the rows,
-        of which the first one tells the columns. Named levels of the index of a pandas data frame are
+        of which the first ones tell the columns. Named levels of the index of a pandas data frame are
         columns, and an index of numbers without a name is left out.
 
     Raises
@@ -102,16 +104,37 @@ def _reader_of_batches(data: Any) -> pa.RecordBatchReader | None:
 
 
 def _reader_of_parts(parts: Iterator[Any], shown: str) -> pa.RecordBatchReader:
-    """Return a reader of rows that come in parts, of which the first one tells the columns."""
-    first = next(parts, None)
-    if first is None:
+    """Return a reader of rows that come in parts, of which the first ones tell the columns."""
+    opened: list[Part] = []
+    readers: list[pa.RecordBatchReader] = []
+    while len(opened) < _SEEN_PARTS and sum(part.rows.nbytes for part in opened if part.rows is not None) < _SEEN_BYTES:
+        one = next(parts, None)
+        if one is None:
+            break
+        reader = _reader_of_part(one, shown)
+        rows = None if _is_lazy(one) else reader.read_all()
+        opened.append(Part(reader.schema, rows))
+        readers.append(reader if rows is None else rows.to_reader(max_chunksize=_ROWS))
+    if not opened:
         raise InvalidArgumentError(
             f"{shown} gives no rows, so that its columns are not known",
             hint="pass pyarrow.RecordBatchReader.from_batches(schema, batches)",
         )
-    reader = _reader_of_part(first, shown)
-    rest = (batch for part in parts for batch in _reader_of_part(part, shown))
-    return pa.RecordBatchReader.from_batches(reader.schema, chain(reader, rest))
+    columns = joint_columns(opened)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        # What was written is let go.
+        while readers:
+            yield from readers.pop(0)
+        for part in parts:
+            yield from _reader_of_part(part, shown)
+
+    return pa.RecordBatchReader.from_batches(columns, batches())
+
+
+def _is_lazy(part: Any) -> bool:
+    """Return whether the rows of a part are not in memory, or can be read but once."""
+    return not (isinstance(part, (pa.Table, pa.RecordBatch)) or type(part).__name__ == "DataFrame")
 
 
 def _reader_of_part(part: Any, shown: str) -> pa.RecordBatchReader:
