@@ -14,7 +14,7 @@ from deltaberg.coming_from.guessed_names import GUESSED
 from deltaberg.coming_from.name_table import SAME, Names
 from deltaberg.coming_from.pyiceberg_names import PYICEBERG
 from deltaberg.coming_from.spark_names import DELTA_SPARK, ICEBERG_SPARK
-from deltaberg.errors import DeltabergError, ImportNameError, UnknownNameError
+from deltaberg.errors import ImportNameError, UnknownNameError
 
 __all__ = ["LIBRARIES", "missing_name"]
 
@@ -63,10 +63,13 @@ def missing_name(owner: Any, name: str) -> Exception:
     if not instead:
         near = get_close_matches(name, own, n=1, cutoff=0.75)
         instead = f"perhaps {near[0]} is meant" if near else f"dir() lists what {shown} has"
-    kind: type[DeltabergError] = UnknownNameError
+    message = f"{shown} has no {name}{whose}"
     if isinstance(owner, ModuleType) and _is_imported(sys._getframe(1)):  # noqa: SLF001 - Python says it nowhere else
-        kind = ImportNameError
-    return kind(f"{shown} has no {name}{whose}", hint=instead)
+        error = ImportNameError(message, hint=instead)
+        # Python, too, names the module here that lacks something.
+        error.name = shown
+        return error
+    return UnknownNameError(message, hint=instead)
 
 
 def _places(owner: Any) -> list[str]:

@@ -181,6 +181,7 @@ def test_imports_say_what_to_write() -> None:
     with pytest.raises(ImportNameError, match="name of deltalake") as raised:
         from deltaberg import write_deltalake  # noqa: F401
     assert "write_table(target, data)" in str(raised.value.hint)
+    assert raised.value.name == "deltaberg"
     with pytest.raises(ImportNameError):
         from deltaberg.delta import Nonsense  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(UnknownNameError):
