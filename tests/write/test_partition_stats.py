@@ -14,8 +14,10 @@ import pytest
 
 from deltaberg import IcebergTable, create_table
 from deltaberg.errors import InvalidArgumentError, StorageError, VersionNotFoundError
-from deltaberg.iceberg.maintain.statistics import compute_partition_stats, partition_stats_file
+from deltaberg.iceberg.inspect.partitions import partitions_table
 from deltaberg.iceberg.maintain.statistics.partition_sums import partition_sums
+from deltaberg.iceberg.manifests.partition_stats_file import NewPartitionStats
+from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.transaction.table_commit import TableChange
 from tests.support.below_verbs import begin
 
@@ -87,6 +89,24 @@ def _check(table: IcebergTable, path: str) -> None:
     assert str(anew.to_pylist()) == str(rows)
 
 
+def _inspected(table: IcebergTable) -> str:
+    """Return the metadata table of partitions as text, for which no manifest may be opened."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ManifestReader, "read", _no_manifest)
+        return str(table.inspect("partitions").to_pylist())
+
+
+def _no_manifest(*_: Any) -> Any:
+    raise AssertionError("a manifest is opened")
+
+
+def _from_manifests(table: IcebergTable) -> str:
+    """Return the same from manifests, whatever statistics there are."""
+    source = begin(table).source
+    source.partition_stats = None
+    return str(partitions_table(source).to_pylist())
+
+
 def _numbers(schema: pa.Schema) -> list[int]:
     return [int(field.metadata[b"PARQUET:field_id"]) for field in schema]
 
@@ -156,6 +176,7 @@ def test_from_an_ancestor(tmp_path: Path, version: str) -> None:
         table.refresh()
         done = table.compute_partition_stats()
         assert done is not None
+        assert _inspected(table) == _from_manifests(table)
         if table.snapshot_id != known:
             assert done.base_snapshot_id == known
             known = table.snapshot_id
@@ -205,6 +226,61 @@ def test_statistics_of_ancestors_that_are_of_no_use(tmp_path: Path) -> None:
         table.alter().rollback_to_snapshot(first.snapshot_id).commit()
 
 
+@pytest.mark.req("BEY-29", half="reader")
+def test_statistics_are_used_only_if_they_are_certainly_those_of_the_manifests(tmp_path: Path) -> None:
+    """Not one that is lost, damaged or of others, nor one that is made from those of others, nor from that one."""
+    table = _table(tmp_path)
+    table.append(_rows(*range(8)))
+    done = table.compute_partition_stats()
+    assert done is not None
+    assert _inspected(table.refresh()) == _from_manifests(table)
+    path = Path(done.path)
+    data, whole = path.read_bytes(), pq.read_table(path)
+    doubled = whole.set_column(2, whole.schema.field(2), pa.array([7] * len(whole), pa.int64()))
+    harms: list[Callable[[], object]] = [
+        path.unlink,
+        lambda: path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:]),
+        lambda: path.write_bytes(b""),
+        lambda: pq.write_table(doubled, path),
+    ]
+    for harm in harms:
+        harm()
+        with pytest.raises(AssertionError, match="a manifest is opened"):
+            _inspected(IcebergTable(table.location))
+        assert str(IcebergTable(table.location).inspect("partitions").to_pylist()) == _from_manifests(table)
+    for number in (20, 21):
+        table.append(_rows(number))
+        done = table.compute_partition_stats()
+        assert done is not None
+        assert done.base_snapshot_id is not None
+        with pytest.raises(AssertionError, match="a manifest is opened"):
+            _inspected(IcebergTable(table.location))
+        assert table.inspect("partitions").to_pylist()[0]["record_count"] < 7
+
+
+@pytest.mark.req("BEY-29", half="reader")
+def test_statistics_of_snapshots_that_have_expired_since(tmp_path: Path) -> None:
+    """A snapshot that is gone is not named; where a tag keeps an older one, manifests tell whether that is the last."""
+    table = _table(tmp_path, properties={"gc.enabled": "true"})
+    table.append(_rows(1, 2))
+    table.alter().create_tag("first").commit()
+    table.append(_rows(5))
+    table.append(_rows(3))
+    assert table.compute_partition_stats() is not None
+    assert _inspected(table.refresh()) == _from_manifests(table)
+    table.expire_snapshots("9999-12-31", retain_last=1)
+    assert len(table.refresh().snapshots) == 2
+    with pytest.raises(AssertionError, match="a manifest is opened"):
+        _inspected(table)
+    assert table.inspect("partitions").to_pylist()[1]["last_updated_snapshot_id"] == table.snapshots[0].snapshot_id
+    table.alter().drop_tag("first").commit()
+    table.expire_snapshots("9999-12-31", retain_last=1)
+    assert len(table.refresh().snapshots) == 1
+    assert _inspected(table) == _from_manifests(table)
+    updates = [row["last_updated_snapshot_id"] for row in table.inspect("partitions").to_pylist()]
+    assert updates == [table.snapshot_id, None, None]
+
+
 @pytest.mark.parametrize("lacks", ["statistics-path", "file-size-in-bytes", "snapshot-id"])
 def test_an_entry_that_lacks_something_counts_for_none(tmp_path: Path, lacks: str) -> None:
     """It is replaced, unless nobody knows of which snapshot it is."""
@@ -248,7 +324,7 @@ def test_beside_other_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """An append meanwhile does not matter. After an expiry nothing is left, or the newest snapshot is counted."""
     table = _table(tmp_path, properties={"gc.enabled": "true"})
     table.append(_rows(1))
-    write = partition_stats_file.write_partition_stats
+    write = NewPartitionStats.write
 
     def meanwhile(change: Any) -> None:
         def written(*arguments: Any) -> Any:
@@ -257,7 +333,7 @@ def test_beside_other_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             change(IcebergTable(table.location))
             return found
 
-        monkeypatch.setattr(compute_partition_stats, "write_partition_stats", written)
+        monkeypatch.setattr(NewPartitionStats, "write", written)
 
     meanwhile(lambda other: other.append(_rows(2)))
     done = table.compute_partition_stats()

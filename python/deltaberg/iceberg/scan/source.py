@@ -18,6 +18,7 @@ from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
+from deltaberg.iceberg.manifests.partition_stats_file import read_exact_stats
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -170,6 +171,11 @@ class IcebergSource:
     def manifests(self) -> pa.Table:
         """The manifests of the snapshot, each with its ``number``."""
         return self.reader.manifests_of(self.snapshot)
+
+    @cached_property
+    def partition_stats(self) -> pa.Table | None:
+        """Sums of the live files of each partition, if a file of statistics has those that manifests would tell."""
+        return read_exact_stats(self.reader, self.partition, self.metadata, self.snapshot)
 
     @property
     def data_manifests(self) -> pa.Table:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import dataclass, field
-from typing import Any
+
+import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.iceberg.maintain.statistics.named_file import Namer, StatsKind, StatsRequest, of_snapshot
-from deltaberg.iceberg.maintain.statistics.partition_stats_file import read_partition_stats, write_partition_stats
 from deltaberg.iceberg.maintain.statistics.partition_sums import partition_sums, sums_since
+from deltaberg.iceberg.manifests.partition_stats_file import NewPartitionStats, is_exact, read_partition_stats
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.statistics_files import known_file
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -76,24 +76,31 @@ def _compute(source: IcebergSource, namer: Namer) -> PartitionStatsResult:
     known = known_file(source.metadata, _KIND.name, number)
     if known is not None:
         return PartitionStatsResult(number, *known)
-    table, base = _computed(source, namer.snapshot)
-    name = f"partition-stats-{number}-{uuid.uuid4()}.parquet"
-    entry, made = namer.name(_KIND, name, lambda store, path: write_partition_stats(store, path, table))
+    table, base, exact = _computed(source, namer.snapshot)
+    file = NewPartitionStats.of(table, number, exact=exact)
+    entry, made = namer.name(_KIND, file.name, file.write)
     return PartitionStatsResult(number, entry["statistics-path"], entry["file-size-in-bytes"], len(table), base, made)
 
 
-def _computed(source: IcebergSource, snapshot: Snapshot) -> tuple[Any, int | None]:
-    """Return statistics, and the ancestor from whose statistics they were made, if that is possible."""
+def _computed(source: IcebergSource, snapshot: Snapshot) -> tuple[pa.Table, int | None, bool]:
+    """Return statistics, the ancestor from whose statistics they were made, if that is possible, and if they are exact.
+
+    Those that are made from statistics of others count as others count.
+    """
     since: list[Snapshot] = []
     for one in source.metadata.ancestors(snapshot):
         known = known_file(source.metadata, _KIND.name, one.snapshot_id)
         if known is not None:
-            try:
-                base = read_partition_stats(source, known[0])
-                if base is not None:
-                    return sums_since(source, base, since[::-1]), one.snapshot_id
-            except (DeltabergError, ValueError):
-                # What an ancestor had, or lists of snapshots between, may be lost or damaged: this one needs neither.
-                break
+            path = known[0]
+            # Other formats are not read.
+            if path.endswith(".parquet"):
+                try:
+                    data = source.reader.fetch(path)
+                    base = read_partition_stats(data, path, source.partition, source.metadata)
+                    exact = is_exact(path, one.snapshot_id, data)
+                    return sums_since(source, base, since[::-1]), one.snapshot_id, exact
+                except (DeltabergError, ValueError):
+                    # What an ancestor had, or lists of snapshots between, may be lost or damaged: it is not needed.
+                    break
         since.append(one)
-    return partition_sums(source), None
+    return partition_sums(source), None, True

@@ -1,6 +1,6 @@
 """Statistics of partitions: sums of their live files (Iceberg spec, "Partition Statistics").
 
-They are Arrow tables with a row for each spec and partition, in the columns of `partition_columns`.
+They are Arrow tables with a row for each spec and partition, in the columns of `partition_stats_columns`.
 """
 
 from __future__ import annotations
@@ -21,50 +21,19 @@ from deltaberg.iceberg.manifests.fields import (
     EQUALITY_DELETES,
     POSITION_DELETES,
     ManifestPart,
-    numbered,
 )
+from deltaberg.iceberg.manifests.partition_stats_file import PARTITION_COUNTS, UPDATED, partition_stats_columns
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.partition.structs import union_values
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema.arrow import arrow_type, as_array
 from deltaberg.table.sort.order import OrderTerm, sort_indices
 
-__all__ = ["partition_columns", "partition_sums", "sums_since"]
+__all__ = ["partition_sums", "sums_since"]
 
-_COUNTS = {
-    "data_record_count": (3, pa.int64()),
-    "data_file_count": (4, pa.int32()),
-    "total_data_file_size_in_bytes": (5, pa.int64()),
-    "position_delete_record_count": (6, pa.int64()),
-    "position_delete_file_count": (7, pa.int32()),
-    "equality_delete_record_count": (8, pa.int64()),
-    "equality_delete_file_count": (9, pa.int32()),
-    "dv_count": (13, pa.int32()),
-}
-#: Fields that version 2 need not have.
-_SINCE_3 = {name for name in _COUNTS if not name.startswith(("data_", "total_"))}
-_UPDATED = ("last_updated_at", "last_updated_snapshot_id")
 #: Whether a row only says that files of its partition were removed.
 _REMOVES = "removes"
-
-
-def partition_columns(source: IcebergSource) -> pa.Schema:
-    """Return the columns of a file of statistics, with the ids and names of the specification.
-
-    How many rows a partition has without the deleted ones (``total_record_count``) is not known without reading them.
-    """
-    is_new = source.metadata.format_version >= VECTORS_SINCE
-    values = pa.struct([numbered(child.name, child.id or 0, arrow_type(child.type)) for child in source.partition])
-    fields = [numbered("partition", 1, values, required=True), numbered("spec_id", 2, pa.int32(), required=True)]
-    for name, (number, kind) in _COUNTS.items():
-        if name == "dv_count":
-            fields.append(numbered("total_record_count", 10, pa.int64()))
-            fields += [numbered(one, 11 + at, pa.int64()) for at, one in enumerate(_UPDATED)]
-        if is_new or name != "dv_count":
-            fields.append(numbered(name, number, kind, required=is_new or name not in _SINCE_3))
-    return pa.schema(fields)
 
 
 def partition_sums(source: IcebergSource) -> pa.Table:
@@ -149,8 +118,8 @@ def _marks(source: IcebergSource, removed: Sequence[Entries]) -> list[pa.Table]:
     for one in removed:
         rows = len(one.table)
         columns = _keys(source, one)
-        columns |= {name: pa.repeat(pa.scalar(0, kind), rows) for name, (_, kind) in _COUNTS.items()}
-        columns |= {name: pa.nulls(rows, pa.int64()) for name in _UPDATED}
+        columns |= {name: pa.repeat(pa.scalar(0, kind), rows) for name, (_, kind) in PARTITION_COUNTS.items()}
+        columns |= {name: pa.nulls(rows, pa.int64()) for name in UPDATED}
         columns[_REMOVES] = pa.repeat(True, rows)
         if rows:
             parts.append(pa.table(columns).select(_names()))
@@ -163,44 +132,44 @@ def _keys(source: IcebergSource, one: Entries) -> dict[str, pa.Array]:
 
 
 def _names() -> list[str]:
-    return ["partition", "spec_id", *_COUNTS, *_UPDATED, _REMOVES]
+    return ["partition", "spec_id", *PARTITION_COUNTS, *UPDATED, _REMOVES]
 
 
 def _summed(source: IcebergSource, parts: Sequence[pa.Table]) -> pa.Table:
     """Return one row for each partition of a spec, which removes if one of its rows does."""
     values = pa.struct([pa.field(child.name, arrow_type(child.type)) for child in source.partition])
     kinds = {"partition": values, "spec_id": pa.int32(), _REMOVES: pa.bool_()}
-    kinds |= {name: kind for name, (_, kind) in _COUNTS.items()} | dict.fromkeys(_UPDATED, pa.int64())
+    kinds |= {name: kind for name, (_, kind) in PARTITION_COUNTS.items()} | dict.fromkeys(UPDATED, pa.int64())
     schema = pa.schema([(name, kinds[name]) for name in _names()])
     typed = [part.select(_names()).cast(schema) for part in parts]
     rows = pa.concat_tables([schema.empty_table(), *typed]).combine_chunks()
     partition = as_array(rows.column("partition"))
     fields = [pc.struct_field(partition, [at]) for at in range(values.num_fields)]
     groups = row_codes([as_array(rows.column("spec_id")), *fields], len(rows))
-    newest = pa.table({"group": groups, **{name: rows.column(name) for name in _UPDATED}})
-    newest = newest.take(
-        pc.sort_indices(newest, [("group", "ascending"), *((name, "descending") for name in _UPDATED)])
-    )
-    sums = [(name, "sum") for name in _COUNTS] + [(_REMOVES, "max")]
+    newest = pa.table({"group": groups, **{name: rows.column(name) for name in UPDATED}})
+    newest = newest.take(pc.sort_indices(newest, [("group", "ascending"), *((name, "descending") for name in UPDATED)]))
+    sums = [(name, "sum") for name in PARTITION_COUNTS] + [(_REMOVES, "max")]
     table = rows.append_column("group", groups)
     grouped = table.group_by("group", use_threads=False).aggregate(sums)
     first = pc.index_in(grouped.column("group"), value_set=groups)
     last = pc.index_in(grouped.column("group"), value_set=as_array(newest.column("group")))
     columns = {name: rows.column(name).take(first) for name in ("partition", "spec_id")}
-    columns |= {name: grouped.column(f"{name}_sum").fill_null(0).cast(kind) for name, (_, kind) in _COUNTS.items()}
-    columns |= {name: newest.column(name).take(last) for name in _UPDATED}
+    columns |= {
+        name: grouped.column(f"{name}_sum").fill_null(0).cast(kind) for name, (_, kind) in PARTITION_COUNTS.items()
+    }
+    columns |= {name: newest.column(name).take(last) for name in UPDATED}
     columns[_REMOVES] = grouped.column(f"{_REMOVES}_max")
     return pa.table(columns)
 
 
 def _has_files(table: pa.Table) -> pa.BooleanArray:
-    return reduce(pc.or_, (pc.greater(table.column(name), 0) for name in _COUNTS if name.endswith("_count")))
+    return reduce(pc.or_, (pc.greater(table.column(name), 0) for name in PARTITION_COUNTS if name.endswith("_count")))
 
 
 def _as_stored(source: IcebergSource, table: pa.Table) -> pa.Table:
     """Return statistics in the columns and the order of a file: by partition, nulls first."""
     completed = table.append_column("total_record_count", pa.nulls(len(table), pa.int64()))
-    schema = partition_columns(source)
+    schema = partition_stats_columns(source.partition, source.metadata)
     values = schema.field("partition").type
     terms = [OrderTerm(("partition", child.name)) for child in values if not pt.is_null(child.type)]
     order = sort_indices(completed, [*terms, OrderTerm(("spec_id",))])
