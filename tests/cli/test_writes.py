@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, create_table, open_table
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.command_line import call, json_lines, printed, terminal_text
 from tests.support.rows import ids, ids_of
@@ -403,6 +403,12 @@ def test_orders_of_rows(tmp_path: Path, root: Path) -> None:
         assert DeltaTable(root).scan().to_arrow()["id"].to_pylist() == [1, 2, 3]
         refused = call("compact", root, option, "id", option, "ID")
         assert f"a column is named twice in {option}" in refused.stderr
+        moments = tmp_path / option.strip("-")
+        schema = pa.schema([("id", pa.int64()), ("at", pa.date32())])
+        rows = pa.table({"id": [1, 2], "at": pa.array([400, 1], pa.date32())}, schema)
+        create_table(moments, schema, format="iceberg").append(rows)
+        (found,) = json_lines("compact", moments, option, "months(at)")
+        assert open_table(moments).scan().to_arrow()["id"].to_pylist() == [2, 1]
 
 
 @pytest.mark.parametrize(

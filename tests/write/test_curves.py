@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from deltaberg.table.sort.curves import RANGES, Curve, RangeSample, has_ranges
+from deltaberg.table.sort.order import OrderTerm
 
 _NAN, _NEGATIVE_NAN = float("nan"), struct.unpack("<d", struct.pack("<Q", 0xFFF8 << 48))[0]
 _UTC = dt.timezone.utc
@@ -59,7 +60,7 @@ def test_values_of_every_type(name: str) -> None:
     flat = [value for values in alike for value in values]
     shuffled = flat * 3
     random.Random(1).shuffle(shuffled)
-    sample = RangeSample([("x",)])
+    sample = RangeSample([OrderTerm(("x",))])
     for value in shuffled:
         sample.add(pa.record_batch({"x": pa.array([value], kind)}))
     curve = pickle.loads(pickle.dumps(sample.curve("z-order")))
@@ -79,7 +80,7 @@ def test_types_without_ranges(kind: pa.DataType) -> None:
 def test_a_column_of_a_struct() -> None:
     kind = pa.struct([("a", pa.int64())])
     rows = pa.record_batch({"s": pa.array([{"a": 1}, None, {"a": None}, {"a": 2}], kind)})
-    sample = RangeSample([("s", "a")])
+    sample = RangeSample([OrderTerm(("s", "a"))])
     sample.add(rows)
     curve = sample.curve("hilbert")
     assert curve is not None
@@ -87,8 +88,8 @@ def test_a_column_of_a_struct() -> None:
 
 
 def test_no_rows_have_no_ranges() -> None:
-    assert RangeSample([("x",)]).curve("hilbert") is None
-    sample = RangeSample([("x",)])
+    assert RangeSample([OrderTerm(("x",))]).curve("hilbert") is None
+    sample = RangeSample([OrderTerm(("x",))])
     sample.add(pa.record_batch({"x": pa.array([None, None], pa.int64())}))
     curve = sample.curve("hilbert")
     assert curve is not None
@@ -102,7 +103,7 @@ def test_ranges_have_about_equally_many_rows(period: int | None) -> None:
     values = [rng.gauss(0, 1000) for _ in range(count)]
     if period is not None:
         values = [float(number % period) for number in range(count)]
-    sample = RangeSample([("x",)], most=20_000)
+    sample = RangeSample([OrderTerm(("x",))], most=20_000)
     rows = pa.table({"x": values})
     for batch in rows.to_batches(max_chunksize=30_000):
         sample.add(batch)
@@ -120,7 +121,7 @@ def test_the_same_rows_have_the_same_ranges() -> None:
     rows = pa.table({"x": [str(number * 7919 % 100_003) for number in range(60_000)]})
     curves = []
     for size in (60_000, 977):
-        sample = RangeSample([("x",)], most=5000)
+        sample = RangeSample([OrderTerm(("x",))], most=5000)
         for batch in rows.to_batches(max_chunksize=size):
             sample.add(batch)
         curves.append(sample.curve("hilbert"))
@@ -133,7 +134,7 @@ def test_the_same_rows_have_the_same_ranges() -> None:
 
 def test_a_sample_keeps_the_beginnings_of_texts() -> None:
     texts = ["a" * 100_000 + str(number) for number in range(50)] + ["b" * 100_000]
-    sample = RangeSample([("x",), ("y",)])
+    sample = RangeSample([OrderTerm(("x",)), OrderTerm(("y",))])
     for text in texts:
         sample.add(pa.record_batch({"x": [text], "y": [text.encode()]}))
     assert sum(batch.nbytes for batch in sample._kept) < 20_000
@@ -148,7 +149,7 @@ def test_a_value_that_most_rows_have() -> None:
     values = [7] * 50_000 + list(range(10_000, 20_000))
     random.Random(2).shuffle(values)
     rows = pa.record_batch({"x": values})
-    sample = RangeSample([("x",)])
+    sample = RangeSample([OrderTerm(("x",))])
     sample.add(rows)
     curve = sample.curve("hilbert", 100)
     assert curve is not None

@@ -47,9 +47,10 @@ class CurveSorter:
         >>> CurveSorter((("x",),))(rows)["y"].to_pylist()
         [1, 2, 9, 7]
         """
-        if len(self.sources) == 1:
-            return rows.take(sort_indices(rows, (OrderTerm(self.sources[0]),)))
-        batches, sample = rows.to_batches(), RangeSample(self.sources)
+        terms = [OrderTerm(source) for source in self.sources]
+        if len(terms) == 1:
+            return rows.take(sort_indices(rows, terms))
+        batches, sample = rows.to_batches(), RangeSample(terms)
         for batch in batches:
             sample.add(batch)
         curve = sample.curve("hilbert")

@@ -126,7 +126,7 @@ class IcebergRewrite(Rewrite[Transaction]):
         return has_bounds(self.transaction.metadata, path[-1])
 
     def order_terms(self, names: Sequence[ColumnName]) -> tuple[OrderTerm, ...]:
-        """Return what rows are sorted by: columns, or transforms of them."""
+        """Return what rows are ordered by: columns, or transforms of them."""
         schema = self.source.schema
         return RowSorter(schema, tuple(sort_field(schema, name) for name in names)).terms
 

@@ -48,7 +48,8 @@ class RowOrder:
     kind
         Whether rows are sorted by columns, or along which curve.
     columns
-        The names of the columns; of a sort with ``desc`` and ``nulls last`` where it is not the default.
+        The names of the columns, or transforms of them; of a sort with ``desc`` and ``nulls last`` where it is not the
+        default.
 
     Raises
     ------
@@ -114,12 +115,12 @@ class RowOrder:
         has_statistics
             Whether bounds of a column are recorded, by the path of its fields: without them no file is skipped.
         terms
-            Returns the terms that names of a sort mean; see `order_terms`.
+            Returns the terms that names mean; see `order_terms`.
 
         Raises
         ------
         InvalidArgumentError
-            A column cannot be ordered by, or is named twice.
+            A column cannot be ordered by, or is named twice, or with a direction for a curve.
         ColumnNotFoundError
             There is no such column.
         UnsupportedFeatureError
@@ -127,27 +128,32 @@ class RowOrder:
         """
         if self.kind == "sort":
             return BoundOrder(terms(self.columns))
-        constant = {part.source for part in partition if part.transform is None}
         found: list[OrderTerm] = []
-        for path in (_ordered_column(schema, name) for name in self.columns):
-            source = tuple(part.name for part in path)
-            if any(term.source == source for term in found):
+        for term in terms(self.columns):
+            name = ".".join(term.source)
+            if term.descending or not term.nulls_first:
                 raise InvalidArgumentError(
-                    Hint(f"a column is named twice in {self.argument}"), hint="name it once", column=".".join(source)
+                    Hint(f"{self.argument} names a direction, which a curve does not have"),
+                    hint="name the column alone",
+                    column=name,
                 )
-            if source in constant:
+            if term in found:
+                raise InvalidArgumentError(
+                    Hint(f"a column is named twice in {self.argument}"), hint="name it once", column=name
+                )
+            if any(part.source == term.source and part.transform in (None, term.transform) for part in partition):
                 raise UnsupportedFeatureError(
                     Hint(f"{self.argument} names a partition column, of which all rows of a partition have one value"),
                     hint="leave it out: files are never put together across partitions",
-                    column=".".join(source),
+                    column=name,
                 )
-            if not has_statistics(path):
+            if not has_statistics(find_column(schema, term.source)):
                 raise UnsupportedFeatureError(
                     Hint(f"{self.argument} names a column without statistics, so that no filter skips files by it"),
                     hint=_RECORD_STATISTICS,
-                    column=".".join(source),
+                    column=name,
                 )
-            found.append(OrderTerm(source))
+            found.append(term)
         return BoundOrder(tuple(found), self.kind if len(found) > 1 else None)
 
 
@@ -158,9 +164,9 @@ class BoundOrder:
     Parameters
     ----------
     terms
-        The terms of a sort, or the columns of a curve.
+        The terms of a sort or of a curve.
     curve
-        ``z-order`` or ``hilbert``; None for a sort. A curve through one column is a sort by it.
+        ``z-order`` or ``hilbert``; None for a sort. A curve through one term is a sort by it.
     """
 
     terms: tuple[OrderTerm, ...]
@@ -173,7 +179,7 @@ class BoundOrder:
 
     def sample(self, **arguments: int) -> RowSample:
         """Return a sample without rows, of which `cut` takes one; the arguments are those of `RowSample`."""
-        return OrderSample(self.terms, **arguments) if self.curve is None else RangeSample(self.sources, **arguments)
+        return OrderSample(self.terms, **arguments) if self.curve is None else RangeSample(self.terms, **arguments)
 
     def cut(self, sample: RowSample, count: int, schema: pa.Schema) -> CutOrder | None:
         """Return the order cut into so many parts of about equally many rows, or fewer; None if there are no rows.
@@ -303,19 +309,13 @@ def order_terms(schema: Struct, names: Sequence[ColumnName]) -> tuple[OrderTerm,
     """
     found = []
     for said in map(TermText.of, names):
-        path = _ordered_column(schema, said.term)
-        source = tuple(part.name for part in path)
+        path = find_column(schema, said.term)
+        source, kind = tuple(part.name for part in path), path[-1].type
+        if isinstance(kind, (Struct, List, Map)) or not has_ranges(arrow_type(kind)):
+            raise InvalidArgumentError(
+                f"values of the type {verbatim(str(kind))} have no order",
+                hint="name a field of the struct" if isinstance(kind, Struct) else "name another column",
+                column=".".join(source),
+            )
         found.append(OrderTerm(source, descending=said.descending, nulls_first=said.nulls_first))
     return tuple(found)
-
-
-def _ordered_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
-    path = find_column(schema, name)
-    kind = path[-1].type
-    if isinstance(kind, (Struct, List, Map)) or not has_ranges(arrow_type(kind)):
-        raise InvalidArgumentError(
-            f"values of the type {verbatim(str(kind))} have no order",
-            hint="name a field of the struct" if isinstance(kind, Struct) else "name another column",
-            column=".".join(part.name for part in path),
-        )
-    return path

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from deltaberg import kernels
 from deltaberg.schema.arrow import as_array
-from deltaberg.table.sort.order import column_at, sortable
+from deltaberg.table.sort.order import OrderTerm, column_at, sortable
 from deltaberg.table.sort.row_sample import RowSample, shortened
 
 __all__ = ["RANGES", "Curve", "RangeSample", "has_ranges"]
@@ -61,39 +61,45 @@ def _ranked(values: pa.Array) -> pa.Array:
     return as_array(sortable(pa.chunked_array([values]))).cast(_LONG)
 
 
+def _values(rows: pa.RecordBatch, term: OrderTerm) -> pa.Array:
+    """Return what the values of a term are ranged by."""
+    column = column_at(rows, term.source)
+    return _ranked(column if term.transform is None else term.transform(column))
+
+
 class RangeSample(RowSample):
     """A sample of rows, from which the ranges of their columns are made.
 
     Parameters
     ----------
-    sources
-        The names from the root of the schema to each column.
+    terms
+        The columns, or transforms of them. Values have no direction on a curve.
     **arguments
         As for `RowSample`.
 
     Examples
     --------
-    >>> sample = RangeSample([("x",)])
+    >>> sample = RangeSample([OrderTerm(("x",))])
     >>> sample.add(pa.record_batch({"x": [30, 10, None, 20, 10]}))
     >>> keys = sample.curve("hilbert").keys(pa.record_batch({"x": [5, 10, 15, 25, 99, None]}))
     >>> [int.from_bytes(key, "big") for key in keys.to_pylist()]
     [341, 341, 341, 682, 1023, 0]
     """
 
-    def __init__(self, sources: Sequence[tuple[str, ...]], **arguments: int) -> None:
+    def __init__(self, terms: Sequence[OrderTerm], **arguments: int) -> None:
         super().__init__(**arguments)
-        self._sources = tuple(sources)
+        self._terms = tuple(terms)
 
     def values(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """Return what the values of each column are ranged by."""
-        return [shortened(_ranked(column_at(rows, source))) for source in self._sources]
+        return [shortened(_values(rows, term)) for term in self._terms]
 
     def curve(self, kind: str, ranges: int = RANGES) -> Curve | None:
         """Return a curve through ranges that have about equally many rows each; None if there are no rows."""
         columns = self.columns
         if not columns:
             return None
-        return Curve(kind, self._sources, tuple(_boundaries(values, ranges) for values in columns))
+        return Curve(kind, self._terms, tuple(_boundaries(values, ranges) for values in columns))
 
     def cuts(self, curve: Curve, count: int) -> list[bytes]:
         """Return places at which a curve is cut into so many parts, of about equally many rows, or fewer.
@@ -132,24 +138,24 @@ class Curve:
     ----------
     kind
         ``z-order`` or ``hilbert``.
-    sources
-        The names from the root of the schema to each column.
+    terms
+        The columns, or transforms of them.
     boundaries
-        For each column, the least value of each range but the first one.
+        For each term, the least value of each range but the first one.
     """
 
     kind: str
-    sources: tuple[tuple[str, ...], ...]
+    terms: tuple[OrderTerm, ...]
     boundaries: tuple[pa.Array, ...]
 
     @property
     def key_type(self) -> pa.DataType:
         """The type of keys."""
-        return pa.binary(-(-_BITS * len(self.sources) // 8))
+        return pa.binary(-(-_BITS * len(self.terms) // 8))
 
     def keys(self, rows: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
         """Return the place of each row on the curve, as bytes that sort."""
-        columns = [_ranked(column_at(rows, source)) for source in self.sources]
+        columns = [_values(rows, term) for term in self.terms]
         return _keys(self.kind, columns, self.boundaries)
 
 

@@ -290,8 +290,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             default, as in ``"day desc"``; of Iceberg tables also by transforms. Then all files in which rows can match
             are rewritten, whatever their size.
         z_order_by, hilbert_by
-            The same along the Z-order curve or along Hilbert's curve through these columns, so that a filter on any of
-            them skips most files. Hilbert's curve skips a little more. The columns need statistics.
+            The same along the Z-order curve or along Hilbert's curve through these columns, of Iceberg tables also
+            through transforms such as ``days(at)``, so that a filter on any of them skips most files. Hilbert's curve
+            skips a little more. The columns need statistics, and no direction is named.
         cluster
             A Delta table with clustering columns is clustered by default, as delta-spark does it: new files are put
             along Hilbert's curve, together with what was clustered before, until that has 100 GiB. Pass ``full``
