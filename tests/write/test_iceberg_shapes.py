@@ -133,3 +133,12 @@ def test_shapes_need_version_3_and_parquet(tmp_path: Path) -> None:
     table = _table(tmp_path / "p", "geometry")
     with pytest.raises(UnsupportedFeatureError, match="not written to ORC files"):
         table.alter().set({"write.format.default": "orc"})
+
+
+@pytest.mark.parametrize("kind", ["geometry", "geography"])
+def test_no_curve_goes_through_shapes(tmp_path: Path, kind: str) -> None:
+    """No filter skips files by bounds that are points, so the order of bytes would bring nothing."""
+    table = _table(tmp_path / "t", kind)
+    _append(table, _point(30.0, 10.0))
+    with pytest.raises(UnsupportedFeatureError, match="z_order_by names a column without statistics"):
+        table.compact(z_order_by=["id", "g"])

@@ -178,10 +178,10 @@ def own_sorter(metadata: TableMetadata) -> RowSorter | None:
 
 
 def has_bounds(metadata: TableMetadata, column: Field) -> bool:
-    """Return whether a table asks for bounds of a column."""
+    """Return whether a table asks for bounds of a column, between which its values lie: those of shapes are points."""
     modes = metrics_modes(metadata.current_schema.struct, metadata.properties, _sorted_by(metadata))
     mode = None if column.id is None else modes.get(column.id)
-    return mode is not None and mode.bounds
+    return mode is not None and mode.bounds and not is_shape(column)
 
 
 def target_size(properties: Mapping[str, str]) -> int:
