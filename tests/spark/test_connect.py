@@ -48,7 +48,7 @@ _OTHERS = (
     " or test_row_lineage or test_partitions_have or test_ranges_of_a_sorted_table"
     " or test_merges_with_all"
 )
-#: Sources and sinks of streams. The function of foreachBatch runs in the server, where a test does not see what it collects.
+#: Sources and sinks of streams. Over Connect, a test does not see what foreachBatch collects in the server.
 _STREAMS = "test_a_function_runs_where_a_stream or test_each_batch_is_in or test_complete_mode"
 
 
