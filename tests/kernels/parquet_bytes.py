@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltaberg.schema.projection import tops_of
+
 __all__ = ["decode", "parquet_bytes"]
 
 #: The length of the metadata and the magic number.
@@ -28,18 +30,21 @@ def decode(
     leaves: Sequence[int] | None = None,
     batch_size: int = 1024,
     groups: Sequence[int] | None = None,
+    threads: int = 1,
 ) -> list[pa.RecordBatch]:
     """Return rows of a file as a kernel decodes them: of all leaves and row groups, if none are chosen."""
     file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
     length, metadata = file.metadata.serialized_size, file.metadata
     footer = data.slice(data.size - _TAIL - length, length).to_pybytes()
-    wanted = range(len(metadata.schema)) if leaves is None else leaves
-    rows = kernels.ParquetRows(footer, file.schema_arrow.remove_metadata(), list(wanted))
+    wanted = list(range(len(metadata.schema)) if leaves is None else leaves)
+    schema = file.schema_arrow
+    tops = [top for top in tops_of(wanted, schema) if top < len(schema)]
+    rows = kernels.ParquetRows(footer, pa.schema([schema.field(top) for top in tops]), wanted)
     chosen = list(range(metadata.num_row_groups) if groups is None else groups)
     chunks = [
         (begin, pa.Array.from_buffers(pa.uint8(), size, [None, data.slice(begin, size)]))
         for group in chosen
         for begin, size in rows.ranges(group)
     ]
-    rows.begin(chosen, chunks, batch_size)
+    rows.begin(chosen, chunks, batch_size, threads)
     return list(iter(rows.decode, None))

@@ -8,10 +8,10 @@ stay null.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -183,10 +183,8 @@ def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first
 
 def tops_of(leaves: Sequence[int], schema: pa.Schema) -> list[int]:
     """Return the numbers of the top-level columns that contain leaves."""
-    offsets = [*leaf_offsets(schema, 0), 1 << 62]
-    return [
-        number for number, (first, end) in enumerate(pairwise(offsets)) if any(first <= leaf < end for leaf in leaves)
-    ]
+    offsets = leaf_offsets(schema, 0)
+    return sorted({bisect_right(offsets, leaf) - 1 for leaf in leaves})
 
 
 def leaf_count(stored: pa.DataType) -> int:

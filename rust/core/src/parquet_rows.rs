@@ -8,22 +8,22 @@ mod chunks;
 mod footer;
 mod header;
 mod page;
+mod parts;
 
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt8Array};
-use arrow_schema::SchemaRef;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use arrow_schema::{FieldRef, Schema};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Compression, Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Error, ErrorKind, Result};
-use chunks::{Chunk, Chunks, is_known, shared};
+use chunks::{Chunk, is_known, shared};
+use parts::{Part, Parts};
 
 /// A Parquet file of which some columns are read.
 pub struct ParquetRows {
@@ -31,24 +31,24 @@ pub struct ParquetRows {
     /// What the decoder is told, in which no chunk is compressed.
     file: ArrowReaderMetadata,
     leaves: Vec<usize>,
-    reading: Option<ParquetRecordBatchReader>,
+    reading: Option<Parts>,
 }
 
 impl ParquetRows {
-    /// Takes the metadata at the end of a file, the types that all its columns are read as, and the wanted leaves.
+    /// Takes the metadata at the end of a file, the wanted leaves, and what the columns that hold them are read as.
     ///
     /// # Errors
     ///
     /// The metadata is damaged, or a column cannot be read as its type.
-    pub fn new(footer: &[u8], schema: SchemaRef, leaves: Vec<usize>) -> Result<Self> {
+    pub fn new(footer: &[u8], wanted: &Schema, leaves: Vec<usize>) -> Result<Self> {
         let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(|error| damaged(&error))?;
         let plain = without_compression(&metadata).map_err(|error| damaged(&error))?;
-        let options = ArrowReaderOptions::new().with_schema(schema);
-        let file = ArrowReaderMetadata::try_new(Arc::new(plain), options).map_err(|error| damaged(&error))?;
         let described = metadata.file_metadata().schema_descr();
-        if leaves.iter().any(|leaf| *leaf >= described.num_columns()) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the file has fewer columns"));
+        if !leaves.is_sorted() || leaves.last().is_none_or(|leaf| *leaf >= described.num_columns()) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the file has no such columns, or not in this order"));
         }
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(whole_schema(described, wanted, &leaves)?));
+        let file = ArrowReaderMetadata::try_new(Arc::new(plain), options).map_err(|error| damaged(&error))?;
         if !leaves.iter().all(|leaf| is_taken(*leaf, &leaves, described)) {
             return Err(unusual("a column is not of a kind that the kernel reads"));
         }
@@ -76,7 +76,13 @@ impl ParquetRows {
     /// # Errors
     ///
     /// There is no such row group, or a header of a page is damaged or unusual.
-    pub fn begin(&mut self, groups: Vec<usize>, chunks: Vec<(u64, UInt8Array)>, batch_size: usize) -> Result<()> {
+    pub fn begin(
+        &mut self,
+        groups: &[usize],
+        chunks: Vec<(u64, UInt8Array)>,
+        batch_size: usize,
+        threads: usize,
+    ) -> Result<()> {
         let known = self.metadata.row_groups();
         let chosen: Option<Vec<_>> = groups.iter().map(|number| known.get(*number)).collect();
         let (Some(chosen), 1..) = (chosen, batch_size) else { return Err(no_group()) };
@@ -84,12 +90,8 @@ impl ParquetRows {
         let sound = wanted.zip(chunks).map(|(chunk, (begin, bytes))| Chunk::new(begin, shared(bytes), chunk.clone()));
         let sound: Option<Vec<_>> = sound.collect();
         let sound = sound.ok_or_else(|| unusual("the headers of pages are not as the kernel reads them"))?;
-        let mask = ProjectionMask::leaves(self.file.parquet_schema(), self.leaves.iter().copied());
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks::new(sound), self.file.clone())
-            .with_projection(mask)
-            .with_row_groups(groups)
-            .with_batch_size(batch_size);
-        self.reading = Some(builder.build().map_err(|error| damaged(&error))?);
+        let parts = Part::shared_out(self.leaves.len(), threads, sound);
+        self.reading = Some(Parts::new(parts, &self.file, &self.leaves, groups, batch_size)?);
         Ok(())
     }
 
@@ -101,11 +103,26 @@ impl ParquetRows {
     pub fn decode(&mut self) -> Result<Option<RecordBatch>> {
         // After an error or a panic nothing more is read.
         let Some(mut reading) = self.reading.take() else { return Ok(None) };
-        let found =
-            reading.next().transpose().map_err(|error| Error::new(ErrorKind::CorruptParquet, error.to_string()))?;
+        let found = reading.decode()?;
         self.reading = found.is_some().then_some(reading);
         Ok(found)
     }
+}
+
+/// Returns what all columns of a file are read as: the wanted ones as the caller says.
+fn whole_schema(described: &SchemaDescriptor, wanted: &Schema, leaves: &[usize]) -> Result<Schema> {
+    let own = parquet_to_arrow_schema(described, None).map_err(|error| damaged(&error))?;
+    let mut roots: Vec<_> = leaves.iter().map(|leaf| described.get_column_root_idx(*leaf)).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let mut fields: Vec<FieldRef> = own.fields().iter().cloned().collect();
+    if roots.len() != wanted.fields().len() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "each wanted column needs a type"));
+    }
+    for (root, field) in roots.into_iter().zip(wanted.fields()) {
+        *fields.get_mut(root).ok_or_else(|| unusual("a column is not of a kind that the kernel reads"))? = field.clone();
+    }
+    Ok(Schema::new(fields))
 }
 
 fn without_compression(metadata: &ParquetMetaData) -> ParquetResult<ParquetMetaData> {

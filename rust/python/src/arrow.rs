@@ -2,6 +2,7 @@
 //! the only module with pointers.
 
 use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -72,7 +73,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InSchema {
         let schema: NonNull<FFI_ArrowSchema> = capsule.pointer_checked(Some(SCHEMA))?.cast();
         #[expect(unsafe_code, reason = "the Arrow C data interface is made of pointers")]
         // SAFETY: a capsule of this name holds this struct, and it lives until the end of this function.
-        let schema = Schema::try_from(unsafe { schema.as_ref() });
+        let schema = unsafe { schema.as_ref() };
+        // A name that is not UTF-8 makes it panic.
+        let schema = catch_unwind(AssertUnwindSafe(|| Schema::try_from(schema)));
+        let schema = schema.map_err(|_| refuse(py, "the schema cannot be read"))?;
         Ok(Self(Arc::new(schema.map_err(|error| refuse(py, &error.to_string()))?)))
     }
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::arrow::{self, InBytes, InSchema};
-use crate::enter::enter;
+use crate::enter::{self, enter};
 
 /// Rows of a Parquet file, decoded from the bytes of its column chunks.
 #[pyclass(frozen, module = "deltaberg._native")]
@@ -15,11 +15,11 @@ pub struct ParquetRows(Mutex<deltaberg_core::ParquetRows>);
 
 #[pymethods]
 impl ParquetRows {
-    /// Takes the metadata of a file, the types that its columns are read as, and the wanted leaves.
+    /// Takes the metadata of a file, the types that the wanted columns are read as, and the wanted leaves.
     #[new]
     #[pyo3(signature = (footer, schema, leaves))]
     fn new(py: Python<'_>, footer: PyBackedBytes, schema: InSchema, leaves: Vec<usize>) -> PyResult<Self> {
-        let rows = enter(py, || deltaberg_core::ParquetRows::new(&footer, schema.0, leaves))?;
+        let rows = enter(py, || deltaberg_core::ParquetRows::new(&footer, &schema.0, leaves))?;
         Ok(Self(Mutex::new(rows)))
     }
 
@@ -30,19 +30,21 @@ impl ParquetRows {
     }
 
     /// Begins to read row groups.
-    #[pyo3(signature = (groups, chunks, batch_size))]
+    #[pyo3(signature = (groups, chunks, batch_size, threads = 1))]
     fn begin(
         &self,
         py: Python<'_>,
         groups: Vec<usize>,
         chunks: Vec<(u64, InBytes)>,
         batch_size: usize,
+        threads: usize,
     ) -> PyResult<()> {
         let chunks = chunks
             .iter()
             .map(|(begin, chunk)| Ok((*begin, arrow::downcast::<UInt8Array>(py, &chunk.0, "bytes")?.clone())))
             .collect::<PyResult<_>>()?;
-        enter(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).begin(groups, chunks, batch_size))
+        let threads = enter::threads(threads);
+        enter(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).begin(&groups, chunks, batch_size, threads))
     }
 
     /// Decodes the next rows; None after the last.

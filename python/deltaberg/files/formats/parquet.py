@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from deltaberg import kernels
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.files.formats.data_file import DataFile, PositionedBatch, RowGroup, bare_batches
 from deltaberg.files.formats.encryption import encrypted_file, has_encrypted_columns
 from deltaberg.files.formats.layout import FileLayout
+from deltaberg.files.formats.parquet_chunks import kernel_batches
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning.evaluate import may_match
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
@@ -46,6 +48,9 @@ class ParquetSource(DataFile):
 
     def __init__(self, file: pa.NativeFile, buffered: int = 0, prefetch: bool = False) -> None:
         self._size: int = file.size()
+        # The twin of the kernel is pyarrow, which needs no chunks to be handed to it.
+        is_direct = kernels.report().backend == "native" and not (buffered or prefetch)
+        self._file = file if is_direct else None
         self._parquet = pq.ParquetFile(
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered
         )
@@ -112,12 +117,29 @@ class ParquetSource(DataFile):
             if not leaves:
                 yield from bare_batches(position, sum(group.rows for group in run), batch_size)
                 continue
-            reader = self._parquet.reader.iter_batches(
-                batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads
-            )
-            for batch in reader:
+            for batch in self._decoded(run, leaves, batch_size, threads):
                 yield PositionedBatch(position, batch.num_rows, batch)
                 position += batch.num_rows
+
+    def _decoded(
+        self, run: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode adjacent row groups by the kernel, and by pyarrow the rows that it left."""
+        done = 0
+        if self._file is not None:
+            for batch in kernel_batches(self._file, self._parquet, run, leaves, batch_size, threads):
+                yield batch
+                done += batch.num_rows
+            if done == sum(group.rows for group in run):
+                return
+        reader = self._parquet.reader.iter_batches(
+            batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads
+        )
+        for batch in reader:
+            repeated = min(done, batch.num_rows)
+            done -= repeated
+            if repeated < batch.num_rows or not repeated:
+                yield batch.slice(repeated)
 
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Return how many bytes the leaves of some row groups have in the file."""

@@ -27,9 +27,9 @@ class ParquetRows:
     footer
         The metadata at the end of the file, without its length and the magic number.
     schema
-        The types that the columns of the file are read as: those that pyarrow finds.
+        The columns that hold the wanted leaves, with the types that they are read as: those that pyarrow finds.
     leaves
-        The numbers of the wanted leaf columns.
+        The numbers of the wanted leaf columns, in ascending order.
     """
 
     def __init__(self, footer: bytes, schema: pa.Schema, leaves: Sequence[int]) -> None:
@@ -37,11 +37,12 @@ class ParquetRows:
         self._leaves = list(leaves)
         self._batches: Iterator[pa.RecordBatch] = iter(())
         file = self._open([])
-        if not file.schema_arrow.equals(schema):
-            raise CorruptDataFileError("a column is not of the type that it is to be read as")
         self._metadata = file.metadata
-        if any(leaf >= self._metadata.num_columns for leaf in self._leaves):
-            raise InvalidArgumentError("the file has fewer columns")
+        if not self._leaves or sorted(self._leaves) != self._leaves or self._leaves[-1] >= self._metadata.num_columns:
+            raise InvalidArgumentError("the file has no such columns, or not in this order")
+        own = list(file.schema_arrow)
+        if any(column not in own for column in schema):
+            raise CorruptDataFileError("a column is not of the type that it is to be read as")
 
     def ranges(self, group: int) -> list[tuple[int, int]]:
         """Return where the chunk of each wanted leaf begins in a row group, and how many bytes it has."""
@@ -49,11 +50,13 @@ class ParquetRows:
         columns = map(self._metadata.row_group(group).column, self._leaves)
         return [(_begin(column), column.total_compressed_size) for column in columns]
 
-    def begin(self, groups: Sequence[int], chunks: Sequence[tuple[int, pa.UInt8Array]], batch_size: int) -> None:
+    def begin(
+        self, groups: Sequence[int], chunks: Sequence[tuple[int, pa.UInt8Array]], batch_size: int, threads: int = 1
+    ) -> None:
         """Begin to read row groups, whose chunks are given with the places where they begin."""
         self._check(groups, batch_size)
         file = self._open(sorted(((begin, bytes(values.buffers()[1] or b"")) for begin, values in chunks)))
-        self._batches = file.iter_batches(batch_size, list(groups), use_threads=False, columns=self._paths(file))
+        self._batches = file.iter_batches(batch_size, list(groups), use_threads=threads != 1, columns=self._paths(file))
 
     def decode(self) -> pa.RecordBatch | None:
         """Decode the next rows; None after the last."""

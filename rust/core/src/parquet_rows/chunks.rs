@@ -67,6 +67,11 @@ impl Chunk {
         (values == metadata.num_values()).then_some(Self { begin, bytes, pages, metadata })
     }
 
+    /// Returns how many bytes the pages have in memory.
+    pub fn size(&self) -> usize {
+        self.pages.iter().fold(0, |sum, (_, header)| sum.saturating_add(header.size as usize))
+    }
+
     /// Returns a page, without compression and looked at.
     fn page(&self, at: usize, length: usize) -> Option<Bytes> {
         let number = self.pages.binary_search_by_key(&at, |(begin, _)| *begin).ok()?;

@@ -1,0 +1,96 @@
+"""Parquet files give the rows, the positions and the errors of pyarrow, whoever decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg import kernels
+from deltaberg.files.formats import parquet, parquet_chunks
+from deltaberg.files.formats.parquet import ParquetSource
+from tests.kernels.parquet_bytes import parquet_bytes
+from tests.kernels.random_parquet import random_file
+from tests.support.effort import examples
+
+_BATCH = 100
+_TO_THE_END = (1 << 63) - 1
+
+
+def _read(data: pa.Buffer, threads: bool = False) -> pa.Table | str:
+    """Return the rows of a file, or what is wrong with it."""
+    source = ParquetSource(pa.BufferReader(data))
+    groups = source.row_groups(0, _TO_THE_END)
+    found = []
+    try:
+        for batch in source.batches(groups, range(source.metadata.num_columns), _BATCH, threads):
+            assert batch.rows == batch.batch.num_rows
+            found.append(batch)
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+    starts = list(accumulate((batch.rows for batch in found), initial=0))
+    assert [batch.start for batch in found] == starts[:-1]
+    return pa.Table.from_batches([batch.batch for batch in found], source.schema)
+
+
+def _read_by_pyarrow(data: pa.Buffer) -> pa.Table | str:
+    file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
+    try:
+        return pa.Table.from_batches(file.iter_batches(_BATCH, use_threads=False), file.schema_arrow)
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+
+
+@examples(200)
+@given(st.integers(0, 1 << 32), st.booleans(), st.booleans())
+def test_the_same_rows_and_errors(seed: int, threads: bool, is_damaged: bool) -> None:
+    content, draw = bytearray(random_file(seed)[0].to_pybytes()), Random(seed)
+    if is_damaged:
+        pages = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        content[draw.randrange(4, max(pages, 5))] ^= 1 << draw.randrange(8)
+    data = pa.py_buffer(bytes(content))
+    try:
+        expected = _read_by_pyarrow(data)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return
+    found = _read(data, threads)
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+    else:
+        # NaN is not equal to itself, and only damage makes one.
+        assert found.equals(expected) or str(found.to_pydict()) == str(expected.to_pydict())
+
+
+def test_pyarrow_reads_on_where_the_kernel_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"n": range(1000), "s": [str(n % 7) for n in range(1000)]})
+    data = parquet_bytes(table, row_group_size=150)
+    direct = parquet_chunks.kernel_batches
+
+    def stopping(*arguments: object) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(direct(*arguments)):  # type: ignore[arg-type]
+            if number == 3:
+                return
+            yield batch.slice(0, 70) if number == 2 else batch
+
+    monkeypatch.setattr(parquet, "kernel_batches", stopping)
+    assert _read(data) == table
+
+
+def test_the_kernel_reads_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    direct, taken = parquet_chunks.kernel_batches, []
+
+    def counting(*arguments: object) -> Iterator[pa.RecordBatch]:
+        for batch in direct(*arguments):  # type: ignore[arg-type]
+            taken.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(parquet, "kernel_batches", counting)
+    table = pa.table({"n": range(250)})
+    assert _read(parquet_bytes(table)) == table
+    assert taken == ([100, 100, 50] if kernels.report().backend == "native" else [])
