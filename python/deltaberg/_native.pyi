@@ -16,7 +16,12 @@ class ParquetRows:
     def __init__(self, footer: bytes, schema: pa.Schema, leaves: Sequence[int]) -> None: ...
     def ranges(self, group: int) -> list[tuple[int, int]]: ...
     def begin(
-        self, groups: Sequence[int], chunks: Sequence[tuple[int, pa.UInt8Array]], batch_size: int, threads: int = 1
+        self,
+        groups: Sequence[int],
+        blocks: Sequence[tuple[int, pa.UInt8Array]],
+        batch_size: int,
+        threads: int = 1,
+        kept: pa.BooleanArray | None = None,
     ) -> None: ...
     def decode(self) -> pa.RecordBatch | None: ...
 

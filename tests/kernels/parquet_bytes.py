@@ -31,6 +31,7 @@ def decode(
     batch_size: int = 1024,
     groups: Sequence[int] | None = None,
     threads: int = 1,
+    kept: pa.BooleanArray | None = None,
 ) -> list[pa.RecordBatch]:
     """Return rows of a file as a kernel decodes them: of all leaves and row groups, if none are chosen."""
     file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
@@ -41,10 +42,10 @@ def decode(
     tops = [top for top in tops_of(wanted, schema) if top < len(schema)]
     rows = kernels.ParquetRows(footer, pa.schema([schema.field(top) for top in tops]), wanted)
     chosen = list(range(metadata.num_row_groups) if groups is None else groups)
-    chunks = [
+    blocks = [
         (begin, pa.Array.from_buffers(pa.uint8(), size, [None, data.slice(begin, size)]))
         for group in chosen
         for begin, size in rows.ranges(group)
     ]
-    rows.begin(chosen, chunks, batch_size, threads)
+    rows.begin(chosen, blocks, batch_size, threads, kept)
     return list(iter(rows.decode, None))

@@ -40,19 +40,35 @@ def test_some_columns_and_row_groups(seed: int, draw: Random) -> None:
     assert _as_pyarrow_reads(data, leaves, 100, groups, threads=draw.randint(1, 3)) or not is_taken
 
 
+@examples(100)
+@given(st.integers(0, 1 << 32), st.randoms(use_true_random=False))
+def test_some_rows(seed: int, draw: Random) -> None:
+    data, is_taken = random_file(seed)
+    rows, share = pq.read_metadata(data).num_rows, draw.choice([0, 0.01, 0.3, 0.95, 1])
+    kept = pa.array([draw.random() < share for _ in range(rows)], pa.bool_())
+    assert _as_pyarrow_reads(data, None, 100, threads=draw.randint(1, 3), kept=kept) or not is_taken
+
+
 def _as_pyarrow_reads(
-    data: pa.Buffer, leaves: list[int] | None, batch_size: int, groups: list[int] | None = None, threads: int = 1
+    data: pa.Buffer,
+    leaves: list[int] | None,
+    batch_size: int,
+    groups: list[int] | None = None,
+    threads: int = 1,
+    kept: pa.BooleanArray | None = None,
 ) -> bool:
     """Compare what the kernel reads with what pyarrow does; False if the kernel refuses the file."""
     file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
     chosen = list(range(file.num_row_groups)) if groups is None else groups
     wanted = list(range(len(file.metadata.schema))) if leaves is None else leaves
     try:
-        found = decode(native_kernels(), data, wanted, batch_size, chosen, threads)
+        found = decode(native_kernels(), data, wanted, batch_size, chosen, threads, kept)
     except (CorruptDataFileError, KernelPanicError, InvalidArgumentError):
         return False
     read = file.reader.iter_batches(batch_size, row_groups=chosen, column_indices=wanted, use_threads=False)
     expected = list(read)
+    if kept is not None and expected:
+        expected = pa.Table.from_batches(expected).filter(kept).to_batches()
     for batch in found:
         batch.validate(full=_are_valid(expected))
     assert [batch.schema for batch in found] == [batch.schema for batch in expected][: len(found)]
@@ -91,6 +107,10 @@ def test_wrong_arguments(kernels: ModuleType) -> None:
         decode(kernels, data, groups=[1])
     with pytest.raises(InvalidArgumentError):
         decode(kernels, data, batch_size=0)
+    with pytest.raises(InvalidArgumentError):
+        decode(kernels, data, kept=pa.array([True]))
+    with pytest.raises(InvalidArgumentError):
+        decode(kernels, data, kept=pa.array([True, None]))
     with pytest.raises(CorruptDataFileError):
         kernels.ParquetRows(b"nonsense", pa.schema([("n", pa.int64())]), [0])
     file = pq.ParquetFile(data)

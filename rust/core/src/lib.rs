@@ -28,7 +28,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fingerprint::fingerprint;
 pub use keys::KeyIndex;
 pub use locations::locate_paths;
-pub use parquet_rows::ParquetRows;
+pub use parquet_rows::{Decoding, ParquetRows};
 pub use partition::parse_partition_values;
 pub use paths::PathSet;
 pub use theta::{unite_sketches, update_sketch};

@@ -12,8 +12,8 @@ mod parts;
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt8Array};
-use arrow_schema::{FieldRef, Schema};
+use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Compression, Type};
@@ -22,8 +22,19 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::schema::types::SchemaDescriptor;
 
 use crate::error::{Error, ErrorKind, Result};
-use chunks::{Chunk, is_known, shared};
+use chunks::{Chunk, cut, is_known, shared};
 use parts::{Part, Parts};
+
+/// How rows are decoded.
+#[derive(Clone)]
+pub struct Decoding {
+    /// Which rows of the row groups are wanted, if not all.
+    pub kept: Option<BooleanArray>,
+    /// The most rows of a batch.
+    pub batch_size: usize,
+    /// The most threads.
+    pub threads: usize,
+}
 
 /// A Parquet file of which some columns are read.
 pub struct ParquetRows {
@@ -49,7 +60,8 @@ impl ParquetRows {
         }
         let options = ArrowReaderOptions::new().with_schema(Arc::new(whole_schema(described, wanted, &leaves)?));
         let file = ArrowReaderMetadata::try_new(Arc::new(plain), options).map_err(|error| damaged(&error))?;
-        if !leaves.iter().all(|leaf| is_taken(*leaf, &leaves, described)) {
+        let is_known = wanted.fields().iter().all(|field| has_known_type(field));
+        if !is_known || !leaves.iter().all(|leaf| is_taken(*leaf, &leaves, described)) {
             return Err(unusual("a column is not of a kind that the kernel reads"));
         }
         let rows = metadata.row_groups().iter().try_fold(0_i64, |sum, group| sum.checked_add(group.num_rows()));
@@ -71,27 +83,34 @@ impl ParquetRows {
         found.ok_or_else(|| unusual("the metadata of a column chunk is not as the kernel reads it"))
     }
 
-    /// Begins to read row groups, whose chunks are given with the places where they begin, in the order of `ranges`.
+    /// Begins to read row groups from blocks of bytes, which hold their chunks, with the places where they begin.
     ///
     /// # Errors
     ///
     /// There is no such row group, or a header of a page is damaged or unusual.
-    pub fn begin(
-        &mut self,
-        groups: &[usize],
-        chunks: Vec<(u64, UInt8Array)>,
-        batch_size: usize,
-        threads: usize,
-    ) -> Result<()> {
+    pub fn begin(&mut self, groups: &[usize], blocks: Vec<(u64, UInt8Array)>, how: &Decoding) -> Result<()> {
         let known = self.metadata.row_groups();
         let chosen: Option<Vec<_>> = groups.iter().map(|number| known.get(*number)).collect();
-        let (Some(chosen), 1..) = (chosen, batch_size) else { return Err(no_group()) };
+        let (Some(chosen), 1..) = (chosen, how.batch_size) else { return Err(no_group()) };
+        let rows = chosen.iter().try_fold(0_usize, |sum, group| sum.checked_add(group.num_rows().try_into().ok()?));
+        let rows = rows.ok_or_else(no_group)?;
+        if how.kept.as_ref().is_some_and(|kept| kept.len() != rows || kept.null_count() > 0) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the mask is not of the rows of the row groups"));
+        }
+        let blocks: Vec<_> = blocks.into_iter().map(|(begin, bytes)| (begin, shared(bytes))).collect();
         let wanted = chosen.iter().flat_map(|group| self.leaves.iter().filter_map(|leaf| group.columns().get(*leaf)));
-        let sound = wanted.zip(chunks).map(|(chunk, (begin, bytes))| Chunk::new(begin, shared(bytes), chunk.clone()));
-        let sound: Option<Vec<_>> = sound.collect();
+        let sound =
+            wanted.zip(chosen.iter().flat_map(|group| std::iter::repeat_n(group.num_rows(), self.leaves.len())));
+        let sound: Option<Vec<_>> = sound
+            .map(|(chunk, rows)| {
+                let (begin, length) = range(chunk, rows)?;
+                Chunk::new(begin, cut(&blocks, begin, length)?, chunk.clone())
+            })
+            .collect();
         let sound = sound.ok_or_else(|| unusual("the headers of pages are not as the kernel reads them"))?;
-        let parts = Part::shared_out(self.leaves.len(), threads, sound);
-        self.reading = Some(Parts::new(parts, &self.file, &self.leaves, groups, batch_size)?);
+        let parts = Part::shared_out(self.leaves.len(), how.threads, sound);
+        let how = Decoding { batch_size: how.batch_size.min(rows.max(1)), ..how.clone() };
+        self.reading = Some(Parts::new(parts, &self.file, &self.leaves, groups, &how)?);
         Ok(())
     }
 
@@ -120,7 +139,8 @@ fn whole_schema(described: &SchemaDescriptor, wanted: &Schema, leaves: &[usize])
         return Err(Error::new(ErrorKind::InvalidArgument, "each wanted column needs a type"));
     }
     for (root, field) in roots.into_iter().zip(wanted.fields()) {
-        *fields.get_mut(root).ok_or_else(|| unusual("a column is not of a kind that the kernel reads"))? = field.clone();
+        *fields.get_mut(root).ok_or_else(|| unusual("a column is not of a kind that the kernel reads"))? =
+            field.clone();
     }
     Ok(Schema::new(fields))
 }
@@ -136,6 +156,22 @@ fn without_compression(metadata: &ParquetMetaData) -> ParquetResult<ParquetMetaD
     };
     let groups: ParquetResult<Vec<_>> = metadata.row_groups().iter().map(plain).collect();
     Ok(metadata.clone().into_builder().set_row_groups(groups?).build())
+}
+
+/// Tells whether both decoders read a type alike. An extension type is its storage and a note here.
+fn has_known_type(field: &Field) -> bool {
+    use DataType::{
+        Binary, Boolean, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary,
+        LargeUtf8, Struct, Timestamp, Utf8,
+    };
+    let is_plain = !field.metadata().contains_key("ARROW:extension:name");
+    is_plain
+        && match field.data_type() {
+            Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Timestamp(..) | Utf8 | Binary
+            | LargeUtf8 | LargeBinary | FixedSizeBinary(_) | Decimal128(..) => true,
+            Struct(fields) => fields.iter().all(|field| has_known_type(field)),
+            _ => false,
+        }
 }
 
 /// Tells whether a leaf is in no list, and alone in its column: leaves of a structure may contradict each other.

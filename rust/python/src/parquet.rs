@@ -2,11 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use arrow_array::UInt8Array;
+use arrow_array::{BooleanArray, UInt8Array};
+use deltaberg_core::Decoding;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::arrow::{self, InBytes, InSchema};
+use crate::arrow::{self, InArray, InBytes, InSchema};
 use crate::enter::{self, enter};
 
 /// Rows of a Parquet file, decoded from the bytes of its column chunks.
@@ -29,22 +30,24 @@ impl ParquetRows {
         enter(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).ranges(group))
     }
 
-    /// Begins to read row groups.
-    #[pyo3(signature = (groups, chunks, batch_size, threads = 1))]
+    /// Begins to read row groups from blocks of bytes: the rows that a mask keeps, or all.
+    #[pyo3(signature = (groups, blocks, batch_size, threads = 1, kept = None))]
     fn begin(
         &self,
         py: Python<'_>,
         groups: Vec<usize>,
-        chunks: Vec<(u64, InBytes)>,
+        blocks: Vec<(u64, InBytes)>,
         batch_size: usize,
         threads: usize,
+        kept: Option<InArray>,
     ) -> PyResult<()> {
-        let chunks = chunks
+        let blocks = blocks
             .iter()
-            .map(|(begin, chunk)| Ok((*begin, arrow::downcast::<UInt8Array>(py, &chunk.0, "bytes")?.clone())))
+            .map(|(begin, block)| Ok((*begin, arrow::downcast::<UInt8Array>(py, &block.0, "bytes")?.clone())))
             .collect::<PyResult<_>>()?;
-        let threads = enter::threads(threads);
-        enter(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).begin(&groups, chunks, batch_size, threads))
+        let kept = kept.map(|kept| Ok::<_, PyErr>(arrow::downcast::<BooleanArray>(py, &kept.0, "a mask")?.clone()));
+        let how = Decoding { kept: kept.transpose()?, batch_size, threads: enter::threads(threads) };
+        enter(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).begin(&groups, blocks, &how))
     }
 
     /// Decodes the next rows; None after the last.

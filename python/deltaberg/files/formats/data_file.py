@@ -70,6 +70,16 @@ class DataFile(ABC):
     ) -> Iterator[PositionedBatch]:
         """Read leaf columns of some groups; without leaves, batches have rows and no columns."""
 
+    #: Whether `chosen` takes less than reading all rows does.
+    skips_rows = False
+
+    def chosen(
+        self, group: RowGroup, leaves: Sequence[int], batch_size: int, threads: bool, kept: pa.BooleanArray
+    ) -> Iterator[pa.RecordBatch]:
+        """Read leaf columns, of which there is at least one, of the rows of a group that a mask keeps."""
+        for start, rows, batch in self.batches([group], leaves, batch_size, threads):
+            yield batch.filter(kept.slice(start - group.start, rows))
+
     @abstractmethod
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Return how many bytes the leaves of some groups have in the file."""

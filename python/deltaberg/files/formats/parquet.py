@@ -51,6 +51,7 @@ class ParquetSource(DataFile):
         # The twin of the kernel is pyarrow, which needs no chunks to be handed to it.
         is_direct = kernels.report().backend == "native" and not (buffered or prefetch)
         self._file = file if is_direct else None
+        self.skips_rows = is_direct
         self._parquet = pq.ParquetFile(
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered
         )
@@ -121,25 +122,39 @@ class ParquetSource(DataFile):
                 yield PositionedBatch(position, batch.num_rows, batch)
                 position += batch.num_rows
 
+    def chosen(
+        self, group: RowGroup, leaves: Sequence[int], batch_size: int, threads: bool, kept: pa.BooleanArray
+    ) -> Iterator[pa.RecordBatch]:
+        """Read leaf columns, of which there is at least one, of the rows of a group that a mask keeps."""
+        return self._decoded([group], leaves, batch_size, threads, kept)
+
     def _decoded(
-        self, run: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
+        self,
+        run: Sequence[RowGroup],
+        leaves: Sequence[int],
+        batch_size: int,
+        threads: bool,
+        kept: pa.BooleanArray | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Decode adjacent row groups by the kernel, and by pyarrow the rows that it left."""
         done = 0
         if self._file is not None:
-            for batch in kernel_batches(self._file, self._parquet, run, leaves, batch_size, threads):
+            for batch in kernel_batches(self._file, self._parquet, run, leaves, batch_size, threads, kept):
                 yield batch
                 done += batch.num_rows
-            if done == sum(group.rows for group in run):
+            if done == (sum(group.rows for group in run) if kept is None else kept.true_count):
                 return
         reader = self._parquet.reader.iter_batches(
             batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads
         )
+        start = 0
         for batch in reader:
-            repeated = min(done, batch.num_rows)
+            rows = batch if kept is None else batch.filter(kept.slice(start, batch.num_rows))
+            start += batch.num_rows
+            repeated = min(done, rows.num_rows)
             done -= repeated
-            if repeated < batch.num_rows or not repeated:
-                yield batch.slice(repeated)
+            if repeated < rows.num_rows:
+                yield rows.slice(repeated)
 
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Return how many bytes the leaves of some row groups have in the file."""

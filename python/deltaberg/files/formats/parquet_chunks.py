@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.types as pt
 
 from deltaberg import kernels
 from deltaberg.errors import DeltabergError
@@ -21,13 +20,10 @@ __all__ = ["kernel_batches"]
 
 #: Row groups are read together up to so many bytes, so that small ones make no small batches.
 _TOGETHER = 32 << 20
+#: Chunks that lie so many bytes apart are read with what is between them.
+_APART = 1 << 16
 #: The length of the metadata and the magic number, which end a file.
 _TAIL_BYTES = 8
-#: The types that both decoders read alike.
-_KNOWN = (
-    *(pt.is_boolean, pt.is_signed_integer, pt.is_float32, pt.is_float64, pt.is_date32),
-    *(pt.is_string, pt.is_binary, pt.is_large_string, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_decimal128),
-)
 
 
 def kernel_batches(
@@ -37,6 +33,7 @@ def kernel_batches(
     leaves: Sequence[int],
     batch_size: int,
     threads: bool,
+    kept: pa.BooleanArray | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of adjacent row groups as the kernel decodes them, up to the first one that it leaves to pyarrow.
 
@@ -45,52 +42,46 @@ def kernel_batches(
     file, parquet
         The file, and what pyarrow knows of it.
     leaves
-        The numbers of the wanted leaf columns, of which there is at least one.
+        The numbers of the wanted leaf columns, in ascending order, of which there is at least one.
     threads
         Whether several threads may decode columns.
+    kept
+        Which rows of the groups are wanted, if not all.
     """
-    left = sum(group.rows for group in groups)
+    start, counts = 0, {group.number: group.rows for group in groups}
+    left = sum(counts.values()) if kept is None else kept.true_count
     try:
-        wanted = _wanted(parquet, leaves)
-        if wanted is None:
-            return
         size, length = file.size(), parquet.metadata.serialized_size
         footer = file.read_at(length, size - length - _TAIL_BYTES)
-        rows = kernels.ParquetRows(footer, wanted, leaves)
-        for numbers, ranges in _portions(rows, groups, size):
-            rows.begin(numbers, [_chunk(file, *one) for one in ranges], batch_size, 0 if threads else 1)
+        rows = kernels.ParquetRows(footer, _wanted(parquet, leaves), leaves)
+        for numbers, blocks in _portions(rows, groups, size):
+            own = sum(counts[number] for number in numbers)
+            mask = None if kept is None else kept.slice(start, own)
+            start += own
+            rows.begin(numbers, [_read(file, *block) for block in blocks], batch_size, 0 if threads else 1, mask)
             while (batch := rows.decode()) is not None:
                 left -= batch.num_rows
                 if left < 0:
                     return
                 yield batch
-    except (DeltabergError, pa.ArrowException, OSError, UnicodeDecodeError):
+    except (DeltabergError, pa.ArrowException, OSError):
         return
 
 
-def _wanted(parquet: pq.ParquetFile, leaves: Sequence[int]) -> pa.Schema | None:
-    """Return the columns that hold the leaves; None if the kernel does not take one of them."""
+def _wanted(parquet: pq.ParquetFile, leaves: Sequence[int]) -> pa.Schema:
+    """Return the columns that hold the leaves."""
     schema = parquet.schema_arrow
-    # In wide files without nested columns, the leaves are the columns.
     is_flat = parquet.metadata.num_columns == len(schema)
-    fields = [schema.field(top) for top in (leaves if is_flat else tops_of(leaves, schema))]
-    return pa.schema(fields) if all(_is_known(child.type) for child in fields) else None
-
-
-def _is_known(kind: pa.DataType) -> bool:
-    if pt.is_struct(kind):
-        return all(_is_known(child.type) for child in kind)
-    if pt.is_timestamp(kind):
-        # Damage may have left a time zone that is not UTF-8, which pyarrow says here.
-        return kind.tz is None or kind.tz.isprintable()
-    return any(is_one(kind) for is_one in _KNOWN) and not isinstance(kind, pa.BaseExtensionType)
+    if is_flat and len(leaves) == len(schema):
+        return schema.remove_metadata()
+    return pa.schema([schema.field(top) for top in (leaves if is_flat else tops_of(leaves, schema))])
 
 
 _Ranges = list[tuple[int, int]]
 
 
 def _portions(rows: kernels.ParquetRows, groups: Sequence[RowGroup], size: int) -> Iterator[tuple[list[int], _Ranges]]:
-    """Return row groups that are read together, with the ranges of their chunks, up to one that leaves the file."""
+    """Return row groups that are read together, with the blocks of their chunks, up to one that leaves the file."""
     numbers: list[int] = []
     ranges: _Ranges = []
     for group in groups:
@@ -98,14 +89,26 @@ def _portions(rows: kernels.ParquetRows, groups: Sequence[RowGroup], size: int) 
         if any(begin + length > size for begin, length in own):
             break
         if numbers and sum(length for _, length in (*ranges, *own)) > _TOGETHER:
-            yield numbers, ranges
+            yield numbers, _blocks(ranges)
             numbers, ranges = [], []
         numbers.append(group.number)
         ranges += own
     if numbers:
-        yield numbers, ranges
+        yield numbers, _blocks(ranges)
 
 
-def _chunk(file: pa.NativeFile, begin: int, length: int) -> tuple[int, pa.UInt8Array]:
+def _blocks(ranges: _Ranges) -> _Ranges:
+    """Return ranges that cover some ranges, in ascending order, with what lies between close ones."""
+    blocks: _Ranges = []
+    for begin, length in sorted(ranges):
+        first, last = blocks[-1] if blocks else (begin, 0)
+        if blocks and begin <= first + last + _APART:
+            blocks[-1] = first, max(begin + length - first, last)
+        else:
+            blocks.append((begin, length))
+    return blocks
+
+
+def _read(file: pa.NativeFile, begin: int, length: int) -> tuple[int, pa.UInt8Array]:
     file.seek(begin)
     return begin, pa.Array.from_buffers(pa.uint8(), length, [None, file.read_buffer(length)])

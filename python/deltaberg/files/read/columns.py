@@ -99,6 +99,34 @@ class TaskColumns:
         self._projection = projections.plan([*self._from_file, *self._hidden], file_schema, self._layout.by_id)
         self.leaves = self._projection.leaves
 
+        filters = (narrowed(path) for path in bound_paths(self.condition))
+        self._tested = list(dict.fromkeys(child for child in filters if not self._is_constant(child)))
+        self._test = projections.plan(self._tested, file_schema, self._layout.by_id) if self._tested else None
+
+    @property
+    def tested_leaves(self) -> list[int]:
+        """The leaves that tell by themselves which rows are wanted; none where the rows have to be built for that.
+
+        Rows that are gone must not be computed, since that could fail.
+        """
+        is_apart = not (self._computed.wanted or self._deleted_keys or self._is_chosen or is_computed(self.condition))
+        return self._test.leaves if self._test is not None and is_apart else []
+
+    def tested(self, positioned: PositionedBatch, selection: RowSelection) -> pa.BooleanArray:
+        """Return which rows of a batch of the tested leaves are wanted."""
+        start, count, batch = positioned
+        arrays = [] if self._test is None else self._test.apply(batch, count)
+        matches = self._matches(dict(zip(self._tested, arrays, strict=True)), count)
+        mask = selection.kept(start, count)
+        return (matches if mask is None else pc.and_kleene(mask, matches)).fill_null(False)
+
+    def of_tested(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return wanted rows, from a batch that has no others."""
+        count = batch.num_rows
+        columns = dict(zip(self._from_file, self._projection.apply(batch, count), strict=True))
+        made = [self._column(child, columns, count) for child in self._output]
+        return pa.RecordBatch.from_arrays(made, schema=self._output_schema) if made else empty_batch(count)
+
     def rows(self, positioned: PositionedBatch, selection: RowSelection) -> pa.RecordBatch:
         """Return the wanted rows of a batch of the file."""
         start, count, _ = positioned

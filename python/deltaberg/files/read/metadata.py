@@ -94,7 +94,7 @@ class ComputedColumns:
         self._table = table
         self._task = task
         self._layout = layout
-        self._wanted = wanted
+        self.wanted = wanted
         inner = [part for child in wanted for part in (child.type if isinstance(child.type, Struct) else (child,))]
         self._hidden = materialized_fields(inner, layout)
 
@@ -112,7 +112,7 @@ class ComputedColumns:
         """
         stored = dict(zip(self._hidden, hidden, strict=True))
         found: dict[Field, pa.Array] = {}
-        for child in self._wanted:
+        for child in self.wanted:
             if child.name == DELETED:
                 found[child] = pa.repeat(False, count) if keep is None else pc.invert(keep)
             elif isinstance(child.type, Struct):

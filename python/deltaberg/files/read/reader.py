@@ -29,6 +29,7 @@ from deltaberg.files.formats.open_file import open_data_file
 from deltaberg.files.read.bitmaps import RowSelection
 from deltaberg.files.read.columns import TaskColumns
 from deltaberg.files.read.deletes import equality_deletes
+from deltaberg.files.read.selected import rows_of
 from deltaberg.files.read.task import FileTask
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.projection import Projections
@@ -193,11 +194,10 @@ def _read(
                 source.close()
                 source = open_data_file(task.format, location, spec.store, size, counters, in_pieces=True)
         uncounted = deque(groups)
-        for positioned in source.batches(groups, plan.leaves, batch_size, threads):
-            counters.rows_read += positioned.rows
-            while uncounted and not remote and uncounted[0].start < positioned.start + positioned.rows:
+        for until, rows, batch in rows_of(source, plan, selection, groups, batch_size, threads, task.limit is not None):
+            counters.rows_read += rows
+            while uncounted and not remote and uncounted[0].start < until:
                 counters.bytes_read += source.compressed_bytes([uncounted.popleft()], plan.leaves)
-            batch = plan.rows(positioned, selection)
             if batch.num_rows:
                 counters.rows += batch.num_rows
                 yield batch

@@ -51,12 +51,21 @@ class ParquetRows:
         return [(_begin(column), column.total_compressed_size) for column in columns]
 
     def begin(
-        self, groups: Sequence[int], chunks: Sequence[tuple[int, pa.UInt8Array]], batch_size: int, threads: int = 1
+        self,
+        groups: Sequence[int],
+        blocks: Sequence[tuple[int, pa.UInt8Array]],
+        batch_size: int,
+        threads: int = 1,
+        kept: pa.BooleanArray | None = None,
     ) -> None:
-        """Begin to read row groups, whose chunks are given with the places where they begin."""
+        """Begin to read row groups from blocks of bytes that hold their chunks: the rows that a mask keeps, or all."""
         self._check(groups, batch_size)
-        file = self._open(sorted(((begin, bytes(values.buffers()[1] or b"")) for begin, values in chunks)))
-        self._batches = file.iter_batches(batch_size, list(groups), use_threads=threads != 1, columns=self._paths(file))
+        rows = sum(self._metadata.row_group(group).num_rows for group in groups)
+        if kept is not None and (len(kept) != rows or kept.null_count):
+            raise InvalidArgumentError("the mask is not of the rows of the row groups")
+        file = self._open(sorted(((begin, bytes(values.buffers()[1] or b"")) for begin, values in blocks)))
+        batches = file.iter_batches(batch_size, list(groups), use_threads=threads != 1, columns=self._paths(file))
+        self._batches = batches if kept is None else _kept(batches, kept)
 
     def decode(self) -> pa.RecordBatch | None:
         """Decode the next rows; None after the last."""
@@ -77,6 +86,15 @@ class ParquetRows:
             return pq.ParquetFile(pa.PythonFile(_Chunks(chunks, self._end), "r"), coerce_int96_timestamp_unit="us")
         except (pa.ArrowException, OSError) as error:
             raise CorruptDataFileError(str(error)) from error
+
+
+def _kept(batches: Iterator[pa.RecordBatch], mask: pa.BooleanArray) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in batches:
+        chosen = batch.filter(mask.slice(start, batch.num_rows))
+        start += batch.num_rows
+        if chosen.num_rows:
+            yield chosen
 
 
 def _begin(column: pq.ColumnChunkMetaData) -> int:

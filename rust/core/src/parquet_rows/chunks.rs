@@ -23,9 +23,17 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// Returns the bytes of a chunk, which stay with the caller.
+/// Returns bytes that stay with the caller.
 pub fn shared(bytes: UInt8Array) -> Bytes {
     Bytes::from_owner(Owned(bytes))
+}
+
+/// Returns the bytes of a chunk, from the one of some blocks that holds it.
+pub fn cut(blocks: &[(u64, Bytes)], begin: u64, length: u64) -> Option<Bytes> {
+    let end = begin.checked_add(length)?;
+    let (at, block) = blocks.iter().rev().find(|(at, _)| *at <= begin)?;
+    let (from, to) = (usize::try_from(begin.checked_sub(*at)?).ok()?, usize::try_from(end.checked_sub(*at)?).ok()?);
+    (to <= block.len()).then(|| block.slice(from..to))
 }
 
 /// A chunk whose headers are as writers leave them.

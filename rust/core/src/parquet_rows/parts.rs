@@ -7,10 +7,12 @@ use std::thread;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{FieldRef, Schema};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
+};
 
 use super::chunks::{Chunk, Chunks};
-use super::{damaged, unusual};
+use super::{Decoding, damaged, unusual};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Some leaves of a file, by their places among the wanted ones, and their chunks.
@@ -61,8 +63,9 @@ impl Parts {
         file: &ArrowReaderMetadata,
         leaves: &[usize],
         groups: &[usize],
-        batch_size: usize,
+        how: &Decoding,
     ) -> Result<Self> {
+        let kept = how.kept.as_ref().map(|kept| RowSelection::from_boolean_buffer(kept.values().clone()));
         let reader = |mut part: Part| {
             // A reader returns its columns in the order of the file, in which the leaves are wanted.
             part.places.sort_unstable();
@@ -71,7 +74,8 @@ impl Parts {
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks::new(part.chunks), file.clone())
                 .with_projection(mask)
                 .with_row_groups(groups.to_vec())
-                .with_batch_size(batch_size);
+                .with_batch_size(how.batch_size);
+            let builder = if let Some(kept) = &kept { builder.with_row_selection(kept.clone()) } else { builder };
             Ok((part.places, builder.build().map_err(|error| damaged(&error))?))
         };
         Ok(Self { readers: parts.into_iter().map(reader).collect::<Result<_>>()? })
