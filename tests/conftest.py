@@ -90,6 +90,14 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"deltaberg kernels: {backend.backend} ({backend.reason}); --random-seed {config.stash[SEED]}"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _kernels_for_small_files() -> Iterator[None]:
+    """Have the kernel decode the files of tests, too, though they are small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deltaberg.files.formats.parquet.LEAST_ROWS", 0)
+        yield
+
+
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """The seed of random tests."""

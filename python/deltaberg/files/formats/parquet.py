@@ -24,8 +24,10 @@ from deltaberg.schema.name_mapping import NameMapping, with_mapped_ids
 from deltaberg.schema.projection import Leaf, find_leaf
 from deltaberg.schema.types import Field
 
-__all__ = ["ParquetSource"]
+__all__ = ["LEAST_ROWS", "ParquetSource"]
 
+#: Fewer rows than these pyarrow decodes, since what a call of the kernel costs is more than it saves then.
+LEAST_ROWS = 4096
 #: Memory that a text takes while it is read, as a multiple of its bytes: Arrow copies full buffers of texts into ones
 #: twice as large.
 _GROWING = 4
@@ -138,7 +140,7 @@ class ParquetSource(DataFile):
     ) -> Iterator[pa.RecordBatch]:
         """Decode adjacent row groups by the kernel, and by pyarrow the rows that it left."""
         done = 0
-        if self._file is not None:
+        if self._file is not None and sum(group.rows for group in run) >= LEAST_ROWS:
             for batch in kernel_batches(self._file, self._parquet, run, leaves, batch_size, threads, kept):
                 yield batch
                 done += batch.num_rows
