@@ -201,6 +201,7 @@ def test_plan(orders: str) -> None:
         "limit": None,
         "tasks": 1,
         "road": open_table(orders).scan().explanation().road,
+        "partitions": None,
     }
 
 

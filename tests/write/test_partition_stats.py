@@ -19,6 +19,7 @@ from deltaberg.iceberg.maintain.statistics.partition_sums import partition_sums
 from deltaberg.iceberg.manifests.partition_stats_file import NewPartitionStats
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.transaction.table_commit import TableChange
+from deltaberg.table.read.source import PartitionShare
 from tests.support.below_verbs import begin
 
 _COLUMNS = pa.schema([("id", pa.int32()), ("p", pa.string()), ("x", pa.float64())])
@@ -279,6 +280,19 @@ def test_statistics_of_snapshots_that_have_expired_since(tmp_path: Path) -> None
     assert _inspected(table) == _from_manifests(table)
     updates = [row["last_updated_snapshot_id"] for row in table.inspect("partitions").to_pylist()]
     assert updates == [table.snapshot_id, None, None]
+
+
+@pytest.mark.parametrize(("filter", "chosen"), [("p = 'p1'", 1), ("p IS NOT NULL", 3), (None, 4), ("p = 'x'", 0)])
+def test_explanations_tell_the_share_of_partitions(tmp_path: Path, filter: str | None, chosen: int) -> None:
+    """All that filters leave out is counted without its manifests."""
+    table = _table(tmp_path)
+    for number in range(6):
+        table.append(_rows(number))
+    assert table.scan(filter).explanation().partitions is None
+    assert table.compute_partition_stats() is not None
+    found = table.refresh().scan(filter).explanation()
+    assert found.partitions == PartitionShare(chosen, 4)
+    assert ("partitions", f"{chosen} of 4") in found.facts
 
 
 @pytest.mark.parametrize("lacks", ["statistics-path", "file-size-in-bytes", "snapshot-id"])

@@ -77,12 +77,12 @@ def partitions_table(source: IcebergSource) -> pa.Table:
             columns[name] = columns[name].cast(pa.int32())
     columns["last_updated_at"] = newest["last_updated_at"].cast(TIME)
     columns["last_updated_snapshot_id"] = newest["last_updated_snapshot_id"]
-    found = pa.table(columns)
+    partitions = pa.table(columns)
     if not is_partitioned:
-        return found
-    kinds = found.schema.field("partition").type
+        return partitions
+    kinds = partitions.schema.field("partition").type
     terms = [OrderTerm(("partition", child.name)) for child in kinds if not pt.is_null(child.type)]
-    return found.take(sort_indices(found, [*terms, OrderTerm(("spec_id",))]))
+    return partitions.take(sort_indices(partitions, [*terms, OrderTerm(("spec_id",))]))
 
 
 def _summed_files(source: IcebergSource) -> pa.Table:
@@ -98,9 +98,9 @@ def _summed_files(source: IcebergSource) -> pa.Table:
         if content == DATA:
             columns["total_data_file_size_in_bytes"] = pc.if_else(mine, files.column("file_size_in_bytes"), 0)
     snapshots = as_array(files.column("snapshot_id"))
-    known = list(source.metadata.snapshots.values())
-    place = pc.index_in(snapshots, value_set=pa.array([found.snapshot_id for found in known], pa.int64()))
-    times = pa.array([found.timestamp_ms for found in known], pa.int64()).take(place)
+    kept_snapshots = list(source.metadata.snapshots.values())
+    place = pc.index_in(snapshots, value_set=pa.array([one.snapshot_id for one in kept_snapshots], pa.int64()))
+    times = pa.array([one.timestamp_ms for one in kept_snapshots], pa.int64()).take(place)
     columns |= zip(UPDATED, (times, pc.if_else(place.is_valid(), snapshots, None)), strict=True)
     return pa.table(columns)
 

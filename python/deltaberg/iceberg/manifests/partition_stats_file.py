@@ -132,10 +132,10 @@ def read_exact_stats(
     The file of others, one that is lost or damaged, and one that names a snapshot that has expired where an older one
     may have added files to the partition, too, are of no use.
     """
-    known = None if snapshot is None else known_file(metadata, "partition statistics", snapshot.snapshot_id)
-    if snapshot is None or known is None:
+    named = None if snapshot is None else known_file(metadata, "partition statistics", snapshot.snapshot_id)
+    if snapshot is None or named is None:
         return None
-    path, size = known
+    path, size = named
     try:
         data = reader.fetch(path)
         if len(data) != size or not is_exact(path, snapshot.snapshot_id, data):
@@ -147,9 +147,9 @@ def read_exact_stats(
 
 def _with_known_snapshots(stats: pa.Table, metadata: TableMetadata) -> pa.Table | None:
     """Return statistics without the snapshots that have expired; None if another one may be the last update."""
-    known = list(metadata.snapshots.values())
-    times = pa.array([one.timestamp_ms for one in known], pa.int64())
-    ids = pa.array([one.snapshot_id for one in known], pa.int64())
+    snapshots = list(metadata.snapshots.values())
+    times = pa.array([one.timestamp_ms for one in snapshots], pa.int64())
+    ids = pa.array([one.snapshot_id for one in snapshots], pa.int64())
     place = pc.index_in(as_array(stats.column("last_updated_snapshot_id")), value_set=ids)
     gone = stats.filter(pc.and_(place.is_null(), stats.column("last_updated_snapshot_id").is_valid()))
     latest = pc.max(gone.column("last_updated_at")).as_py()

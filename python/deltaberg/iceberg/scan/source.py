@@ -15,6 +15,7 @@ from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import LINEAGE_COLUMNS, ROW_COLUMNS
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
+from deltaberg.iceberg.deletes.index import row_codes
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA, DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
@@ -31,7 +32,7 @@ from deltaberg.schema.name_mapping import NameMapping, mapping_of
 from deltaberg.schema.types import Field, Struct
 from deltaberg.storage.location import PathResolver
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.read.source import FILE_NUMBER, FileSelection, PruneStep, total_size
+from deltaberg.table.read.source import FILE_NUMBER, FileSelection, PartitionShare, PruneStep, total_size
 
 __all__ = ["IcebergSource"]
 
@@ -224,6 +225,16 @@ class IcebergSource:
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         return self._rows.partition_values(files)
+
+    def partition_share(self, files: pa.Table) -> PartitionShare | None:
+        """Return in how many partitions files are, and in how many all data files, if there are statistics of them."""
+        stats = self.partition_stats
+        if stats is None:
+            return None
+        values = self.partition_values(files)
+        fields = [pc.struct_field(values, [at]) for at in range(values.type.num_fields)]
+        codes = row_codes([pa.array(self.spec_ids(files), pa.int32()), *fields], len(files))
+        return PartitionShare(len(codes.unique()), pc.sum(pc.greater(stats.column("data_file_count"), 0)).as_py() or 0)
 
     def spec_ids(self, files: pa.Table) -> list[int]:
         """Return the ids of the specs of rows of a file table."""

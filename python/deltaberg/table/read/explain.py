@@ -13,7 +13,7 @@ from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import Struct
 from deltaberg.table.read.plan import Plan, count_splits
-from deltaberg.table.read.source import PruneStep
+from deltaberg.table.read.source import PartitionedSource, PartitionShare, PruneStep
 from deltaberg.whole_numbers import counted
 
 __all__ = ["Explanation", "explain_plan"]
@@ -51,6 +51,9 @@ class Explanation:
         How many tasks read the files on this machine, where large files are split.
     road
         Which road reads the files, and why.
+    partitions
+        In how many partitions the files are, and in how many all data files of the table; None unless the snapshot of
+        an Iceberg table has partition statistics.
     """
 
     table: str
@@ -68,6 +71,7 @@ class Explanation:
     limit: int | None
     tasks: int
     road: str = _ROAD
+    partitions: PartitionShare | None = None
 
     @property
     def title(self) -> str:
@@ -82,6 +86,8 @@ class Explanation:
             share = f", {self.steps[number - 1].files - step.files} skipped" if number else ""
             size = "" if step.size is None else f", {_bytes(step.size)}"
             facts.append((f"by {step.name}" if number else "all", f"{counted(step.files, 'file')}{size}{share}"))
+        if self.partitions is not None:
+            facts.append(("partitions", f"{self.partitions.chosen} of {self.partitions.all}"))
         facts.append(("columns from files", ", ".join(self.columns) or "none"))
         if self.constants:
             facts.append(("constant in a file", ", ".join(self.constants)))
@@ -128,6 +134,7 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
         files_with_delete_files=deletes.files,
         limit=limit,
         tasks=count_splits(plan, split_size),
+        partitions=source.partition_share(plan.files) if isinstance(source, PartitionedSource) else None,
     )
 
 

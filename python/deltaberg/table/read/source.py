@@ -21,6 +21,8 @@ __all__ = [
     "FILE_NUMBER",
     "DividedSource",
     "FileSelection",
+    "PartitionShare",
+    "PartitionedSource",
     "PruneStep",
     "ScanSource",
     "require_free_names",
@@ -156,3 +158,19 @@ class DividedSource(ScanSource, Protocol):
 
     def part(self, pieces: pa.Table) -> ScanSource:
         """Return the source of the rows in the files that some of the pieces list."""
+
+
+@dataclass(frozen=True)
+class PartitionShare:
+    """In how many partitions files are, and in how many all files of the table."""
+
+    chosen: int
+    all: int
+
+
+@runtime_checkable
+class PartitionedSource(ScanSource, Protocol):
+    """A source that may know its partitions without looking at all of its files."""
+
+    def partition_share(self, files: pa.Table) -> PartitionShare | None:
+        """Return the share of partitions that files of the file table have; None if it is not known."""
