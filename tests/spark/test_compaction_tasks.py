@@ -106,12 +106,16 @@ def test_tasks_write_what_this_machine_writes(
 ) -> None:
     if is_divided and order == "packed":
         pytest.skip("rows that stay in their order are not divided")
+    arguments = _ORDERS[order]
+    if order == "z-order" and way.startswith("iceberg"):
+        # Iceberg tables take transforms, too.
+        arguments = {"z_order_by": ["truncate(6, name)", "bucket(16, id)"]}
     here, there = (_table(tmp_path / name, way) for name in ("here", "there"))
     workers = Workers(monkeypatch, 2, twins=True)
     there._row_tasks = workers.tasks
-    size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (4 if _ORDERS[order] else 1)
-    wanted = here.compact(target_file_size=size, **_ORDERS[order])
-    done = there.compact(target_file_size=size, **_ORDERS[order])
+    size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (4 if arguments else 1)
+    wanted = here.compact(target_file_size=size, **arguments)
+    done = there.compact(target_file_size=size, **arguments)
     assert [commit.road for commit in done.commits] == ["fused"]
     assert (done.removed_files, done.copied_rows) == (wanted.removed_files, wanted.copied_rows) == (6, _COUNT * 8 // 10)
     assert _same(_content(there)) == _same(_content(here))
