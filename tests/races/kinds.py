@@ -232,6 +232,21 @@ def _join_deletes(racer: Racer) -> Any:
     return racer.table.rewrite_position_delete_files(f"part = '{racer.part()}'", rewrite_all=True).commit
 
 
+def _delete_keys(racer: Racer) -> Any:
+    """Delete rows that were seen by an equality delete file, as streams of changes do."""
+    ids = [row[0] for row in racer.known(3)]
+    if not ids:
+        return None
+    racer.claim = Claim({"ids": ids})
+    return racer.table.delete_by_keys(pa.table({"id": ids}))
+
+
+def _convert_keys(racer: Racer) -> Any:
+    """Turn equality deletes into positions or vectors."""
+    racer.table.refresh()
+    return racer.table.convert_equality_deletes().commit
+
+
 def _update(racer: Racer) -> Any:
     rows = racer.known(3)
     if not rows:
@@ -451,6 +466,8 @@ _ALL_OF_ICEBERG = [
     Kind("compact", 5, _compact),
     Kind("rewrite manifests", 4, _rewrite_manifests),
     Kind("join deletes", 5, _join_deletes),
+    Kind("delete keys", 5, _delete_keys),
+    Kind("convert deletes by keys", 4, _convert_keys),
     Kind("clone", 2, _clone),
     Kind("alter", 5, _set_own),
     Kind("stage", 5, _stage),

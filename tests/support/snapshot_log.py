@@ -104,6 +104,7 @@ class _Reader:
     def __init__(self, files: Mapping[str, Callable[[], bytes]]) -> None:
         self._files = files
         self._rows: dict[str, int] = {}
+        self._values: dict[tuple[str, tuple[int, ...]], list[tuple[Any, ...]]] = {}
 
     def read(self, path: str) -> bytes:
         name = posixpath.basename(path)
@@ -121,6 +122,15 @@ class _Reader:
         if path not in self._rows:
             self._rows[path] = self._count(path)
         return self._rows[path]
+
+    def values(self, path: str, ids: tuple[int, ...]) -> list[tuple[Any, ...]]:
+        """Return fields of a Parquet file that are at its top, by their ids."""
+        if (path, ids) not in self._values:
+            table = pq.ParquetFile(io.BytesIO(self.read(path))).read()
+            places = {int((child.metadata or {})[b"PARQUET:field_id"]): at for at, child in enumerate(table.schema)}
+            columns = [table.column(places[number]).to_pylist() for number in ids]
+            self._values[path, ids] = list(zip(*columns, strict=True))
+        return self._values[path, ids]
 
     def _count(self, path: str) -> int:
         if path.endswith(".avro"):
@@ -184,8 +194,9 @@ def _check_snapshot(
     replay.live[number] = live = found.live
     replay.deletes[number] = deletes.live
     _check_deletes(replay, number, live, deletes.live, reader)
+    read = (reader.read, reader.values)
     replay.deleted[number] = deleted_positions(
-        found.numbered, deletes.numbered, reader.read, lambda sentence: replay.say(f"snapshot {number} {sentence}")
+        found.numbered, deletes.numbered, *read, lambda sentence: replay.say(f"snapshot {number} {sentence}")
     )
     for path, file in live.items():
         if reader.rows(path) != file["record_count"]:
