@@ -109,10 +109,13 @@ def plan_projection(fields: Sequence[Field], file_schema: pa.Schema, by_id: bool
 
 
 class Projections:
-    """The last projection that was planned, which serves all files of the same schema. Threads may share it."""
+    """The last projections that were planned, which serve all files of the same schema. Threads may share them.
+
+    A file has one of its columns, and perhaps another one of the columns of a filter.
+    """
 
     def __init__(self) -> None:
-        self._last: tuple[Sequence[Field], pa.Schema, bool, Projection] | None = None
+        self._last: tuple[tuple[Sequence[Field], pa.Schema, bool, Projection], ...] = ()
 
     def __reduce__(self) -> tuple[type[Projections], tuple[()]]:
         return Projections, ()
@@ -120,10 +123,11 @@ class Projections:
     def plan(self, fields: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
         """Return what `plan_projection` returns."""
         last = self._last
-        if last is not None and last[0] == fields and last[2] == by_id and last[1].equals(file_schema, True):
-            return last[3]
+        for planned in last:
+            if planned[0] == fields and planned[2] == by_id and planned[1].equals(file_schema, True):
+                return planned[3]
         projection = plan_projection(fields, file_schema, by_id)
-        self._last = (fields, file_schema, by_id, projection)
+        self._last = ((fields, file_schema, by_id, projection), *last[:1])
         return projection
 
 

@@ -16,10 +16,10 @@ use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::basic::{Compression, Type};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
-use parquet::schema::types::SchemaDescriptor;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use crate::error::{Error, ErrorKind, Result};
 use chunks::{Chunk, cut, is_known, shared};
@@ -179,7 +179,14 @@ fn is_taken(leaf: usize, leaves: &[usize], schema: &SchemaDescriptor) -> bool {
     let column = schema.column(leaf);
     let root = schema.get_column_root_idx(leaf);
     let is_alone = leaves.iter().filter(|other| schema.get_column_root_idx(**other) == root).count() == 1;
-    is_alone && column.max_rep_level() == 0 && column.physical_type() != Type::INT96
+    is_alone && column.max_rep_level() == 0 && column.physical_type() != Type::INT96 && !is_decimal_of_bytes(&column)
+}
+
+/// Tells whether a leaf holds decimals of any length: the crate takes empty ones for 0, and panics at long ones.
+fn is_decimal_of_bytes(column: &ColumnDescriptor) -> bool {
+    let is_decimal = column.converted_type() == ConvertedType::DECIMAL
+        || matches!(column.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+    is_decimal && column.physical_type() == Type::BYTE_ARRAY
 }
 
 /// Returns where a chunk begins and its length, if its metadata is as writers leave it.

@@ -99,8 +99,10 @@ class TaskColumns:
         self._projection = projections.plan([*self._from_file, *self._hidden], file_schema, self._layout.by_id)
         self.leaves = self._projection.leaves
 
-        filters = (narrowed(path) for path in bound_paths(self.condition))
-        self._tested = list(dict.fromkeys(child for child in filters if not self._is_constant(child)))
+        filters = [child for child in map(narrowed, bound_paths(self.condition)) if not self._is_constant(child)]
+        stored = [child for child in filters if child.name not in self._layout.computed]
+        is_apart = not (self._computed.wanted or self._deleted_keys or self._is_chosen or is_computed(self.condition))
+        self._tested = list(dict.fromkeys(stored)) if is_apart and stored == filters else []
         self._test = projections.plan(self._tested, file_schema, self._layout.by_id) if self._tested else None
 
     @property
@@ -109,8 +111,7 @@ class TaskColumns:
 
         Rows that are gone must not be computed, since that could fail.
         """
-        is_apart = not (self._computed.wanted or self._deleted_keys or self._is_chosen or is_computed(self.condition))
-        return self._test.leaves if self._test is not None and is_apart else []
+        return [] if self._test is None else self._test.leaves
 
     def tested(self, positioned: PositionedBatch, selection: RowSelection) -> pa.BooleanArray:
         """Return which rows of a batch of the tested leaves are wanted."""
