@@ -97,7 +97,9 @@ def _merge_type(
 ) -> None:
     if table == VOID != rows:
         # No file has values of the column, so that it takes the type of the first rows that have one.
-        kind = nullable_field(Field("new", rows)).type
+        new = nullable_field(Field(path[-1], rows))
+        check_columns(Struct((new,)), mapped=numbers is not None)
+        kind = new.type
         document.set_type(type_to_json(kind if numbers is None else numbers.inside(kind)), *path)
     elif isinstance(table, Struct) and isinstance(rows, Struct):
         _merge_struct(document, path, table, rows, numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ class Part(NamedTuple):
         """Return whether floating point numbers are known to be integers that became such where others were null."""
         if self.rows is None:
             return False
-        values = self.rows.column(name)
+        values = self.rows.column(name).cast(pa.float64())
         whole = pc.and_(pc.is_finite(values), pc.equal(values, pc.floor(values)))
         return bool(pc.all(pc.or_(whole, pc.is_null(values)), min_count=0).as_py())
 
@@ -55,20 +56,12 @@ def joint_columns(parts: Sequence[Part]) -> pa.Schema:
 
 
 def _joint_type(child: pa.Field, parts: Sequence[Part]) -> pa.DataType:
-    joint = pa.null()
-    for part in parts:
-        found = part.type(child.name)
-        if pt.is_null(found) or found == joint:
-            continue
-        if pt.is_null(joint):
-            joint, whole = found, part
-        elif pt.is_integer(joint) and pt.is_floating(found) and part.is_whole(child.name):
-            continue
-        elif pt.is_floating(joint) and pt.is_integer(found) and whole.is_whole(child.name):
-            joint = found
-        else:
-            joint = _wider(joint, found)
-    return child.type if pt.is_null(joint) else joint
+    typed = [(kind, part) for part in parts if not pt.is_null(kind := part.type(child.name))]
+    kinds = list(dict.fromkeys(kind for kind, _ in typed))
+    integers = [kind for kind in kinds if pt.is_integer(kind)]
+    if integers and all(part.is_whole(child.name) for kind, part in typed if pt.is_floating(kind)):
+        kinds = [kind for kind in kinds if not pt.is_floating(kind)]
+    return reduce(_wider, kinds) if kinds else child.type
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:

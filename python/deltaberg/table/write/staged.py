@@ -90,18 +90,12 @@ def commit_staged(staged: StagedFiles, files: pa.Table, road: str) -> CommitResu
     CommitUnknownError
         It is not known whether the commit took effect.
     DeltabergError
-        The table is gone or damaged, or lost what the write was planned on. The files are deleted, unless an earlier
-        try may have committed them.
+        The table is gone or damaged, or lost what the write was planned on. The files stay until they are cleaned up as
+        those that nothing names: another process may have committed them, which such a table does not tell.
     """
     was_tried = staged.token in _TRIED
     _TRIED.append(staged.token)
-    try:
-        transaction = staged.begin(files, road, was_tried=was_tried)
-    except BaseException:
-        if not was_tried:
-            delete_written([files], staged.store, staged.place)
-        raise
-    return transaction.commit()
+    return staged.begin(files, road, was_tried=was_tried).commit()
 
 
 def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:
