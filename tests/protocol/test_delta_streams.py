@@ -310,6 +310,20 @@ def test_a_commit_that_batches_divide_is_read_once(builder: DeltaBuilder, monkey
     assert read == [0]
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_batches_that_are_read_again_have_the_same_rows(tmp_path: Path, changes: bool) -> None:
+    table = _table(tmp_path, [0], [1], [2], [3], properties=_FEED)
+    stream = _stream(tmp_path, start=1, change_feed=changes)
+    first = stream.initial()
+    for last in (4, 4, 5):
+        while table.refresh().version < last:
+            table.append(pa.table({"id": [table.version]}))
+        end = stream.latest(first, ALL)
+        for number in range(last, 0, -1):
+            found = _rows(stream, Position(number), end)["id"].to_pylist()
+            assert sorted(found) == list(range(number - 1, last))
+
+
 def test_a_position_inside_of_the_changes_of_a_commit_is_refused(builder: DeltaBuilder) -> None:
     adds = [builder.add(pa.table({"id": [number]})) for number in range(3)]
     builder.create(pa.table({"id": [0]}).schema, *adds, configuration=_FEED)

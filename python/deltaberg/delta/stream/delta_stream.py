@@ -174,11 +174,14 @@ class DeltaStream(TableStream[Position]):
             self._schemas.check_start(version, changes=self._options.change_feed)
             self._is_start_known = True
         last = None if end is None else end.version - (end.index == NOTHING)
-        known = None if self._parsed is None else self._parsed[0]
-        for entry, data in self._commits.read(version, last, known):
+        parsed = self._parsed
+        for entry, data in self._commits.read(version, last, None if parsed is None else parsed[0]):
             number = entry.version
             with in_context(table=self._table, version=number):
-                step = self._step(entry, data, skipped if number == start.version else 0)
+                # Only of the commit that was parsed before this range nothing is read.
+                files = parsed[1] if parsed is not None and data is None else self._files_of(number, data or b"")
+                self._parsed = (entry, files)
+                step = self._step(number, files, skipped if number == start.version else 0)
             if end is not None and number == end.version:
                 count = max(end.index + 1 - step.first, 0)
                 if step.is_whole and count < len(step.files):
@@ -236,11 +239,7 @@ class DeltaStream(TableStream[Position]):
             self._initial = (version, files)
         return self._initial[1]
 
-    def _step(self, entry: LogEntry, data: bytes | None, first: int) -> Step[Position]:
-        version = entry.version
-        if self._parsed is None or data is not None:
-            self._parsed = (entry, self._files_of(version, data or b""))
-        files = self._parsed[1]
+    def _step(self, version: int, files: pa.Table, first: int) -> Step[Position]:
         if first and self._options.change_feed and first < len(files):
             raise self._inside(Position(version, first - 1))
         return Step(files.slice(first), Position(version + 1), first, is_whole=self._options.change_feed)
