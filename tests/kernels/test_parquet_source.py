@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import kernels
-from deltaberg.files.formats import parquet, parquet_chunks
 from deltaberg.files.formats.parquet import ParquetSource
+from deltaberg.files.formats.parquet_chunks import ParquetChunks
 from tests.kernels.parquet_bytes import parquet_bytes
 from tests.kernels.random_parquet import random_file
 from tests.support.effort import examples
@@ -70,27 +71,28 @@ def test_the_same_rows_and_errors(seed: int, threads: bool, is_damaged: bool) ->
 def test_pyarrow_reads_on_where_the_kernel_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"n": range(1000), "s": [str(n % 7) for n in range(1000)]})
     data = parquet_bytes(table, row_group_size=150)
-    direct = parquet_chunks.kernel_batches
+    direct = ParquetChunks.batches
 
-    def stopping(*arguments: object) -> Iterator[pa.RecordBatch]:
-        for number, batch in enumerate(direct(*arguments)):  # type: ignore[arg-type]
+    def stopping(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(direct(*arguments)):
             if number == 3:
                 return
             yield batch.slice(0, 70) if number == 2 else batch
 
-    monkeypatch.setattr(parquet, "kernel_batches", stopping)
+    monkeypatch.setattr(ParquetChunks, "batches", stopping)
     assert _read(data) == table
 
 
 def test_the_kernel_reads_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    direct, taken = parquet_chunks.kernel_batches, []
+    taken: list[int] = []
+    direct = ParquetChunks.batches
 
-    def counting(*arguments: object) -> Iterator[pa.RecordBatch]:
-        for batch in direct(*arguments):  # type: ignore[arg-type]
+    def counting(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        for batch in direct(*arguments):
             taken.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(parquet, "kernel_batches", counting)
+    monkeypatch.setattr(ParquetChunks, "batches", counting)
     table = pa.table({"n": range(250)})
     assert _read(parquet_bytes(table)) == table
     assert taken == ([100, 100, 50] if kernels.report().backend == "native" else [])

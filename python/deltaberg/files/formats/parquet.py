@@ -15,7 +15,7 @@ from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.files.formats.data_file import DataFile, PositionedBatch, RowGroup, bare_batches
 from deltaberg.files.formats.encryption import encrypted_file, has_encrypted_columns
 from deltaberg.files.formats.layout import FileLayout
-from deltaberg.files.formats.parquet_chunks import kernel_batches
+from deltaberg.files.formats.parquet_chunks import ParquetChunks
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning.evaluate import may_match
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
@@ -50,13 +50,13 @@ class ParquetSource(DataFile):
 
     def __init__(self, file: pa.NativeFile, buffered: int = 0, prefetch: bool = False) -> None:
         self._size: int = file.size()
-        # The twin of the kernel is pyarrow, which needs no chunks to be handed to it.
-        is_direct = kernels.report().backend == "native" and not (buffered or prefetch)
-        self._file = file if is_direct else None
+        # The twin of the kernel is pyarrow, which needs no chunks to be handed to it; and it fetches those of a bucket.
+        is_direct = kernels.report().backend == "native" and not (buffered or prefetch or isinstance(file, pa.PythonFile))
         self.skips_rows = is_direct
         self._parquet = pq.ParquetFile(
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered
         )
+        self._chunks = ParquetChunks(file, self._parquet) if is_direct else None
         self.metadata = self._parquet.metadata
         if has_encrypted_columns(file, self.metadata.serialized_size):
             raise encrypted_file("a column of the file")
@@ -140,8 +140,8 @@ class ParquetSource(DataFile):
     ) -> Iterator[pa.RecordBatch]:
         """Decode adjacent row groups by the kernel, and by pyarrow the rows that it left."""
         done = 0
-        if self._file is not None and sum(group.rows for group in run) >= LEAST_ROWS:
-            for batch in kernel_batches(self._file, self._parquet, run, leaves, batch_size, threads, kept):
+        if self._chunks is not None and sum(group.rows for group in run) >= LEAST_ROWS:
+            for batch in self._chunks.batches(run, leaves, batch_size, threads, kept):
                 yield batch
                 done += batch.num_rows
             if done == (sum(group.rows for group in run) if kept is None else kept.true_count):

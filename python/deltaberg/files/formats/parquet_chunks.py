@@ -16,56 +16,73 @@ from deltaberg.errors import DeltabergError
 from deltaberg.files.formats.data_file import RowGroup
 from deltaberg.schema.projection import tops_of
 
-__all__ = ["kernel_batches"]
+__all__ = ["ParquetChunks"]
 
 #: Row groups are read together up to so many bytes, so that small ones make no small batches.
 _TOGETHER = 32 << 20
-#: Chunks that lie so many bytes apart are read with what is between them.
+#: Chunks that lie at most so many bytes apart are read with what is between them, if that is less than they are.
 _APART = 1 << 16
 #: The length of the metadata and the magic number, which end a file.
 _TAIL_BYTES = 8
 
 
-def kernel_batches(
-    file: pa.NativeFile,
-    parquet: pq.ParquetFile,
-    groups: Sequence[RowGroup],
-    leaves: Sequence[int],
-    batch_size: int,
-    threads: bool,
-    kept: pa.BooleanArray | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Return the rows of adjacent row groups as the kernel decodes them, up to the first one that it leaves to pyarrow.
+class ParquetChunks:
+    """The column chunks of a file, which the kernel decodes.
 
     Parameters
     ----------
     file, parquet
         The file, and what pyarrow knows of it.
-    leaves
-        The numbers of the wanted leaf columns, in ascending order, of which there is at least one.
-    threads
-        Whether several threads may decode columns.
-    kept
-        Which rows of the groups are wanted, if not all.
     """
-    start, counts = 0, {group.number: group.rows for group in groups}
-    left = sum(counts.values()) if kept is None else kept.true_count
-    try:
-        size, length = file.size(), parquet.metadata.serialized_size
-        footer = file.read_at(length, size - length - _TAIL_BYTES)
-        rows = kernels.ParquetRows(footer, _wanted(parquet, leaves), leaves)
-        for numbers, blocks in _portions(rows, groups, size):
-            own = sum(counts[number] for number in numbers)
-            mask = None if kept is None else kept.slice(start, own)
-            start += own
-            rows.begin(numbers, [_read(file, *block) for block in blocks], batch_size, 0 if threads else 1, mask)
-            while (batch := rows.decode()) is not None:
-                left -= batch.num_rows
-                if left < 0:
-                    return
-                yield batch
-    except (DeltabergError, pa.ArrowException, OSError):
-        return
+
+    def __init__(self, file: pa.NativeFile, parquet: pq.ParquetFile) -> None:
+        self._file = file
+        self._parquet = parquet
+        #: What the kernel knows of the file, by the leaves that it decodes, while nobody uses it.
+        self._rows: dict[tuple[int, ...], kernels.ParquetRows] = {}
+
+    def batches(
+        self,
+        groups: Sequence[RowGroup],
+        leaves: Sequence[int],
+        batch_size: int,
+        threads: bool,
+        kept: pa.BooleanArray | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of adjacent row groups as the kernel decodes them, up to the first that it leaves to pyarrow.
+
+        Parameters
+        ----------
+        leaves
+            The numbers of the wanted leaf columns, in ascending order, of which there is at least one.
+        threads
+            Whether several threads may decode columns.
+        kept
+            Which rows of the groups are wanted, if not all.
+        """
+        start, counts = 0, {group.number: group.rows for group in groups}
+        left = sum(counts.values()) if kept is None else kept.true_count
+        try:
+            rows = self._rows.pop(tuple(leaves), None) or self._open(leaves)
+            for numbers, blocks in _portions(rows, groups, self._file.size()):
+                own = sum(counts[number] for number in numbers)
+                mask = None if kept is None else kept.slice(start, own)
+                start += own
+                chunks = [_read(self._file, *block) for block in blocks]
+                rows.begin(numbers, chunks, batch_size, 0 if threads else 1, mask)
+                while (batch := rows.decode()) is not None:
+                    left -= batch.num_rows
+                    if left < 0:
+                        return
+                    yield batch
+            self._rows[tuple(leaves)] = rows
+        except (DeltabergError, pa.ArrowException, OSError):
+            return
+
+    def _open(self, leaves: Sequence[int]) -> kernels.ParquetRows:
+        length = self._parquet.metadata.serialized_size
+        footer = self._file.read_at(length, self._file.size() - length - _TAIL_BYTES)
+        return kernels.ParquetRows(footer, _wanted(self._parquet, leaves), leaves)
 
 
 def _wanted(parquet: pq.ParquetFile, leaves: Sequence[int]) -> pa.Schema:
@@ -84,15 +101,19 @@ def _portions(rows: kernels.ParquetRows, groups: Sequence[RowGroup], size: int) 
     """Return row groups that are read together, with the blocks of their chunks, up to one that leaves the file."""
     numbers: list[int] = []
     ranges: _Ranges = []
+    total = 0
     for group in groups:
         own = rows.ranges(group.number)
         if any(begin + length > size for begin, length in own):
             break
-        if numbers and sum(length for _, length in (*ranges, *own)) > _TOGETHER:
+        # What lies between the chunks is read as well, which may be as much again.
+        more = 2 * sum(length for _, length in own)
+        if numbers and total + more > _TOGETHER:
             yield numbers, _blocks(ranges)
-            numbers, ranges = [], []
+            numbers, ranges, total = [], [], 0
         numbers.append(group.number)
         ranges += own
+        total += more
     if numbers:
         yield numbers, _blocks(ranges)
 
@@ -102,7 +123,7 @@ def _blocks(ranges: _Ranges) -> _Ranges:
     blocks: _Ranges = []
     for begin, length in sorted(ranges):
         first, last = blocks[-1] if blocks else (begin, 0)
-        if blocks and begin <= first + last + _APART:
+        if blocks and begin <= first + last + min(_APART, last, length):
             blocks[-1] = first, max(begin + length - first, last)
         else:
             blocks.append((begin, length))

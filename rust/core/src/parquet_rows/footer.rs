@@ -31,6 +31,8 @@ fn chunk(input: &mut &[u8], wanted: u32) -> Option<()> {
         (3, STRUCT) => fields(input, &mut |input, id, kind| match (id, kind) {
             (1, I32) => (number(input)? == wanted).then_some(()),
             (1, _) => None,
+            // Counts, sizes and places, which the crate also takes from shorter numbers.
+            (5..=7 | 9..=11, _) if kind != I64 => None,
             _ => skip(input, kind, MOST_DEPTH),
         }),
         _ => skip(input, kind, MOST_DEPTH),
