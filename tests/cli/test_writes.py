@@ -100,6 +100,7 @@ _FORMS = [
     ("2\tsouth\n3\t\n", ["--delimiter", "tab", "--header", "id,region"]),
     ("2,2026-01-02,south\n3,2026-01-02,NA\n", ["--no-header", "--null", "NA"]),
     ("id,region\n2,'so''uth'\n3,\n", ["--quote", "'"]),
+    ("id,region\n2,so'uth\n3,\n", ["--escape", ""]),
     ("id,region\n2,s\xfcdh\n3,\n", ["--encoding", "latin-1"]),
     ('id,region\n2,"south\nwest"\n3,""\n', []),
     ('id,region\n2,south\n3,""\n', ["--empty-fields", "quoted-text"]),
@@ -114,7 +115,7 @@ def test_every_form_of_csv(tmp_path: Path, text: str, options: list[str]) -> Non
     (tmp_path / "rows.csv").write_bytes(text.encode("latin-1"))
     json_lines("append", tmp_path / "t", tmp_path / "rows.csv", *options)
     rows = table.refresh().scan(columns=["id", "region"]).to_arrow().sort_by("id").to_pylist()
-    first = {"2,'so": "so'uth", "s\xfcdh": "s\xfcdh", "south\nwest": "south\nwest"}
+    first = {"2,'so": "so'uth", "2,so'": "so'uth", "s\xfcdh": "s\xfcdh", "south\nwest": "south\nwest"}
     wanted = next((found for mark, found in first.items() if mark in text), "south")
     assert rows == [{"id": 2, "region": wanted}, {"id": 3, "region": "" if "--empty-fields" in options else None}]
 

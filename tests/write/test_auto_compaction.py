@@ -173,6 +173,25 @@ def test_iceberg_tables_that_ask_for_it_are_compacted(tmp_path: Path, branch: st
     assert sorted(ids_of(table)) == sorted([*([] if branch is None else [9]), 0, 1, 1, 2])
     (newest, *_) = table.history(1)
     assert newest.operation == "replace"
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("forgets", ["snapshots expire", "another partition"])
+def test_small_files_are_found_that_no_summary_tells_of(tmp_path: Path, forgets: str) -> None:
+    asks = {"deltaberg.auto-compact.enabled": "true"}
+    table: Any = create_table(tmp_path, _COLUMNS, partition_by="p", format="iceberg", properties=asks)
+    for number in range(20):
+        table.append(_rows("a", number))
+        if forgets == "snapshots expire":
+            table.expire_snapshots("9999-12-31", 1)
+        else:
+            table.compact("p = 'b'", rewrite_all=True)
+            table.append(_rows("b", number))
+    assert len(table.scan("p = 'a'").files()) < 12
+    assert sorted(ids_of(table)) == sorted([*range(20)] * (1 if forgets == "snapshots expire" else 2))
+
+
+def test_only_tables_that_ask_for_it_are_compacted(tmp_path: Path) -> None:
     plain = create_table(tmp_path / "plain", ID, format="iceberg")
     for number in range(4):
         plain.append(ids(number))

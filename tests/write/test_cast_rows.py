@@ -117,6 +117,7 @@ _TEXTS_OF_TIMES = [
     (_UTC, "2026-01-02T14:00:00+02:00", {"timezone": "Asia/Tokyo"}, _INSTANT),
     (_UTC, "2026-01-02 12:00:00Z", {"timezone": "Asia/Tokyo"}, _INSTANT),
     (_UTC, "2026-01-02 21:00", {"timezone": "Asia/Tokyo"}, _INSTANT),
+    (_UTC, "2026-01-02 12:00:00Z", {"safe": False}, _INSTANT),
     (_UTC, "2026-01-02T12:00:00.000000000Z", {}, _INSTANT),
     (_UTC, "2026-01-02T12:00:00.000000999Z", {"allow_truncation": True}, _INSTANT),
     (_UTC, "2026-01-02T12:00:00.000000999Z", {}, "has digits below the microsecond\nhint: pass allow_truncation=True"),

@@ -128,7 +128,7 @@ def _first_row(beginning: bytes, delimiter: str, form: CsvForm) -> list[str]:
     # The csv module surrounds fields with nothing if the mark occurs nowhere.
     quote = '"' if form.quote is None else form.quote or "\0"
     try:
-        return next(csv.reader(lines, delimiter=delimiter, quotechar=quote, escapechar=form.escape), [])
+        return next(csv.reader(lines, delimiter=delimiter, quotechar=quote, escapechar=form.escape or None), [])
     except csv.Error:
         # The file itself is read next, and says what is wrong with it.
         return []

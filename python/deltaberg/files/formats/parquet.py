@@ -51,7 +51,9 @@ class ParquetSource(DataFile):
     def __init__(self, file: pa.NativeFile, buffered: int = 0, prefetch: bool = False) -> None:
         self._size: int = file.size()
         # The twin of the kernel is pyarrow, which needs no chunks to be handed to it; and it fetches those of a bucket.
-        is_direct = kernels.report().backend == "native" and not (buffered or prefetch or isinstance(file, pa.PythonFile))
+        is_direct = kernels.report().backend == "native" and not (
+            buffered or prefetch or isinstance(file, pa.PythonFile)
+        )
         self.skips_rows = is_direct
         self._parquet = pq.ParquetFile(
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered

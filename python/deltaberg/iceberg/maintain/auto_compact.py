@@ -17,12 +17,15 @@ from deltaberg.iceberg.transaction.commit_properties import compacts_itself
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.commit.commit_options import CommitOptions
-from deltaberg.table.maintain.auto_compact import LeftFiles, are_many, compact_left_files
+from deltaberg.table.maintain.auto_compact import MIN_FILES, LeftFiles, are_many, compact_left_files
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["compact_after"]
+
+#: How often the files of a table are looked at though summaries do not tell that there are many new ones.
+_LOOKS_EVERY = 10
 
 
 def compact_after(
@@ -64,7 +67,7 @@ def compact_after(
         following.refresh()
         transaction = following.begin()
         target = row_spec(transaction.metadata, RowOptions()).target_size
-        if not are_many(_added_since(transaction.metadata, transaction.planned)):
+        if not _may_be_many(transaction.metadata, transaction.planned):
             return LeftFiles(*(pa.array([], kind) for kind in _KINDS)), target
         rewrite = IcebergRewrite(transaction, Compaction(timezone=made.timezone))
         files = rewrite.files
@@ -110,14 +113,22 @@ class _Following:
             self._caller(loaded)
 
 
-def _added_since(metadata: TableMetadata, newest: Snapshot | None) -> int:
-    """Return how many data files were added since files were put together, as far as summaries tell.
+def _may_be_many(metadata: TableMetadata, newest: Snapshot | None) -> bool:
+    """Return whether a partition may have many small files, as far as summaries tell.
 
-    They are read from no manifest, since every commit would have to read all of them.
+    Most commits read no manifest for it. Where files were added that no summary tells of, since snapshots expire, or
+    other partitions were put together meanwhile, each tenth commit looks for them.
     """
-    count = 0
-    for snapshot in () if newest is None else metadata.ancestors(newest):
+    if newest is None or not are_many(_count(newest, "total-data-files", MIN_FILES)):
+        return False
+    added = 0
+    for snapshot in metadata.ancestors(newest):
         if snapshot.operation == "replace":
             break
-        count += whole_number(snapshot.summary.get("added-data-files", "0"), 0) or 0
-    return count
+        added += _count(snapshot, "added-data-files", 0)
+    return are_many(added) or newest.sequence_number % _LOOKS_EVERY == 0
+
+
+def _count(snapshot: Snapshot, name: str, otherwise: int) -> int:
+    count = whole_number(snapshot.summary.get(name, ""), 0)
+    return otherwise if count is None else count

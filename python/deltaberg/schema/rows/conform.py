@@ -161,7 +161,7 @@ class Conformer:
 
     def _leaf(self, want: DataType, found: pa.DataType, path: _Path) -> _Convert:
         reason = accepts(found, want, self._options.timezone)
-        cast = self._cast(found, want, path)
+        cast = self._cast(found, want, path, is_needed=reason is not None)
         if reason is not None:
             if cast is not None:
                 return cast
@@ -180,13 +180,15 @@ class Conformer:
 
         return convert
 
-    def _cast(self, found: pa.DataType, want: DataType, path: _Path) -> _Convert | None:
+    def _cast(self, found: pa.DataType, want: DataType, path: _Path, *, is_needed: bool) -> _Convert | None:
         """Return what casts values that do not fit as they are; None if they are refused."""
         if self._options.cast is None:
             return None
         try:
             cast = self._options.cast(found, want, self._options.timezone)
         except SchemaError as error:
+            if not is_needed:
+                return None
             raise error.with_context(column=join_name(path)) from None
         if cast is None:
             return None

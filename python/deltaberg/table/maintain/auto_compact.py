@@ -18,7 +18,7 @@ from deltaberg.table.transaction.transaction import Transaction
 if TYPE_CHECKING:
     from deltaberg.table.maintain.compact import Compaction, Rewrite
 
-__all__ = ["LeftFiles", "are_many", "compact_left_files"]
+__all__ = ["MIN_FILES", "LeftFiles", "are_many", "compact_left_files"]
 
 #: A partition with so many small files is compacted.
 MIN_FILES = 50
@@ -105,7 +105,7 @@ def compact_left_files(
         compaction = Compaction(packing=packing, timezone=timezone, cluster=False, seconds=most, chosen=chosen)
         done = compact_table(begin, refresh, compaction, rewrite)
         late = [f"{failed} for longer than {most:g} seconds: what is left is for a later commit"]
-        over = late if time.monotonic() - begun > most else []
+        over = late if time.monotonic() - begun > most and done.removed_files < len(chosen) else []
         return [f"{failed}: {_said(error)}" for error in done.conflicts] + over
     except CommitUnknownError as error:
         return [f"it is not known whether small files were put together: {error.message}"]

@@ -38,7 +38,8 @@ def ansi_cast(found: pa.DataType, want: DataType, timezone: str | None) -> Calla
     from deltaberg.expressions.build.column import col
 
     is_instant = pt.is_timestamp(found) and found.tz is not None
-    between_zones = str(want) in (_OF_A_CLOCK if is_instant else _ZONED)
+    is_of_a_clock = not is_instant and (pt.is_temporal(found) or pt.is_string(found) or pt.is_large_string(found))
+    between_zones = (is_instant and str(want) in _OF_A_CLOCK) or (is_of_a_clock and str(want) in _ZONED)
     if between_zones and timezone is None:
         raise SchemaError(
             f"{found} cannot be written to a column of the type {want}",

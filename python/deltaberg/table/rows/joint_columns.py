@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -32,7 +33,10 @@ class Part(NamedTuple):
         if self.rows is None:
             return False
         values = self.rows.column(name).cast(pa.float64())
-        whole = pc.and_(pc.is_finite(values), pc.equal(values, pc.floor(values)))
+        # Only doubles have a zero below zero, by which one divided is below zero, too.
+        is_zero_below = pc.equal(pc.divide(1.0, values), -math.inf)
+        whole = pc.and_(pc.equal(values, pc.floor(values)), pc.invert(is_zero_below))
+        whole = pc.and_(whole, pc.is_finite(values))
         return bool(pc.all(pc.or_(whole, pc.is_null(values)), min_count=0).as_py())
 
 
