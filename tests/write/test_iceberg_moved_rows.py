@@ -267,3 +267,18 @@ def test_files_that_others_add_by_an_older_spec_are_in_the_way(tmp_path: Path, o
     message = "another commit added" if other == "adds by the older spec" else "another commit removed"
     with pytest.raises(CommitConflictError, match=message):
         late.commit()
+
+
+def test_what_nobody_counted_is_said_to_be_unknown(tmp_path: Path) -> None:
+    """Of a file with position deletes that goes as a whole, nobody knows how many rows it had; an update reads it."""
+    modes = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update")}
+    columns = {"id": pa.int64(), "p": pa.string()}
+    table = create_table(tmp_path / "t", columns, format="iceberg", partition_by="p", properties=modes)
+    table.append(pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", "b"]}))
+    assert table.delete("id IN (1, 3)").deleted_rows == 2
+    updated = table.update({"id": "id + 10"}, "p = 'a'")
+    assert (updated.updated_rows, updated.deleted_rows) == (1, 0)
+    gone = table.delete("p = 'b'")
+    assert gone.deleted_rows is None
+    assert "deleted an unknown number of rows" in str(gone)
+    assert table.scan().to_arrow()["id"].to_pylist() == [12]

@@ -189,7 +189,9 @@ class CommitResult:
         facts = [("operation", self.operation)]
         for what in ("inserted", "updated", "deleted", "copied"):
             count = getattr(self, f"{what}_rows")
-            if count:
+            if count is None:
+                facts.append((what, "an unknown number of rows"))
+            elif count:
                 facts.append((what, counted(count, "row")))
         for what in ("added", "removed"):
             counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}

@@ -246,6 +246,8 @@ class Operations(ABC, Generic[_Engine_co]):
             change = update_change(target, values, now)
             if not self.transaction.is_done:
                 change_matching(target, condition, change)
+                # Each row that went came again, even where nobody knows how many were there.
+                target.counts.deleted = 0
             _note(made, target, condition)
             made.metrics["numUpdatedRows"] = target.counts.updated
 

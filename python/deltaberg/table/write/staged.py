@@ -48,7 +48,7 @@ class StagedFiles(Protocol):
 
     @property
     def token(self) -> str:
-        """What tells its commit from all others: sent again, it finds itself while the table knows it, and adds nothing."""
+        """What tells its commit from others: sent again, it adds nothing, as long as the table knows the commit."""
 
     def of_batch(self, txn: tuple[str, int] | None, compact_seconds: float) -> StagedFiles:
         """Return the same write, as that of the batch of a stream.
