@@ -239,7 +239,7 @@ def test_ranges_by_time(builder: DeltaBuilder) -> None:
 
 def test_ranges_that_are_none_are_refused(builder: DeltaBuilder) -> None:
     table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))])
-    for start, end in ((3, None), (2, 1), (-1, None), (1, 3)):
+    for start, end in ((4, None), (2, 1), (-1, None), (1, 3)):
         with pytest.raises(DeltabergError, match=r"changes (from|end)"):
             table.changes(start, end).to_arrow()
     with pytest.raises(VersionNotFoundError, match="is after the last commit"):
@@ -363,3 +363,18 @@ def test_rows_that_went_with_their_mapped_columns_are_refused(tmp_path: Path, mo
         with pytest.raises(SchemaError, match="column id, which version 3 lacks"):
             table.changes(first, derived=True).to_arrow()
     assert table.changes(3, derived=True).to_arrow().num_rows == 1
+
+
+def test_a_loop_may_ask_for_changes_that_are_yet_to_come(builder: DeltaBuilder) -> None:
+    table = _rows(builder, [builder.add(ids(1))])
+    asked, seen = 0, []
+    for number in range(2, 5):
+        seen += [row[-1] for row in _feed(table, asked)]
+        asked = table.version + 1
+        assert _feed(table, asked) == []
+        assert table.changes(asked).schema.names == ["id", "_change_type", "_commit_version", "_commit_timestamp"]
+        builder.commit(builder.add(ids(number)), millis=_MILLIS + number * 1000)
+        table.refresh()
+    assert seen == [1, 2, 3]
+    with pytest.raises(VersionNotFoundError, match="no changes from version 6 on yet"):
+        table.changes(6)

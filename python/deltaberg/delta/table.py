@@ -374,7 +374,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ----------
         start, end
             Versions or instants: the changes are those of the first commit not before ``start`` to the last commit not
-            after ``end``; by default, to the version of this snapshot.
+            after ``end``; by default, to the version of this snapshot. From the version after this snapshot on there
+            are no changes yet, so that a loop can ask for them.
         filter, columns, limit, options
             As in `scan`.
         derived

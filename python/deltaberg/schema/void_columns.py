@@ -22,6 +22,7 @@ def warn_of_void(columns: Struct, before: Struct | None = None) -> None:
     --------
     >>> from deltaberg.schema.types import Field
     >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
     ...     warn_of_void(Struct((Field("x", VOID),)))
     >>> str(seen[0].message)[:41]
     'the column x has no type, since all of it'

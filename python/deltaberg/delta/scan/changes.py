@@ -68,6 +68,8 @@ CHANGE_COLUMNS = (
 def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, timezone: dt.tzinfo) -> tuple[int, int]:
     """Return the first and the last version of a range that is given by versions or instants.
 
+    The range from the next version on is empty: a loop that asks for what is new need not look first.
+
     Raises
     ------
     VersionNotFoundError
@@ -80,6 +82,8 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
         first = times.first_after(parse_instant(start, timezone))
     if last is None:
         last = times.last_before(parse_instant(end, timezone))
+    if end is None and first == snapshot.version + 1:
+        return first, snapshot.version
     if end is None and first > snapshot.version:
         raise VersionNotFoundError(
             f"there are no changes from version {first} on yet: version {snapshot.version} is open",
