@@ -126,10 +126,12 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> tuple[int
         chosen.look(found)
     copied = _move_others(transaction, files, new, chosen.divided) if chosen.divided else 0
     paths = [*chosen.whole, *chosen.divided]
+    hidden = not transaction.pending.hidden.keys().isdisjoint(paths)
     if paths:
         held = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(chosen.manifests), pa.int32()))
         transaction.remove_files(paths, source.manifests.filter(held))
-    has_deletes = len(data) < len(source.manifests) or any(one.content != DATA for one in transaction.pending.added)
+    pending = any(one.content != DATA for one in transaction.pending.added)
+    has_deletes = hidden or pending or len(data) < len(source.manifests)
     return (None if paths and has_deletes else dropped + chosen.rows - copied), copied
 
 
