@@ -217,7 +217,8 @@ class Scan:
                 raise
             raise ArgumentNameError(
                 f"to_pandas() has options that pyarrow does not take: {error}",
-                hint="its options are those of pyarrow.Table.to_pandas",
+                hint="its options are those of pyarrow.Table.to_pandas; columns and filters are those of a scan, as in "
+                'table.scan("id > 5", columns=["id"]).to_pandas()',
             ) from error
         except (OverflowError, ValueError) as error:
             if isinstance(error, pa.ArrowException):
