@@ -43,10 +43,13 @@ class _Deletes(NamedTuple):
         """Read a delete file."""
         if file["file_format"].lower() == "puffin":
             self.vectors[file["referenced_data_file"]] = (number, _vector(file, read(file["file_path"]), say))
+        elif file["file_format"].lower() != "parquet":
+            # The keys and positions in files of other formats are not known here.
+            return
         elif file["content"] == _KEYS:
             ids = tuple(file["equality_ids"])
             self.keys.append((number, file["partition"], ids, set(values(file["file_path"], ids))))
-        elif file["file_format"].lower() == "parquet":
+        else:
             table = pq.ParquetFile(pa.BufferReader(read(file["file_path"]))).read()
             pairs = list(zip(table["file_path"].to_pylist(), table["pos"].to_pylist(), strict=True))
             if len(pairs) != file["record_count"] or pairs != sorted(pairs):
@@ -98,7 +101,7 @@ def _keys_about(keys: Sequence[_Keys], file: Mapping[str, Any], begun: int) -> I
     """Yield the keys that apply to a data file, with the ids of their fields; rows that came with the keys stay."""
     for since, partition, ids, gone in keys:
         # Deletes of a spec without partitions are about all of them.
-        if since > begun and partition in ({}, file["partition"]):
+        if since > begun and partition in ({}, file["partition"]) and file["file_format"].lower() == "parquet":
             yield ids, gone
 
 

@@ -11,13 +11,14 @@ import itertools
 import json
 import posixpath
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import orc
 
@@ -124,12 +125,11 @@ class _Reader:
         return self._rows[path]
 
     def values(self, path: str, ids: tuple[int, ...]) -> list[tuple[Any, ...]]:
-        """Return fields of a Parquet file that are at its top, by their ids."""
+        """Return fields of a Parquet file, which may be in structs, by their ids."""
         if (path, ids) not in self._values:
             table = pq.ParquetFile(io.BytesIO(self.read(path))).read()
-            places = {int((child.metadata or {})[b"PARQUET:field_id"]): at for at, child in enumerate(table.schema)}
-            columns = [table.column(places[number]).to_pylist() for number in ids]
-            self._values[path, ids] = list(zip(*columns, strict=True))
+            columns = {one: column for child in table.schema for one, column in _by_id(child, table[child.name])}
+            self._values[path, ids] = list(zip(*(columns[number].to_pylist() for number in ids), strict=True))
         return self._values[path, ids]
 
     def _count(self, path: str) -> int:
@@ -139,6 +139,12 @@ class _Reader:
         if path.endswith(".orc"):
             return int(orc.ORCFile(source).nrows)
         return int(pq.ParquetFile(source).metadata.num_rows)
+
+
+def _by_id(child: pa.Field, column: pa.ChunkedArray) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    yield int((child.metadata or {})[b"PARQUET:field_id"]), column
+    for inner in child.type if pa.types.is_struct(child.type) else ():
+        yield from _by_id(inner, pc.struct_field(column, inner.name))
 
 
 def _check_metadata(replay: Replay, metadata: Mapping[str, Any], snapshots: list[Any]) -> None:
