@@ -108,7 +108,7 @@ def test_tasks_write_what_this_machine_writes(
         pytest.skip("rows that stay in their order are not divided")
     arguments = _ORDERS[order]
     if order == "z-order" and way.startswith("iceberg"):
-        # Iceberg tables take transforms, too.
+        # Iceberg tables also take transforms.
         arguments = {"z_order_by": ["truncate(6, name)", "bucket(16, id)"]}
     here, there = (_table(tmp_path / name, way) for name in ("here", "there"))
     workers = Workers(monkeypatch, 2, twins=True)

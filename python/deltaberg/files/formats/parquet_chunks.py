@@ -1,7 +1,7 @@
 """Rows of Parquet files by the kernel, from the bytes of their column chunks, as far as it takes them.
 
 What the kernel refuses, a damaged page among it, pyarrow reads from the first missing row on, or says what is wrong
-with it: so the rows and the errors of a file do not depend on who decodes it.
+with it: so the rows do not depend on who decodes a file. Damage between rows that nobody wants may stay unnoticed here.
 """
 
 from __future__ import annotations

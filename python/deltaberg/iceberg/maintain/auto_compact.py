@@ -63,12 +63,12 @@ def compact_after(
 
     following = _Following(made, committer, tell)
 
-    def look() -> tuple[LeftFiles, int]:
+    def look() -> tuple[LeftFiles, int] | None:
         following.refresh()
         transaction = following.begin()
-        target = row_spec(transaction.metadata, RowOptions()).target_size
         if not _may_be_many(transaction.metadata, transaction.planned):
-            return LeftFiles(*(pa.array([], kind) for kind in _KINDS)), target
+            return None
+        target = row_spec(transaction.metadata, RowOptions()).target_size
         rewrite = IcebergRewrite(transaction, Compaction(timezone=made.timezone))
         files = rewrite.files
         codes: dict[object, int] = {}
@@ -79,9 +79,6 @@ def compact_after(
 
     zone = made.timezone
     return compact_left_files(look, following.begin, following.refresh, IcebergRewrite, timezone=zone, seconds=seconds)
-
-
-_KINDS = (pa.int64(), pa.int64(), pa.int64(), pa.bool_())
 
 
 class _Following:

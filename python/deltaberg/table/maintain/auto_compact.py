@@ -69,7 +69,7 @@ class LeftFiles(NamedTuple):
 
 
 def compact_left_files(
-    look: Callable[[], tuple[LeftFiles, int]],
+    look: Callable[[], tuple[LeftFiles, int] | None],
     begin: Callable[[], _Transaction],
     refresh: Callable[[], object],
     rewrite: Callable[[_Transaction, Compaction], Rewrite[_Transaction]],
@@ -82,7 +82,7 @@ def compact_left_files(
     Parameters
     ----------
     look
-        Returns the files of the table, and the bytes of a new one.
+        Returns the files of the table, and the bytes of a new one; None where there is surely nothing to do.
     begin, refresh, rewrite
         As for `compact_table`.
     timezone
@@ -97,7 +97,10 @@ def compact_left_files(
     most = SECONDS if seconds is None else seconds
     begun = time.monotonic()
     try:
-        files, target = look()
+        found = look()
+        if found is None:
+            return []
+        files, target = found
         chosen = files.chosen(target // 2)
         if not len(chosen):
             return []

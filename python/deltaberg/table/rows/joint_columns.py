@@ -33,9 +33,9 @@ class Part(NamedTuple):
         if self.rows is None:
             return False
         values = self.rows.column(name).cast(pa.float64())
-        # Only doubles have a zero below zero, by which one divided is below zero, too.
-        is_zero_below = pc.equal(pc.divide(1.0, values), -math.inf)
-        whole = pc.and_(pc.equal(values, pc.floor(values)), pc.invert(is_zero_below))
+        # No integer is -0.0, which equals 0.0, but divides one into minus infinity.
+        is_negative_zero = pc.equal(pc.divide(1.0, values), -math.inf)
+        whole = pc.and_(pc.equal(values, pc.floor(values)), pc.invert(is_negative_zero))
         whole = pc.and_(whole, pc.is_finite(values))
         return bool(pc.all(pc.or_(whole, pc.is_null(values)), min_count=0).as_py())
 
