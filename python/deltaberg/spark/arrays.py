@@ -113,11 +113,11 @@ def fitted(array: pa.Array, target: pa.DataType | None, name: str) -> pa.Array:
     raise InvalidArgumentError(f"the function yielded {arrow} as the column {name}, whose type is {target}")
 
 
-def _kind(found: pa.DataType) -> str:
+def _kind(data_type: pa.DataType) -> str:
     """Return the family of a type: types of one family may be cast into each other."""
-    if pt.is_timestamp(found):
-        return "timestamp" if found.tz else "timestamp_ntz"
+    if pt.is_timestamp(data_type):
+        return "timestamp" if data_type.tz else "timestamp_ntz"
     for name, is_of in _KINDS.items():
-        if is_of(found):
+        if is_of(data_type):
             return name
-    return str(found)
+    return str(data_type)

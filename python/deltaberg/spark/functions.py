@@ -102,14 +102,14 @@ def _column(name: str, transform: str, result: str, column: Column | str) -> Col
         )
 
     def values(batch: pa.Array) -> pa.Array:
-        found = partition_values(transform, batch)
-        if result == "string" and not (pt.is_string(found.type) or pt.is_large_string(found.type)):
+        transformed = partition_values(transform, batch)
+        if result == "string" and not (pt.is_string(transformed.type) or pt.is_large_string(transformed.type)):
             # Spark would turn the values into text.
             raise InvalidArgumentError(
-                f"the column is of the type {found.type}, not string",
+                f"the column is of the type {transformed.type}, not string",
                 hint='pass its type: truncate(10, "id", "bigint")',
             )
-        return found
+        return transformed
 
     values.__name__ = name
     found: Column = udf(values, result)(column)

@@ -204,26 +204,26 @@ def rows_schema(schema: st.StructType) -> pa.Schema:
     return pa.schema([_with_comment(child, field) for child, field in zip(made, schema, strict=True)])
 
 
-def _with_comment(made: pa.Field, field: st.StructField) -> pa.Field:
+def _with_comment(converted: pa.Field, field: st.StructField) -> pa.Field:
     """Return an Arrow field with the comments that a field of Spark has, at any depth."""
-    made = made.with_type(_with_comments(made.type, field.dataType))
+    converted = converted.with_type(_with_comments(converted.type, field.dataType))
     comment = field.metadata.get("comment")
     return (
-        made.with_metadata({**(made.metadata or {}), b"comment": comment.encode()})
+        converted.with_metadata({**(converted.metadata or {}), b"comment": comment.encode()})
         if isinstance(comment, str)
-        else made
+        else converted
     )
 
 
-def _with_comments(made: pa.DataType, kind: st.DataType) -> pa.DataType:
+def _with_comments(converted: pa.DataType, kind: st.DataType) -> pa.DataType:
     if isinstance(kind, st.StructType):
-        return pa.struct([_with_comment(child, field) for child, field in zip(made, kind, strict=True)])
+        return pa.struct([_with_comment(child, field) for child, field in zip(converted, kind, strict=True)])
     if isinstance(kind, st.ArrayType):
-        return pa.list_(made.value_field.with_type(_with_comments(made.value_type, kind.elementType)))
+        return pa.list_(converted.value_field.with_type(_with_comments(converted.value_type, kind.elementType)))
     if isinstance(kind, st.MapType):
-        key = made.key_field.with_type(_with_comments(made.key_type, kind.keyType))
-        return pa.map_(key, made.item_field.with_type(_with_comments(made.item_type, kind.valueType)))
-    return made
+        key = converted.key_field.with_type(_with_comments(converted.key_type, kind.keyType))
+        return pa.map_(key, converted.item_field.with_type(_with_comments(converted.item_type, kind.valueType)))
+    return converted
 
 
 def quoted_name(name: str) -> str:

@@ -38,25 +38,25 @@ def _literal(literal: Any, _of_frame: OfFrame) -> Value:
     kind = literal.WhichOneof("literal_type")
     if kind == "null":
         return constant(None)
-    found = getattr(literal, kind)
+    value = getattr(literal, kind)
     if kind in _PLAIN:
-        return constant(found)
+        return constant(value)
     if kind in _CASTS:
-        return TypedCast(constant(found), _CASTS[kind])
+        return TypedCast(constant(value), _CASTS[kind])
     if kind == "decimal":
         # The type that the client names may have fewer digits than the value.
-        number = PyDecimal(found.value)
+        number = PyDecimal(value.value)
         _, digits, exponent = number.as_tuple()
-        scale = max(-int(exponent), found.scale)
-        precision = max(len(digits), scale, found.precision)
+        scale = max(-int(exponent), value.scale)
+        precision = max(len(digits), scale, value.precision)
         return TypedCast(constant(number), f"decimal({precision}, {scale})")
     try:
         if kind == "date":
-            return constant((_EPOCH + dt.timedelta(days=found)).date())
+            return constant((_EPOCH + dt.timedelta(days=value)).date())
         if kind == "timestamp":
-            return constant(_EPOCH.replace(tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=found))
+            return constant(_EPOCH.replace(tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=value))
         if kind == "timestamp_ntz":
-            return constant(_EPOCH + dt.timedelta(microseconds=found))
+            return constant(_EPOCH + dt.timedelta(microseconds=value))
     except OverflowError:
         pass
     raise refused(f"a literal of the kind {kind}")

@@ -26,7 +26,7 @@ def _is_remote(given: object) -> bool:
     return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql.connect.")
 
 
-def column_text(given: Any, facts: SessionFacts, of_frame: OfFrame = of_no_frame) -> str:
+def column_text(expression: Any, facts: SessionFacts, of_frame: OfFrame = of_no_frame) -> str:
     """Return a condition or value as SQL text.
 
     Parameters
@@ -46,16 +46,17 @@ def column_text(given: Any, facts: SessionFacts, of_frame: OfFrame = of_no_frame
         A part of the Column has no exact SQL text, such as a window, an aggregate of distinct values or a function of
         Python.
     """
-    if isinstance(given, str):
-        return given
-    if not is_column(given):
+    if isinstance(expression, str):
+        return expression
+    if not is_column(expression):
         raise InvalidArgumentError(
-            f"{given!r} is neither SQL text nor a Column", hint='pass "id > 5" or col("id") > 5, and literals by lit()'
+            f"{expression!r} is neither SQL text nor a Column",
+            hint='pass "id > 5" or col("id") > 5, and literals by lit()',
         )
-    if _is_remote(given):
+    if _is_remote(expression):
         # The session of a Column that was made without a server has no client, nor do plain Columns need one.
         client: Any = getattr(facts.session, "client", None) if facts.is_remote else None
-        found = connect_value(given.to_plan(client), of_frame)
+        found = connect_value(expression.to_plan(client), of_frame)
     else:
-        found = classic_value(given, of_frame)
+        found = classic_value(expression, of_frame)
     return found.text if isinstance(found, SqlText) else str(found)

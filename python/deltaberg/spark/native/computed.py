@@ -23,13 +23,13 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 def computed_parts(scan: BoundScan) -> tuple[Field, ...]:
     """Return the computed columns that a scan and its filter need; of a struct, the fields that they need."""
-    found: dict[str, Field] = {}
+    parts: dict[str, Field] = {}
     for path in [*((child,) for child in scan.output), *bound_paths(scan.read_spec.residual)]:
         first = path[0]
         if first.name in scan.layout.computed:
             inner = first.type if isinstance(first.type, Struct) else path[:1]
-            found.update((part.name, part) for part in path[1:2] or inner)
-    return tuple(found.values())
+            parts.update((part.name, part) for part in path[1:2] or inner)
+    return tuple(parts.values())
 
 
 def stored_fields(scan: BoundScan) -> tuple[Field, ...]:

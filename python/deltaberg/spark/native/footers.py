@@ -71,7 +71,7 @@ class FooterVerdict(NamedTuple):
 
 
 def judge_footers(
-    locations: Sequence[str], sizes: Sequence[int], store: StoreSpec, wanted: Sequence[Field], layout: FileLayout
+    locations: Sequence[str], sizes: Sequence[int], store: StoreSpec, columns: Sequence[Field], layout: FileLayout
 ) -> list[FooterVerdict]:
     """Read the footers of files, and return for each whether Spark reads the wanted columns of the file as we do.
 
@@ -80,7 +80,7 @@ def judge_footers(
     wanted
         Top-level fields; a struct may have only some of its fields.
     """
-    known: _Judges = {}
+    judges: _Judges = {}
 
     def judged(file: tuple[str, int]) -> FooterVerdict:
         location, size = file
@@ -88,7 +88,7 @@ def judge_footers(
             place = parse_location(location)
             source = ParquetSource(store.open(place).open(place.path, size))
             try:
-                judge = _judge(source, wanted, layout, known)
+                judge = _judge(source, columns, layout, judges)
                 groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
                 counts = [group.num_rows for group in groups]
                 why_not = judge.why_not
@@ -105,16 +105,16 @@ def judge_footers(
     return map_in_order(_THREADS, judged, zip(locations, sizes, strict=True))
 
 
-def _judge(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout, known: _Judges) -> _Judge:
+def _judge(source: ParquetSource, columns: Sequence[Field], layout: FileLayout, judges: _Judges) -> _Judge:
     """Judge the columns of a file; most files have the same columns as another one."""
     if layout.by_id:
         source.schema_with(layout.name_mapping)
     # Metadata may differ from file to file, such as the row numbers that pandas notes, and does not matter here.
     schema = source.schema.remove_metadata()
-    alike = known.setdefault(schema.serialize().to_pybytes(), [])
+    alike = judges.setdefault(schema.serialize().to_pybytes(), [])
     found = next((judge for judge in alike if judge.has_columns_of(source)), None)
     if found is None:
-        found = _Judge(schema, source.metadata.schema, wanted, layout.by_id)
+        found = _Judge(schema, source.metadata.schema, columns, layout.by_id)
         alike.append(found)
     return found
 
@@ -151,7 +151,7 @@ _Judges = dict[bytes, "list[_Judge]"]
 class _Judge:
     """Finds the columns of a file for the wanted fields, and the first reason against Spark's reader."""
 
-    def __init__(self, schema: pa.Schema, leaves: pq.ParquetSchema, wanted: Sequence[Field], by_id: bool) -> None:
+    def __init__(self, schema: pa.Schema, leaves: pq.ParquetSchema, columns: Sequence[Field], by_id: bool) -> None:
         self._schema = schema
         self._leaves = leaves
         self._by_id = by_id
@@ -161,7 +161,7 @@ class _Judge:
         self.fields: tuple[Field, ...] = ()
         self.why_not: str | None = None
         try:
-            self.fields = self._columns(wanted)
+            self.fields = self._columns(columns)
         except _RefusedError as error:
             self.why_not = str(error)
 
@@ -179,7 +179,7 @@ class _Judge:
         self, wanted: Sequence[Field], children: Children, offsets: Sequence[int], path: str
     ) -> tuple[Field, ...]:
         names = Counter(child.name.lower() for child in children.fields)
-        made = []
+        fields = []
         for number, want in enumerate(wanted):
             index = children.find(want)
             if index is None:
@@ -190,29 +190,29 @@ class _Judge:
                     raise _RefusedError(f"the column {want.name} {_ADDED}, and has a default")
                 # A column of this name in the file is another column.
                 taken = names[want.physical_name.lower()] > 0
-                made.append(replace(want, physical_name=_absent(names, number)) if taken else want)
+                fields.append(replace(want, physical_name=_absent(names, number)) if taken else want)
                 continue
             child = children.fields[index]
             if names[child.name.lower()] > 1:
                 raise _RefusedError(f"several of its columns have the name {child.name}, if case is ignored")
             kind = self._value(want.type, child.type, offsets[index], f"{path}{child.name}")
-            made.append(replace(want, physical_name=child.name, type=kind))
-        return tuple(made)
+            fields.append(replace(want, physical_name=child.name, type=kind))
+        return tuple(fields)
 
-    def _value(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> DataType:
-        if isinstance(want, Struct) and pt.is_struct(found):
-            children = Children(found, self._by_id)
+    def _value(self, want: DataType, stored: pa.DataType, leaf: int, path: str) -> DataType:
+        if isinstance(want, Struct) and pt.is_struct(stored):
+            children = Children(stored, self._by_id)
             return Struct(self._struct(tuple(want), children, leaf_offsets(children.fields, leaf), f"{path}."))
-        if isinstance(want, List) and (pt.is_list(found) or pt.is_large_list(found)):
+        if isinstance(want, List) and (pt.is_list(stored) or pt.is_large_list(stored)):
             inside = self._level(leaf, path, _LIST_LEVELS)
-            return List(replace(want.element, type=self._value(want.element.type, found.value_type, leaf, inside)))
-        if isinstance(want, Map) and pt.is_map(found):
+            return List(replace(want.element, type=self._value(want.element.type, stored.value_type, leaf, inside)))
+        if isinstance(want, Map) and pt.is_map(stored):
             inside = self._level(leaf, path, _MAP_LEVELS)
-            key = self._value(want.key.type, found.key_type, leaf, f"{inside}.key")
-            values = leaf + leaf_count(found.key_type)
-            value = self._value(want.value.type, found.item_type, values, f"{inside}.value")
+            key = self._value(want.key.type, stored.key_type, leaf, f"{inside}.key")
+            values = leaf + leaf_count(stored.key_type)
+            value = self._value(want.value.type, stored.item_type, values, f"{inside}.value")
             return Map(replace(want.key, type=key), replace(want.value, type=value))
-        self._leaf(want, found, leaf, path)
+        self._leaf(want, stored, leaf, path)
         return want
 
     def _level(self, leaf: int, path: str, levels: Sequence[str]) -> str:
@@ -222,9 +222,9 @@ class _Judge:
             raise _RefusedError(f"the column {path} has an old layout")
         return f"{path}.{level}"
 
-    def _leaf(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> None:
+    def _leaf(self, want: DataType, stored: pa.DataType, leaf: int, path: str) -> None:
         is_plain = isinstance(want, Decimal) or (isinstance(want, Primitive) and want.name in _PLAIN)
-        if not is_plain or pt.is_nested(found) or isinstance(found, pa.BaseExtensionType):
+        if not is_plain or pt.is_nested(stored) or isinstance(stored, pa.BaseExtensionType):
             raise _RefusedError(f"the column {path} is of type {want}")
         column = self._leaves.column(leaf)
         self.leaves.append(leaf)
@@ -237,8 +237,8 @@ class _Judge:
                 raise _RefusedError(f"the column {path} is of type {want}, but INT96 in the file")
         elif isinstance(want, Decimal) and not _is_read_whole(column, want):
             raise _RefusedError(f"the column {path} is of type {want}, in more bytes than Spark reads")
-        elif _stored(column, found) != arrow_type(want):
-            raise _RefusedError(f"the column {path} is of type {want}, but {found} in the file")
+        elif _stored(column, stored) != arrow_type(want):
+            raise _RefusedError(f"the column {path} is of type {want}, but {stored} in the file")
 
 
 def _absent(names: Counter[str], number: int) -> str:
@@ -256,12 +256,12 @@ def _is_read_whole(column: Any, want: Decimal) -> bool:
     return column.physical_type != "BYTE_ARRAY" and not (fixed and column.length > _LONG_BYTES)
 
 
-def _stored(column: Any, found: pa.DataType) -> pa.DataType:
+def _stored(column: Any, stored: pa.DataType) -> pa.DataType:
     """Return the type of the values in a file, without the Arrow layout that its writer noted."""
-    if pt.is_dictionary(found):
-        found = found.value_type
-    if pt.is_timestamp(found):
+    if pt.is_dictionary(stored):
+        stored = stored.value_type
+    if pt.is_timestamp(stored):
         # The zone is one that the writer noted; the values are in UTC.
         logical = json.loads(column.logical_type.to_json())
-        return pa.timestamp(found.unit, "UTC" if logical.get("isAdjustedToUTC") else None)
-    return _ALIASES.get(found, found)
+        return pa.timestamp(stored.unit, "UTC" if logical.get("isAdjustedToUTC") else None)
+    return _ALIASES.get(stored, stored)

@@ -82,13 +82,13 @@ class _Columns:
         if first.name not in self.constants:
             return self._from_file(first, rest)
         name, child = self.constants[first.name]
-        found = self.known(sf.col(name), spark_type(child.type))
+        column = self.known(sf.col(name), spark_type(child.type))
         if first.name in self._layout.stored and first.name in self._read:
             # If the plan knows no value, the file holds the column itself.
-            found = sf.coalesce(found, self._from_file(first, []))
+            column = sf.coalesce(column, self._from_file(first, []))
         for inner in rest:
-            found = found.getField(inner.name)
-        return found
+            column = column.getField(inner.name)
+        return column
 
     def _computed(self, first: Field, rest: Sequence[Field]) -> Column:
         if rest or not isinstance(first.type, Struct):
@@ -108,13 +108,13 @@ class _Columns:
 
     def _from_file(self, first: Field, rest: Sequence[Field]) -> Column:
         field = self._read[first.name]
-        found, kind = sf.col(quoted_name(field.physical_name)), field.type
+        column, kind = sf.col(quoted_name(field.physical_name)), field.type
         for child in rest:
             inner = kind.get(child.name) if isinstance(kind, Struct) else None
             if inner is None:
                 raise SchemaError(f"{field.name} has no field {child.name}")
-            found, kind, field = found.getField(inner.physical_name), inner.type, inner
-        return padded(found, field)
+            column, kind, field = column.getField(inner.physical_name), inner.type, inner
+        return padded(column, field)
 
     def known(self, value: Column, kind: st.DataType) -> Column:
         """Return a value from the side of the join that knows the files; it fails where the file of a row is unknown.
@@ -127,30 +127,30 @@ class _Columns:
 
     def output(self, child: Field) -> Column:
         """Return a column of the output, under the names that the table has for it and its fields."""
-        found = self.of([child])
+        column = self.of([child])
         if child.name not in self.constants and child.name not in self._layout.computed:
             wanted = spark_type(child.type)
             if spark_type(physical_type(self._read[child.name].type)) != wanted:
-                found = found.cast(wanted)
-        return found.alias(child.name)
+                column = column.cast(wanted)
+        return column.alias(child.name)
 
 
 def _joined(session: SparkSession, rows: DataFrame, files: NativeFiles, columns: _Columns) -> DataFrame:
     """Join rows with what is known of their files, and drop the deleted rows."""
     place = pa.array([number for number, found in enumerate(files.keys) for _ in found], pa.int64())
-    known = {columns.key: pa.array([key for found in files.keys for key in found], pa.int64())}
+    file_columns = {columns.key: pa.array([key for found in files.keys for key in found], pa.int64())}
     fields = [Field(columns.key, Primitive("long"))]
     for name, child in columns.constants.values():
-        known[name] = for_spark(files.tasks.column(constant_column(child.name)).take(place), child.type)
+        file_columns[name] = for_spark(files.tasks.column(constant_column(child.name)).take(place), child.type)
         fields.append(Field(name, child.type))
     for name, child, values in columns.values.values():
-        known[name] = values.take(place)
+        file_columns[name] = values.take(place)
         fields.append(Field(name, child.type))
     has_deletes = files.words.null_count < len(files.words)
     if has_deletes:
-        known[columns.words] = files.words.take(place)
+        file_columns[columns.words] = files.words.take(place)
         fields.append(Field(columns.words, List(Field("element", Primitive("long")))))
-    table = session.createDataFrame(pa.table(known), spark_schema(Struct(tuple(fields))))
+    table = session.createDataFrame(pa.table(file_columns), spark_schema(Struct(tuple(fields))))
     # The hash is a column because a join of Spark 4.0 takes no condition on the metadata of files.
     rows = rows.withColumn(columns.hash, sf.xxhash64(f"_metadata.{files.by}"))
     joined = rows.join(sf.broadcast(table), sf.col(columns.hash) == sf.col(columns.key), "left")

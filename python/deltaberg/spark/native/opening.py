@@ -64,9 +64,9 @@ def open_files(
         The columns to read, by their physical names.
     """
     missing = 0
-    known = facts.stores.spellings(scheme)
+    spellings = facts.stores.spellings(scheme)
     places = list(map(parse_location, locations))
-    for spelling in known:
+    for spelling in spellings:
         # Whatever goes wrong here, the arrow road reads the files or names the error.
         try:
             frame = _read(facts.session, [spelled(place, spelling) for place in places], fields)
@@ -75,7 +75,7 @@ def open_files(
             continue
         facts.stores.note_opened(places, spelling)
         return frame, spelling
-    if missing == len(known):
+    if missing == len(spellings):
         facts.stores.note_missing(scheme)
     return None
 

@@ -16,20 +16,20 @@ def has_padded_keys(field: Field) -> bool:
     return any(isinstance(kind, Map) and has_padded_texts(kind.key) for kind in inner_types(field.type))
 
 
-def padded(found: Column, field: Field) -> Column:
+def padded(values: Column, field: Field) -> Column:
     """Return the values of a field as our reader pads them, given those that Spark reads."""
     if not has_padded_texts(field):
-        return found
+        return values
     kind = field.type
     if isinstance(kind, Struct):
-        children = (padded(found.getField(child.physical_name), child).alias(child.physical_name) for child in kind)
-        return sf.when(found.isNotNull(), sf.struct(*children))
+        children = (padded(values.getField(child.physical_name), child).alias(child.physical_name) for child in kind)
+        return sf.when(values.isNotNull(), sf.struct(*children))
     if isinstance(kind, List):
-        return sf.transform(found, lambda one: padded(one, kind.element))
+        return sf.transform(values, lambda one: padded(one, kind.element))
     if isinstance(kind, Map):
-        return sf.transform_values(found, lambda _, value: padded(value, kind.value))
+        return sf.transform_values(values, lambda _, value: padded(value, kind.value))
     length = field.length
     if length is None or not length.is_padded:
-        return found
-    is_short = sf.char_length(found) < length.characters
-    return sf.when(is_short, sf.rpad(found, length.characters, " ")).otherwise(found)
+        return values
+    is_short = sf.char_length(values) < length.characters
+    return sf.when(is_short, sf.rpad(values, length.characters, " ")).otherwise(values)

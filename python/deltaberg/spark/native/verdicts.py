@@ -127,12 +127,12 @@ def fields_to_read(scan: BoundScan, tasks: pa.RecordBatch | None = None) -> tupl
         for child in scan.read_spec.constants
         if child.name not in stored or (tasks is not None and not tasks.column(constant_column(child.name)).null_count)
     }
-    wanted = list(scan.output)
+    needed_columns = list(scan.output)
     for path in bound_paths(scan.read_spec.residual):
-        if all(path[0].name != child.name for child in wanted):
-            wanted.append(scan.source.schema.get(path[0].name) or path[0])
+        if all(path[0].name != child.name for child in needed_columns):
+            needed_columns.append(scan.source.schema.get(path[0].name) or path[0])
     computed = scan.layout.computed
-    read = [child for child in wanted if child.name not in constants and child.name not in computed]
+    read = [child for child in needed_columns if child.name not in constants and child.name not in computed]
     return (*read, *stored_fields(scan))
 
 

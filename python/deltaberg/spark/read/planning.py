@@ -49,7 +49,7 @@ class PlannedTasks(NamedTuple):
 
 
 def plan_tasks(
-    scan: BoundScan, facts: SessionFacts, pieces: pa.Table | None, made: st.StructType
+    scan: BoundScan, facts: SessionFacts, pieces: pa.Table | None, result_schema: st.StructType
 ) -> PlannedTasks | None:
     """Plan a scan here, or let the executors plan pieces of its metadata; None if nothing is to be read.
 
@@ -58,7 +58,7 @@ def plan_tasks(
     slots = facts.parallelism
     if pieces is None:
         tasks = grouped_tasks(scan, slots)
-        return _planned_here(scan, facts, tasks, made) if tasks else None
+        return _planned_here(scan, facts, tasks, result_schema) if tasks else None
     if not len(pieces):
         return None
     metadata = pc.sum(pieces.column("length")).as_py() or 0
@@ -67,7 +67,7 @@ def plan_tasks(
     # The key of a part is also the number of the slot from which on its groups are dealt out.
     parts = task_rows(facts, packed, partition_keys(len(packed)))
     groups = parts.mapInArrow(PlanTask(scan, tuple(partition_keys(count))), TASK_SCHEMA)
-    return PlannedTasks(with_expected_size(facts, groups.repartition(count, SLOT_COLUMN), UNKNOWN_SIZE, made))
+    return PlannedTasks(with_expected_size(facts, groups.repartition(count, SLOT_COLUMN), UNKNOWN_SIZE, result_schema))
 
 
 def _planned_here(
@@ -78,7 +78,7 @@ def _planned_here(
 
 
 def planned_tasks(
-    facts: SessionFacts, packed: tuple[bytes, ...], size: int, made: st.StructType, limit: int | None = None
+    facts: SessionFacts, packed: tuple[bytes, ...], size: int, result_schema: st.StructType, limit: int | None = None
 ) -> PlannedTasks:
     """Return a DataFrame of packed groups of tasks, each in a partition of its own.
 
@@ -92,9 +92,9 @@ def planned_tasks(
         The limit that the only task must keep.
     """
     if fit_in_function(packed):
-        return PlannedTasks(task_numbers(facts, len(packed), size, made), limit, packed)
+        return PlannedTasks(task_numbers(facts, len(packed), size, result_schema), limit, packed)
     rows = task_rows(facts, packed, partition_keys(len(packed)))
-    return PlannedTasks(with_expected_size(facts, rows, size, made), limit)
+    return PlannedTasks(with_expected_size(facts, rows, size, result_schema), limit)
 
 
 def _packed(pieces: pa.Table) -> bytes:

@@ -143,13 +143,13 @@ class FusedTask:
         if first is None:
             return
         with contextlib.closing(self.read.rows(itertools.chain([first], tasks))) as rows:
-            made = self.function(rows)
-            if not isinstance(made, Iterable):
+            results = self.function(rows)
+            if not isinstance(results, Iterable):
                 raise InvalidArgumentError(
-                    f"the function returned {type(made).__name__}",
+                    f"the function returned {type(results).__name__}",
                     hint="return an iterator of pyarrow record batches",
                 )
-            for batch in made:
+            for batch in results:
                 if not isinstance(batch, pa.RecordBatch):
                     raise InvalidArgumentError(
                         f"the function yielded {type(batch).__name__}", hint="yield pyarrow record batches"

@@ -78,25 +78,27 @@ def scan_map_in_arrow(scan: Scan, spark: object, function: BatchFunction, schema
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
     bound = bound_scan(scan)
     facts = _checked_session(bound, spark)
-    wanted = output_schema(facts.session, schema)
-    planned = plan_tasks(bound, facts, planning_pieces(bound), wanted)
+    result_schema = output_schema(facts.session, schema)
+    planned = plan_tasks(bound, facts, planning_pieces(bound), result_schema)
     if planned is None:
-        return facts.session.createDataFrame([], wanted)
-    fused = FusedTask(planned.reading(bound), function, arrow_types(wanted))
-    return note_fused(planned.tasks.mapInArrow(fused, wanted), planned.tasks, fused)
+        return facts.session.createDataFrame([], result_schema)
+    fused = FusedTask(planned.reading(bound), function, arrow_types(result_schema))
+    return note_fused(planned.tasks.mapInArrow(fused, result_schema), planned.tasks, fused)
 
 
 def _by_arrow(scan: BoundScan, facts: SessionFacts, pieces: pa.Table | None) -> DataFrame:
     schema = spark_schema(scan.output)
     # Spark takes a batch without columns for an empty one.
-    made = schema if scan.output else _MARKED
-    planned = plan_tasks(scan, facts, pieces, made)
+    result_schema = schema if scan.output else _MARKED
+    planned = plan_tasks(scan, facts, pieces, result_schema)
     if planned is None:
         return facts.session.createDataFrame([], schema)
     function = planned.reading(scan)
     if not scan.output:
-        return planned.tasks.mapInArrow(FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()}), made).select()
-    return planned.tasks.mapInArrow(function, made)
+        return planned.tasks.mapInArrow(
+            FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()}), result_schema
+        ).select()
+    return planned.tasks.mapInArrow(function, result_schema)
 
 
 def _checked_session(scan: BoundScan, spark: object) -> SessionFacts:

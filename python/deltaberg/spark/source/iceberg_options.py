@@ -43,7 +43,7 @@ class IcebergReadOptions(ReadOptions):
     def scan(self, pushed: Value | None = None) -> Scan:
         """Return the scan that the options and a pushed filter describe."""
         self._check_together()
-        wanted: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "filter": self._condition(pushed),
             "columns": self._columns(),
             "options": self._scan_options(),
@@ -51,19 +51,19 @@ class IcebergReadOptions(ReadOptions):
         table = self._open()
         start = self._number("start-snapshot-id")
         if self._flag("changes"):
-            return table.changes(start, self._number("end-snapshot-id"), **self._changelog(), **wanted)
+            return table.changes(start, self._number("end-snapshot-id"), **self._changelog(), **arguments)
         if start is not None:
-            return table.appends(start, self._number("end-snapshot-id"), **wanted)
-        return table.scan(**wanted)
+            return table.appends(start, self._number("end-snapshot-id"), **arguments)
+        return table.scan(**arguments)
 
     def _changelog(self) -> dict[str, Any]:
         """Return the arguments that say what becomes of the recorded changes."""
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             name.replace("-", "_"): self._flag(name) for name in _CHANGELOG[:3] if name in self._options
         }
         if "identifier-columns" in self._options:
-            found["identifier_columns"] = [name.strip() for name in self._options["identifier-columns"].split(",")]
-        return found
+            arguments["identifier_columns"] = [name.strip() for name in self._options["identifier-columns"].split(",")]
+        return arguments
 
     def _check_together(self) -> None:
         """Refuse options that contradict each other; one of them would be ignored silently."""

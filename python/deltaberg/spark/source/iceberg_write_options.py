@@ -93,13 +93,13 @@ class IcebergWriteOptions(WriteOptions):
 
     def _properties(self) -> dict[str, str]:
         """Return the properties of the table that the options override for this write."""
-        found = {}
+        properties = {}
         form = self._chosen("write-format", _FORMATS)
         if form is not None:
-            found["write.format.default"] = form
+            properties["write.format.default"] = form
         if "compression-strategy" in self._options:
-            found["write.orc.compression-strategy"] = self._options["compression-strategy"]
+            properties["write.orc.compression-strategy"] = self._options["compression-strategy"]
         for name in ("compression-codec", "compression-level"):
             if name in self._options:
-                found.update({f"write.{each}.{name}": self._options[name] for each in _FORMATS})
-        return found
+                properties.update({f"write.{each}.{name}": self._options[name] for each in _FORMATS})
+        return properties

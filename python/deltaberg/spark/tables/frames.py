@@ -113,11 +113,11 @@ def _text(value: Any) -> str | None:
 
 
 def _logical_name(schema: Struct, path: tuple[str, ...]) -> str:
-    names, known = [], schema
+    names, fields = [], schema
     for physical in path:
-        child = next((child for child in known if child.physical_name == physical), None)
+        child = next((child for child in fields if child.physical_name == physical), None)
         if child is None:
             return join_name(path)
         names.append(child.name)
-        known = child.type if isinstance(child.type, Struct) else Struct(())
+        fields = child.type if isinstance(child.type, Struct) else Struct(())
     return join_name(names)

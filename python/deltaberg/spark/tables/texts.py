@@ -143,11 +143,13 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
         )
     # What nothing else is called by default needs no question.
     usual = "source" if target.lower() != "source" else "updates"
-    known = {name: _columns_of(frame, name) for name in qualifiers.values() if name.lower() != usual}
+    columns_by_alias = {name: _columns_of(frame, name) for name in qualifiers.values() if name.lower() != usual}
     names = {name.lower() for name in frame.columns}
     # A struct qualifies its fields as an alias does its columns.
     parts = [
-        name for name, columns in known.items() if columns not in (None, frame.columns) and name.lower() not in names
+        name
+        for name, columns in columns_by_alias.items()
+        if columns not in (None, frame.columns) and name.lower() not in names
     ]
     if parts:
         raise InvalidArgumentError(
@@ -155,12 +157,13 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
             hint="select the columns, each with a name of its own, and give the result one alias, as in "
             f'frame.select("{verbatim(parts[0])}.id", …).alias("u")',
         )
-    found = [name for name, columns in known.items() if columns == frame.columns]
-    if len(found) > 1 or (found and found[0].lower() in names):
+    aliases = [name for name, columns in columns_by_alias.items() if columns == frame.columns]
+    if len(aliases) > 1 or (aliases and aliases[0].lower() in names):
         raise InvalidArgumentError(
-            f"it is not clear what {', '.join(found)} stands for", hint='give the source one alias: updates.alias("u")'
+            f"it is not clear what {', '.join(aliases)} stands for",
+            hint='give the source one alias: updates.alias("u")',
         )
-    return found[0] if found else usual
+    return aliases[0] if aliases else usual
 
 
 def _columns_of(frame: DataFrame, qualifier: str) -> list[str] | None:

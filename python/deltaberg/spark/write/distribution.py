@@ -114,13 +114,13 @@ def _spark_expression(term: OrderTerm, plain: Mapping[str, str], schema: st.Stru
     name = plain.get(term.source[0].lower())
     if name is None or len(term.source) > 1:
         return None
-    made = term.transform
-    if made is None:
+    transform = term.transform
+    if transform is None:
         return name
-    if not isinstance(made, AppliedTransform) or table_type(schema[name].dataType) != made.source:
+    if not isinstance(transform, AppliedTransform) or table_type(schema[name].dataType) != transform.source:
         # Rows are converted to the type of the column first.
         return None
-    return spark_expression(made.transform, made.source, name)
+    return spark_expression(transform.transform, transform.source, name)
 
 
 def _ordered(column: Column, term: OrderTerm) -> Column:

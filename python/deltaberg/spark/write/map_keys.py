@@ -29,12 +29,12 @@ def has_known_keys(kind: Map) -> bool:
     return kind.key.type in _KNOWN
 
 
-def refusing_repeated_keys(found: Column, field: Field) -> Column:
+def refusing_repeated_keys(values: Column, field: Field) -> Column:
     """Return the same values of a field of the table. Spark fails where one of them holds a map with a key twice."""
     if not _holds_maps(field.type):
-        return found
-    repeated = _repeated(found, field.type, (field.name,))
-    return sf.when(repeated.isNotNull(), sf.raise_error(repeated)).otherwise(found)
+        return values
+    repeated = _repeated(values, field.type, (field.name,))
+    return sf.when(repeated.isNotNull(), sf.raise_error(repeated)).otherwise(values)
 
 
 def refused_key(error: BaseException | None) -> ConstraintViolationError | None:
@@ -53,17 +53,17 @@ def _holds_maps(kind: DataType) -> bool:
     return any(isinstance(one, Map) for one in inner_types(kind))
 
 
-def _repeated(found: Column, kind: DataType, path: _Path) -> Column:
+def _repeated(values: Column, kind: DataType, path: _Path) -> Column:
     """Return a text about the first key that a value has twice in one of its maps; null if there is none."""
     if isinstance(kind, List):
-        return _first(found, kind.element, path)
+        return _first(values, kind.element, path)
     if isinstance(kind, Map):
-        keys = sf.map_keys(found)
+        keys = sf.map_keys(values)
         own = sf.when(sf.size(keys) != sf.size(sf.array_distinct(keys)), _text(keys, kind.key.type, path))
         is_deep = _holds_maps(kind.value.type)
-        return sf.coalesce(own, _first(sf.map_values(found), kind.value, path)) if is_deep else own
+        return sf.coalesce(own, _first(sf.map_values(values), kind.value, path)) if is_deep else own
     children = [child for child in nested_fields(kind) if _holds_maps(child.type)]
-    return sf.coalesce(*(_repeated(found.getField(one.name), one.type, (*path, one.name)) for one in children))
+    return sf.coalesce(*(_repeated(values.getField(one.name), one.type, (*path, one.name)) for one in children))
 
 
 def _first(found: Column, part: Field, path: _Path) -> Column:

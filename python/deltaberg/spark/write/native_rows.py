@@ -120,7 +120,7 @@ def _is_known(options: ParquetOptions) -> bool:
     )
 
 
-def _why_not_the_columns(given: st.StructType, rows: Struct, spec: WriteSpec) -> str | None:
+def _why_not_the_columns(frame_schema: st.StructType, rows: Struct, spec: WriteSpec) -> str | None:
     with_ids = _has_ids(spec)
     for source, child in zip(match_fields(spec.schema, rows.names, ()), spec.schema, strict=True):
         why = _why_not_the_field(child, with_ids=with_ids)
@@ -128,7 +128,7 @@ def _why_not_the_columns(given: st.StructType, rows: Struct, spec: WriteSpec) ->
             own = rows.fields[source].type
             if not _is_same(own, child.type):
                 why = f"the rows have the type {own}, and the table {child.type}"
-            elif _CHAR_TYPE in given[source].metadata or _has_collation(given[source].dataType):
+            elif _CHAR_TYPE in frame_schema[source].metadata or _has_collation(frame_schema[source].dataType):
                 why = _ODD_TEXT
         if why is not None:
             return f"column {child.name}: {why}"
@@ -148,16 +148,16 @@ def _why_not_the_field(field: Field, *, with_ids: bool, inside: bool = False) ->
         return "Spark does not give its fields the ids that the table asks for"
     kind = field.type
     if isinstance(kind, Struct):
-        found = [_why_not_the_field(child, with_ids=with_ids) for child in kind] or ["it has no fields"]
-        return next((why for why in found if why is not None), None)
+        reasons = [_why_not_the_field(child, with_ids=with_ids) for child in kind] or ["it has no fields"]
+        return next((why for why in reasons if why is not None), None)
     if isinstance(kind, List):
         return _why_not_the_field(kind.element, with_ids=with_ids, inside=True)
     if isinstance(kind, Map):
         if not has_known_keys(kind):
             return f"whether a map has one of its keys twice, which are of the type {kind.key.type}, is not known"
         parts = (replace(kind.key, nullable=True), kind.value)
-        found = [_why_not_the_field(part, with_ids=with_ids, inside=True) for part in parts]
-        return found[0] or found[1]
+        reasons = [_why_not_the_field(part, with_ids=with_ids, inside=True) for part in parts]
+        return reasons[0] or reasons[1]
     if isinstance(kind, Decimal) or kind in _PLAIN:
         return None
     return f"it is of the type {kind}"
@@ -258,9 +258,9 @@ class NativeWrite:
     def _described(self, store: StoreSpec, root: Location, name: str, rows: int) -> pa.Table:
         """Describe the files with rows, and delete all others."""
         storage, place = store.open(root), root.join(name).path
-        found = {meta.path[len(place) + 1 :]: meta for meta in storage.walk(place)}
-        data = sorted(path for path in found if not path.startswith(("_", ".")))
-        footers = read_footers((storage, found[path]) for path in data)
+        objects = {meta.path[len(place) + 1 :]: meta for meta in storage.walk(place)}
+        data = sorted(path for path in objects if not path.startswith(("_", ".")))
+        footers = read_footers((storage, objects[path]) for path in data)
         wanted = physical_columns(self._spec.stored)
         for path, footer in zip(data, footers, strict=True):
             if not _is_same(footer.columns, wanted):
@@ -276,12 +276,12 @@ class NativeWrite:
             )
         leaves = _leaves(self._spec)
         files = [
-            _written(f"{name}/{path}", found[path], footer, leaves, self._spec)
+            _written(f"{name}/{path}", objects[path], footer, leaves, self._spec)
             for path, footer in zip(data, footers, strict=True)
             if footer.rows
         ]
         kept = {file.path for file in files}
-        others = (meta.path for path, meta in found.items() if f"{name}/{path}" not in kept)
+        others = (meta.path for path, meta in objects.items() if f"{name}/{path}" not in kept)
         delete_files(storage, place, others, _OF_SPARK, "a task of Spark wrote it beside what was committed").or_raise()
         return written_rows(files, self._spec.schema, footers=self._spec.footers)
 
@@ -290,12 +290,12 @@ def _column(source: int | None, field: Field) -> Column:
     """Return a column as files are to have it: with physical names, and with ids in the metadata of fields."""
     kind = _file_type(field.type)
     if source is None:
-        made = sf.lit(None).cast(kind)
+        values = sf.lit(None).cast(kind)
     else:
-        made = refusing_repeated_keys(sf.col(f"c{source}"), field)
+        values = refusing_repeated_keys(sf.col(f"c{source}"), field)
         if isinstance(field.type, (Struct, List, Map)):
-            made = made.cast(kind)
-    return made.alias(field.physical_name, metadata=_metadata(field))
+            values = values.cast(kind)
+    return values.alias(field.physical_name, metadata=_metadata(field))
 
 
 def _metadata(field: Field) -> dict[str, int]:

@@ -69,8 +69,10 @@ class StreamSettings(ReadOptions, ABC):
         InvalidArgumentError
             If there are limits, and Spark does not.
         """
-        found = {field: self._positive(name) for name, field in self.limits_of.items() if name.lower() in self._options}
-        if not found:
+        limits = {
+            field: self._positive(name) for name, field in self.limits_of.items() if name.lower() in self._options
+        }
+        if not limits:
             return Limits(files=self.default_files) if is_known else ALL
         if not is_known and not self._flag(LIMITS_ANYWHERE):
             name = next(name for name in self.limits_of if name.lower() in self._options)
@@ -80,7 +82,7 @@ class StreamSettings(ReadOptions, ABC):
                 hint=f"use Spark 4.2 or newer; or leave the option out; or, if the query has another trigger, set "
                 f"{LIMITS_ANYWHERE} to true",
             )
-        return Limits(**found)
+        return Limits(**limits)
 
     def _positive(self, name: str) -> int:
         number = self._bytes(name) if name.lower().startswith("maxbytes") else self._integer(name)
