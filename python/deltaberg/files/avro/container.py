@@ -129,7 +129,7 @@ class AvroFile:
         with _types_of_the_file():
             return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, self._limits(threads))
 
-    def read_by_name(self, wanted: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
+    def read_by_name(self, columns: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
         """Read top-level columns, whose types are those that the file itself has, of some blocks.
 
         Raises
@@ -139,8 +139,8 @@ class AvroFile:
         TooLargeError
             If they take far more memory than they have bytes. Fewer blocks may be read.
         """
-        node, limits = by_name(self.schema, wanted), self._limits(threads, sum(block.size for block in blocks))
-        return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, limits)
+        node, limits = by_name(self.schema, columns), self._limits(threads, sum(block.size for block in blocks))
+        return kernels.decode_avro(self._data, blocks, self._codec, node, columns, limits)
 
     def _limits(self, threads: int, size: int | None = None) -> tuple[int, int]:
         return threads, max(_MEMORY, _MOST_TIMES * (len(self._data) if size is None else size))
@@ -188,11 +188,11 @@ class _Header:
         return self._data[start : self.at]
 
     def pairs(self) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        pairs: dict[str, bytes] = {}
         while count := self.long():
             if count < 0:
                 count, _ = -count, self.long()
             for _ in range(count):
                 key = self.take(self.long()).decode(errors="replace")
-                found[key] = self.take(self.long())
-        return found
+                pairs[key] = self.take(self.long())
+        return pairs

@@ -90,19 +90,19 @@ class AvroBlocks:
         level: int | None = None,
         threads: int = 0,
     ) -> None:
-        known = _CODECS.get(codec.lower())
-        if known is None:
+        codec_name = _CODECS.get(codec.lower())
+        if codec_name is None:
             raise InvalidArgumentError(
                 f"{codec!r} is not a codec of Avro files", hint="use deflate, zstd, snappy or none", codec=codec
             )
         pairs = {
             "avro.schema": json.dumps(avro_schema_of(schema, name), separators=(",", ":"), ensure_ascii=False),
-            "avro.codec": known,
+            "avro.codec": codec_name,
             **(metadata or {}),
         }
         self._sync = os.urandom(_SYNC_BYTES)
         self._rest = _header(pairs, self._sync)
-        self._codec, self._level, self._threads = known, level, threads
+        self._codec, self._level, self._threads = codec_name, level, threads
 
     def of(self, table: pa.Table) -> bytes:
         """Return the blocks of some rows; the first ones begin with the header."""
@@ -149,12 +149,12 @@ class _Types:
         self._names: set[str] = set()
 
     def _unused(self, name: str, number: int) -> str:
-        found, more = name, 0
-        while found in self._names:
-            found = f"{name}_{number + more}"
+        candidate, more = name, 0
+        while candidate in self._names:
+            candidate = f"{name}_{number + more}"
             more += 1
-        self._names.add(found)
-        return found
+        self._names.add(candidate)
+        return candidate
 
     def record(self, fields: list[pa.Field], name: str) -> dict[str, Any]:
         parts: list[dict[str, Any]] = []

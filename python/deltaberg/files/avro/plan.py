@@ -19,7 +19,7 @@ _Keys = Mapping[int, Sequence[int]]
 _Match = Callable[[Sequence[AvroField], Sequence[pa.Field]], "list[int | None]"]
 
 
-def by_id(schema: AvroType, wanted: pa.Schema, keys: _Keys) -> AvroNode:
+def by_id(schema: AvroType, columns: pa.Schema, keys: _Keys) -> AvroNode:
     """Resolve wanted columns by their ids.
 
     Raises
@@ -27,7 +27,7 @@ def by_id(schema: AvroType, wanted: pa.Schema, keys: _Keys) -> AvroNode:
     CorruptAvroError
         If the file lacks a field that is not nullable.
     """
-    return _read(schema, pa.struct(list(wanted)), None, _match_ids, keys)
+    return _read(schema, pa.struct(list(columns)), None, _match_ids, keys)
 
 
 def by_name(schema: AvroType, wanted: pa.Schema) -> AvroNode:
@@ -35,16 +35,16 @@ def by_name(schema: AvroType, wanted: pa.Schema) -> AvroNode:
     return _read(schema, pa.struct(list(wanted)), None, _match_names, {})
 
 
-def _match_ids(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
-    slots = {_id_of(child): slot for slot, child in enumerate(wanted)}
-    known = {part.id for part in found}
-    missing = [child for child in wanted if not child.nullable and _id_of(child) not in known]
+def _match_ids(stored: Sequence[AvroField], columns: Sequence[pa.Field]) -> list[int | None]:
+    slots = {_id_of(child): slot for slot, child in enumerate(columns)}
+    known = {part.id for part in stored}
+    missing = [child for child in columns if not child.nullable and _id_of(child) not in known]
     if missing:
         raise CorruptAvroError(
             f"the Avro file has no field {missing[0].name} (id {_id_of(missing[0])}), which is required",
             column=missing[0].name,
         )
-    return _once([None if part.id is None else slots.get(part.id) for part in found], wanted)
+    return _once([None if part.id is None else slots.get(part.id) for part in stored], columns)
 
 
 def _match_names(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
@@ -52,12 +52,12 @@ def _match_names(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list
     return _once([slots.get(part.name) for part in found], wanted)
 
 
-def _once(slots: list[int | None], wanted: Sequence[pa.Field]) -> list[int | None]:
+def _once(slots: list[int | None], columns: Sequence[pa.Field]) -> list[int | None]:
     """Refuse two fields for one column, whose values would get mixed up."""
     chosen = [slot for slot in slots if slot is not None]
     twice = next((slot for slot in chosen if chosen.count(slot) > 1), None) if len(set(chosen)) < len(chosen) else None
     if twice is not None:
-        name = wanted[twice].name
+        name = columns[twice].name
         raise CorruptAvroError(f"the Avro file has two fields for the column {name}", column=name)
     return slots
 

@@ -77,14 +77,14 @@ def parse_avro_schema(text: bytes | str) -> AvroType:
         If the text is not a schema of a record.
     """
     try:
-        found = _Parser().parse(json.loads(text), 0)
+        schema = _Parser().parse(json.loads(text), 0)
     except (ValueError, RecursionError) as error:
         if isinstance(error, CorruptAvroError):
             raise
         raise CorruptAvroError(f"the Avro schema is not JSON: {error}") from None
-    if found.kind != "record":
-        raise CorruptAvroError(f"the rows of the Avro file are of type {found.kind}, not records")
-    return found
+    if schema.kind != "record":
+        raise CorruptAvroError(f"the rows of the Avro file are of type {schema.kind}, not records")
+    return schema
 
 
 class _Parser:
@@ -133,12 +133,12 @@ class _Parser:
             raise CorruptAvroError(f"the Avro schema uses the type {name!r} before it defines it")
         return found
 
-    def _define(self, node: Mapping[str, Any], found: AvroType) -> AvroType:
+    def _define(self, node: Mapping[str, Any], defined: AvroType) -> AvroType:
         name = node.get("name")
         if isinstance(name, str):
-            self._named[name] = found
-            self._named[name.rpartition(".")[2]] = found
-        return found
+            self._named[name] = defined
+            self._named[name.rpartition(".")[2]] = defined
+        return defined
 
     def _record(self, node: Mapping[str, Any], depth: int) -> AvroType:
         fields = node.get("fields")
@@ -171,12 +171,12 @@ class _Parser:
 
 
 def _id(node: Mapping[str, Any], key: str) -> int | None:
-    found = node.get(key)
-    if found is None:
+    number = node.get(key)
+    if number is None:
         return None
-    if type(found) is not int or not 0 <= found < 1 << 31:
-        raise CorruptAvroError(f"{key} is {found!r} in the Avro schema")
-    return found
+    if type(number) is not int or not 0 <= number < 1 << 31:
+        raise CorruptAvroError(f"{key} is {number!r} in the Avro schema")
+    return number
 
 
 def _text(value: Any) -> str | None:

@@ -47,25 +47,25 @@ class AvroSource(DataFile):
         self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
     ) -> Iterator[PositionedBatch]:
         """Read the top-level columns that contain the leaves."""
-        wanted = pa.schema([self._schema.field(number) for number in tops_of(leaves, self._schema)])
+        columns = pa.schema([self._schema.field(number) for number in tops_of(leaves, self._schema)])
         for run in self._runs(groups):
             position = run[0].start
             if not leaves:
                 yield from bare_batches(position, sum(group.rows for group in run), batch_size)
                 continue
-            for table in self._tables(run, wanted, threads):
+            for table in self._tables(run, columns, threads):
                 for batch in table.to_batches(max_chunksize=batch_size):
                     yield PositionedBatch(position, batch.num_rows, batch)
                     position += batch.num_rows
 
-    def _tables(self, run: Sequence[RowGroup], wanted: pa.Schema, threads: bool) -> Iterator[pa.Table]:
+    def _tables(self, run: Sequence[RowGroup], columns: pa.Schema, threads: bool) -> Iterator[pa.Table]:
         """Decode blocks together or, if their values are too large for that, in halves."""
         waiting = [run]
         while waiting:
             part = waiting.pop()
             try:
                 blocks = [self._avro.blocks[group.number] for group in part]
-                table = self._avro.read_by_name(wanted, blocks, threads=0 if threads else 1)
+                table = self._avro.read_by_name(columns, blocks, threads=0 if threads else 1)
             except TooLargeError:
                 if len(part) == 1:
                     raise

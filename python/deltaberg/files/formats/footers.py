@@ -170,17 +170,17 @@ def _footer(source: ParquetSource, own: OwnTypes | None) -> Footer:
     schema = pa.schema([_checked(child, physical, (child.name,), own) for child in source.schema])
     columns = table_schema(schema, own=own)
     is_legacy = _is_legacy(source.metadata.metadata or {})
-    found = {}
+    leaves = {}
     for path in _paths(columns):
         stats = source.group_statistics(groups, path)
         hides_bounds = is_legacy and path[-1].type in _TEMPORAL
-        found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
+        leaves[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
     shows_nan = _SHOWS_NAN.match(source.metadata.created_by or "") is not None
     return Footer(
         sum(counts),
         columns,
         schema,
-        found,
+        leaves,
         has_field_ids(source.schema),
         shows_nan,
         source.split_offsets(),

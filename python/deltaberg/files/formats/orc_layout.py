@@ -129,12 +129,12 @@ class OrcLayout:
                 parts.append(part)
                 streams.append(_field(1, _field(1, stream.kind) + _field(2, stream.column) + _field(3, len(part))))
         size = sum(map(len, parts)) - len(_MAGIC)
-        inner = self._framed(b"".join([*streams, *(_field(2, found) for found in stripe.encodings)]))
+        inner = self._framed(b"".join([*streams, *(_field(2, message) for message in stripe.encodings)]))
         place = [len(_MAGIC), 0, size, len(inner), stripe.rows]
         types = [_field(1, kinds[number]) if number in kinds else old for number, old in enumerate(self._types)]
         outer = [_field(1, len(_MAGIC)), _field(2, size + len(inner))]
         outer += [_field(3, b"".join(_field(member, value) for member, value in enumerate(place, 1)))]
-        outer += [_field(4, found) for found in types]
+        outer += [_field(4, message) for message in types]
         outer += [_field(6, stripe.rows), _field(8, 0)]
         footer = self._framed(b"".join(outer))
         kept = [_field(member, _number(self._postscript, member)) for member in (2, 3, 6) if member in self._postscript]
@@ -195,14 +195,14 @@ class OrcLayout:
 def _lz4(block: bytes, most: int) -> bytes:
     """Return the bytes of a block of LZ4, which does not tell how many they are: the fewest that hold all of it."""
     codec, low, high = pa.Codec("lz4_raw"), 0, most
-    found: bytes = codec.decompress(block, most, asbytes=True)
+    decoded: bytes = codec.decompress(block, most, asbytes=True)
     while low < high:
         middle = (low + high) // 2
         try:
-            found, high = codec.decompress(block, middle, asbytes=True), middle
+            decoded, high = codec.decompress(block, middle, asbytes=True), middle
         except OSError:
             low = middle + 1
-    return found[:high]
+    return decoded[:high]
 
 
 def _damaged(what: str) -> CorruptDataFileError:
@@ -268,16 +268,16 @@ def _texts(fields: _Fields, member: int) -> list[bytes]:
 
 def _packed(fields: _Fields, member: int) -> list[int]:
     """Return the values of a field that repeats numbers, each for itself or all in one text."""
-    found = []
+    numbers = []
     for value in fields.get(member, []):
         if isinstance(value, int):
-            found.append(value)
+            numbers.append(value)
             continue
         at = 0
         while at < len(value):
             number, at = _varint(value, at)
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def _field(member: int, value: int | bytes) -> bytes:
@@ -288,9 +288,9 @@ def _field(member: int, value: int | bytes) -> bytes:
 
 
 def _written(value: int) -> bytes:
-    found = bytearray()
+    varint = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        varint.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    varint.append(value)
+    return bytes(varint)

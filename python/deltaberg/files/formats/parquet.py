@@ -236,28 +236,28 @@ def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
         yield run
 
 
-def _bounds(raw: list[Any], leaf: Leaf, wanted: Field) -> pa.Array | None:
+def _bounds(raw: list[Any], leaf: Leaf, field: Field) -> pa.Array | None:
     """Convert bounds from the footer to the column's type; None if that is not possible."""
     found = leaf.type
-    if not is_promotable(found, wanted.type) or pt.is_unsigned_integer(found):
+    if not is_promotable(found, field.type) or pt.is_unsigned_integer(found):
         return None
     try:
-        return convert_leaf(_physical(raw, found), wanted.type)
+        return convert_leaf(_physical(raw, found), field.type)
     except (pa.ArrowException, ValueError, TypeError, ArithmeticError, OverflowError):
         return None
 
 
-def _physical(raw: list[Any], found: pa.DataType) -> pa.Array:
+def _physical(raw: list[Any], file_type: pa.DataType) -> pa.Array:
     """Return an array of a file's type from values of its physical type."""
-    if pt.is_decimal(found):
-        return pa.array([_decimal(value, found.scale) for value in raw], found)
-    if pt.is_date32(found):
-        return pa.array(raw, pa.int32()).view(found)
-    if pt.is_timestamp(found):
-        return pa.array(raw, pa.int64()).view(found)
-    if pt.is_string(found) or pt.is_large_string(found):
-        return pa.array([None if value is None else value.decode() for value in raw], found)
-    return pa.array(raw, found)
+    if pt.is_decimal(file_type):
+        return pa.array([_decimal(value, file_type.scale) for value in raw], file_type)
+    if pt.is_date32(file_type):
+        return pa.array(raw, pa.int32()).view(file_type)
+    if pt.is_timestamp(file_type):
+        return pa.array(raw, pa.int64()).view(file_type)
+    if pt.is_string(file_type) or pt.is_large_string(file_type):
+        return pa.array([None if value is None else value.decode() for value in raw], file_type)
+    return pa.array(raw, file_type)
 
 
 def _decimal(value: Any, scale: int) -> PyDecimal | None:

@@ -61,12 +61,12 @@ class KeptReads:
                 if key in self._found:
                     return cast(_T, self._kept(key))
             try:
-                found, size = read()
-                self._keep(key, found, size)
+                content, size = read()
+                self._keep(key, content, size)
             finally:
                 with self._lock:
                     self._reading.pop(key, None)
-        return found
+        return content
 
     def _kept(self, key: Hashable) -> Any:
         self._found.move_to_end(key)
@@ -106,14 +106,14 @@ class DeleteFileIdentities:
         DataFileNotFoundError
             If one of them no longer exists.
         """
-        known = self._known(store, state)
-        with known.lock:
-            unknown = list(dict.fromkeys(file for file in files if file not in known.found))
+        identities = self._known(store, state)
+        with identities.lock:
+            unknown = list(dict.fromkeys(file for file in files if file not in identities.found))
             is_local = all(parse_location(file.location).scheme == "file" for file in unknown)
             threads = 1 if is_local else _REQUESTS
             described = map_in_order(threads, partial(_describe, store=store), unknown)
-            known.found.update(zip(unknown, described, strict=True))
-            return [known.found[file] for file in files]
+            identities.found.update(zip(unknown, described, strict=True))
+            return [identities.found[file] for file in files]
 
     def _known(self, store: StoreSpec, state: PathResolver | None) -> _Known:
         if state is None:

@@ -69,15 +69,15 @@ def position_deletes(
     if not named:
         return None
     spelling = None if resolver is None else pickle.dumps(resolver)
-    found: list[pa.UInt64Array] = []
+    parts: list[pa.UInt64Array] = []
     for file, identity in zip(named, _identities.of(named, store, resolver), strict=True):
         kept = _kept.get(identity, partial(_positions, file, store))
         paths = {task.recorded_path}
         if resolver is not None:
             places = _kept.get((identity, spelling), partial(_places, kept, resolver))
             paths.update(places.get(task.location, ()))
-        found += [kept.of(path) for path in paths if path in kept.ranges]
-    positions = [part for part in found if len(part)]
+        parts += [kept.of(path) for path in paths if path in kept.ranges]
+    positions = [part for part in parts if len(part)]
     if not positions:
         return None
     chunks = pa.chunked_array(positions, pa.uint64()) if len(positions) > 1 else positions[0]
@@ -214,13 +214,13 @@ def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: Fil
     for file in chosen:
         if file.keys is not None:
             by_columns.setdefault(tuple(sorted(set(file.keys))), []).append(file)
-    found = []
+    key_sets = []
     for ids, files in by_columns.items():
         fields = tuple(_key_field(number, layout.keys, files[0]) for number in ids)
         reader = _KeyReader(fields, store, layout)
         known = list(zip(files, _identities.of(files, store, layout.resolver), strict=True))
-        found.append(KeySet(fields, tuple(reader.index(known[start:stop]) for start, stop in _runs(len(known)))))
-    return found
+        key_sets.append(KeySet(fields, tuple(reader.index(known[start:stop]) for start, stop in _runs(len(known)))))
+    return key_sets
 
 
 def _runs(count: int) -> list[tuple[int, int]]:

@@ -90,12 +90,12 @@ class ComputedColumns:
         Columns that ``layout`` names as computed.
     """
 
-    def __init__(self, table: str, task: FileTask, wanted: Sequence[Field], layout: FileLayout) -> None:
+    def __init__(self, table: str, task: FileTask, columns: Sequence[Field], layout: FileLayout) -> None:
         self._table = table
         self._task = task
         self._layout = layout
-        self.wanted = wanted
-        inner = [part for child in wanted for part in (child.type if isinstance(child.type, Struct) else (child,))]
+        self.wanted = columns
+        inner = [part for child in columns for part in (child.type if isinstance(child.type, Struct) else (child,))]
         self._hidden = materialized_fields(inner, layout)
 
     @property
@@ -111,16 +111,16 @@ class ComputedColumns:
         ``keep`` marks the rows that are not deleted; None means that none is.
         """
         stored = dict(zip(self._hidden, hidden, strict=True))
-        found: dict[Field, pa.Array] = {}
+        columns: dict[Field, pa.Array] = {}
         for child in self.wanted:
             if child.name == DELETED:
-                found[child] = pa.repeat(False, count) if keep is None else pc.invert(keep)
+                columns[child] = pa.repeat(False, count) if keep is None else pc.invert(keep)
             elif isinstance(child.type, Struct):
                 parts = [self._part(part.name, start, count, stored) for part in child.type]
-                found[child] = pa.StructArray.from_arrays(parts, fields=[arrow_field(part) for part in child.type])
+                columns[child] = pa.StructArray.from_arrays(parts, fields=[arrow_field(part) for part in child.type])
             else:
-                found[child] = self._part(child.name, start, count, stored)
-        return found
+                columns[child] = self._part(child.name, start, count, stored)
+        return columns
 
     def _part(self, name: str, start: int, count: int, stored: dict[frozenset[str], pa.Array]) -> pa.Array:
         task = self._task

@@ -149,13 +149,13 @@ def _filters(options: ParquetOptions, leaves: Mapping[str, str], rows: int) -> d
     rows
         The rows of the first row group: others have as many distinct values at most, approximately.
     """
-    found = {}
+    filters = {}
     for path, kind in leaves.items():
         share = options.bloom_filters.get(path.replace(".list.element", ".element").replace(".key_value.", "."))
         if share is not None and kind != "BOOLEAN":
             most = -options.bloom_filter_size * math.log1p(-(share**0.125))
-            found[path] = {"ndv": max(min(rows, int(most)), 1), "fpp": share}
-    return {"bloom_filter_options": found} if found and "bloom_filter_options" in _KNOWN else {}
+            filters[path] = {"ndv": max(min(rows, int(most)), 1), "fpp": share}
+    return {"bloom_filter_options": filters} if filters and "bloom_filter_options" in _KNOWN else {}
 
 
 def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
@@ -165,13 +165,17 @@ def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
     return given
 
 
-def _check_dictionary(given: Any) -> None:
+def _check_dictionary(dictionary: Any) -> None:
     """Refuse what is neither None, nor a flag, nor the paths of columns."""
-    if given is None or isinstance(given, bool):
+    if dictionary is None or isinstance(dictionary, bool):
         return
-    if isinstance(given, Mapping) or not is_list(given) or not all(isinstance(path, str) for path in given):
+    if (
+        isinstance(dictionary, Mapping)
+        or not is_list(dictionary)
+        or not all(isinstance(path, str) for path in dictionary)
+    ):
         raise InvalidArgumentError(
-            f"dictionary is {given!r:.200}", hint="pass True, False or a list of paths of columns"
+            f"dictionary is {dictionary!r:.200}", hint="pass True, False or a list of paths of columns"
         )
 
 

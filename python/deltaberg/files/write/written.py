@@ -169,17 +169,19 @@ def written_rows(
     >>> written_rows([file], schema).select(["path", "lower", "null_count", "nan_count"]).to_pylist()
     [{'path': 'a.parquet', 'lower': {'0': 1}, 'null_count': {'0': 1}, 'nan_count': {}}]
     """
-    known = list(files)
+    written = list(files)
     target = written_schema(schema, partition, footers=footers)
     plain = ("path", "format", "size", "record_count", "modified")
-    columns = [pa.array([getattr(file, name) for file in known], target.field(name).type) for name in plain]
-    columns.append(_structs([file.partition for file in known], target.field("partition").type))
+    columns = [pa.array([getattr(file, name) for file in written], target.field(name).type) for name in plain]
+    columns.append(_structs([file.partition for file in written], target.field("partition").type))
     facts = ("lower", "upper", "null_count", "nan_count")
-    columns += [_by_leaf([getattr(file, name) for file in known], target.field(name).type) for name in facts]
+    columns += [_by_leaf([getattr(file, name) for file in written], target.field(name).type) for name in facts]
     if footers:
-        columns.append(pa.array([list(file.footer.split_offsets) for file in known], pa.list_(pa.int64())))
+        columns.append(pa.array([list(file.footer.split_offsets) for file in written], pa.list_(pa.int64())))
         more = ("column_size", "inner_count", "inner_null_count", "lower_point", "upper_point")
-        columns += [_by_leaf([getattr(file.footer, name) for file in known], target.field(name).type) for name in more]
+        columns += [
+            _by_leaf([getattr(file.footer, name) for file in written], target.field(name).type) for name in more
+        ]
     return pa.Table.from_arrays(columns, schema=target)
 
 

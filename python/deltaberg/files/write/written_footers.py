@@ -133,12 +133,12 @@ class _Box:
         if chunk.statistics is not None and chunk.statistics.null_count == chunk.num_values:
             return
         # Older versions of pyarrow have no such statistics.
-        found = getattr(chunk, "geo_statistics", None)
-        if found is None or found.xmin is None or found.ymin is None:
+        bounds = getattr(chunk, "geo_statistics", None)
+        if bounds is None or bounds.xmin is None or bounds.ymin is None:
             self._is_known = False
             return
         for name in self._DIMENSIONS:
-            least, most = getattr(found, f"{name}min"), getattr(found, f"{name}max")
+            least, most = getattr(bounds, f"{name}min"), getattr(bounds, f"{name}max")
             if least is not None and most is not None:
                 low, high = self._ranges.get(name, (least, most))
                 self._ranges[name] = min(low, least), max(high, most)
