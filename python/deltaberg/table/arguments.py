@@ -202,13 +202,13 @@ def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | N
     return location_map
 
 
-def checked_type(name: str, given: Any) -> pa.DataType:
+def checked_type(name: str, value: Any) -> pa.DataType:
     """Refuse what is not an Arrow type of the column with this name."""
-    if not isinstance(given, pa.DataType):
+    if not isinstance(value, pa.DataType):
         raise InvalidArgumentError(
-            f"the type of the column {name!r} is {given!r:.80}", hint="pass an Arrow type, such as pa.int64()"
+            f"the type of the column {name!r} is {value!r:.80}", hint="pass an Arrow type, such as pa.int64()"
         )
-    return given
+    return value
 
 
 def has_attributes(value: Any, *names: str) -> bool:

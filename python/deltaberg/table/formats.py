@@ -31,12 +31,12 @@ class TableFormat:
         """Return why tables of the format do not take something."""
         return Hint(f"⟪{name}⟫ applies only to {self.other} tables; this is {self.own} table")
 
-    def refuse(self, given: object, table: str) -> None:
+    def refuse(self, arguments: object, table: str) -> None:
         """Refuse arguments that tables of the format do not have.
 
         Parameters
         ----------
-        given
+        arguments
             The arguments, as attributes; those that are None were not given.
 
         Raises
@@ -45,7 +45,7 @@ class TableFormat:
             One was given.
         """
         for name, instead in self.lacks.items():
-            if getattr(given, name, None) is not None:
+            if getattr(arguments, name, None) is not None:
                 raise UnsupportedFeatureError(self.why_not(name), hint=instead, table=table, feature=Hint(f"⟪{name}⟫"))
 
 

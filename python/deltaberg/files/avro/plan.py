@@ -30,9 +30,9 @@ def by_id(schema: AvroType, columns: pa.Schema, keys: _Keys) -> AvroNode:
     return _read(schema, pa.struct(list(columns)), None, _match_ids, keys)
 
 
-def by_name(schema: AvroType, wanted: pa.Schema) -> AvroNode:
+def by_name(schema: AvroType, columns: pa.Schema) -> AvroNode:
     """Resolve wanted top-level columns by name, with everything that the file has in them."""
-    return _read(schema, pa.struct(list(wanted)), None, _match_names, {})
+    return _read(schema, pa.struct(list(columns)), None, _match_names, {})
 
 
 def _match_ids(stored: Sequence[AvroField], columns: Sequence[pa.Field]) -> list[int | None]:
@@ -47,9 +47,9 @@ def _match_ids(stored: Sequence[AvroField], columns: Sequence[pa.Field]) -> list
     return _once([None if part.id is None else slots.get(part.id) for part in stored], columns)
 
 
-def _match_names(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
-    slots = {child.name: slot for slot, child in enumerate(wanted)}
-    return _once([slots.get(part.name) for part in found], wanted)
+def _match_names(stored: Sequence[AvroField], columns: Sequence[pa.Field]) -> list[int | None]:
+    slots = {child.name: slot for slot, child in enumerate(columns)}
+    return _once([slots.get(part.name) for part in stored], columns)
 
 
 def _once(slots: list[int | None], columns: Sequence[pa.Field]) -> list[int | None]:
@@ -90,14 +90,14 @@ def _read(stored: AvroType, target: pa.DataType, slot: int | None, match: _Match
     return _whole(stored, slot)
 
 
-def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[AvroNode]:
-    slots = match(found, wanted)
+def _fields(stored: Sequence[AvroField], columns: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[AvroNode]:
+    slots = match(stored, columns)
     return [
-        _whole(part.type, None) if slot is None else _read(part.type, wanted[slot].type, slot, match, keys)
-        for part, slot in zip(found, slots, strict=True)
+        _whole(part.type, None) if slot is None else _read(part.type, columns[slot].type, slot, match, keys)
+        for part, slot in zip(stored, slots, strict=True)
     ]
 
 
-def _whole(found: AvroType, slot: int | None) -> AvroNode:
+def _whole(stored: AvroType, slot: int | None) -> AvroNode:
     """Return the node of a leaf, or of a type that is skipped."""
-    return (found.kind, found.size, slot, [_whole(child.type, None) for child in found.fields], None)
+    return (stored.kind, stored.size, slot, [_whole(child.type, None) for child in stored.fields], None)

@@ -86,7 +86,7 @@ class ComputedColumns:
 
     Parameters
     ----------
-    wanted
+    columns
         Columns that ``layout`` names as computed.
     """
 

@@ -31,7 +31,7 @@ def column_text(expression: Any, facts: SessionFacts, of_frame: OfFrame = of_no_
 
     Parameters
     ----------
-    given
+    expression
         SQL text, or a Column.
     facts
         The session that the Column belongs to.

@@ -77,7 +77,7 @@ def judge_footers(
 
     Parameters
     ----------
-    wanted
+    columns
         Top-level fields; a struct may have only some of its fields.
     """
     judges: _Judges = {}

@@ -53,7 +53,7 @@ def plan_tasks(
 ) -> PlannedTasks | None:
     """Plan a scan here, or let the executors plan pieces of its metadata; None if nothing is to be read.
 
-    ``made`` are the columns that are made of the tasks.
+    ``result_schema`` has the columns that are made of the tasks.
     """
     slots = facts.parallelism
     if pieces is None:
@@ -86,7 +86,7 @@ def planned_tasks(
     ----------
     size
         How many bytes Spark is to expect of what the tasks read.
-    made
+    result_schema
         The columns that are made of the tasks.
     limit
         The limit that the only task must keep.

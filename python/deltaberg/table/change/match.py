@@ -176,17 +176,17 @@ def find_rows(
     CorruptDataFileError, DataFileNotFoundError
         A data file is damaged, or gone.
     """
-    wanted = list(columns or ()) if test is not None else []
-    found = bound.with_columns(wanted).with_addresses()
-    plan = found.plan
+    test_columns = list(columns or ()) if test is not None else []
+    addressed = bound.with_columns(test_columns).with_addresses()
+    plan = addressed.plan
     # What metadata proves of the filter says nothing about the test.
     undecided = plan.filtered if test is None else pa.repeat(True, len(plan.files))
     whole = frozenset(file_numbers(plan.files).filter(pc.invert(undecided)).to_pylist())
     rows = RowPositions()
     find = search_here if search is None else search.find
-    for numbers, positions in find(found.of_files(undecided), len(wanted), test):
+    for numbers, positions in find(addressed.of_files(undecided), len(test_columns), test):
         rows.add(numbers, positions)
-    return MatchedRows(found, whole, rows)
+    return MatchedRows(addressed, whole, rows)
 
 
 def count_rows(plan: Plan, numbers: set[int]) -> dict[int, int]:

@@ -135,15 +135,15 @@ def rewritten_batches(
     for batch in gathered(batches):
         width = batch.num_columns - len(address)
         mask = rows.mask_of_files(batch.column(address.file_number.name), batch.column(address.position.name), whole)
-        found = pc.sum(mask, min_count=0).as_py()
-        made = batch.select(range(width))
-        if found:
+        matched = pc.sum(mask, min_count=0).as_py()
+        new_batch = batch.select(range(width))
+        if matched:
             if change is None:
-                made = made.filter(pc.invert(mask))
+                new_batch = new_batch.filter(pc.invert(mask))
             else:
-                made = _in_places(made, change(batch.filter(mask)), mask, found)
-        if made.num_rows:
-            yield made
+                new_batch = _in_places(new_batch, change(batch.filter(mask)), mask, matched)
+        if new_batch.num_rows:
+            yield new_batch
 
 
 def _with_columns(bound: BoundScan, columns: Sequence[ColumnName]) -> BoundScan:

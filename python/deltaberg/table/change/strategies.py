@@ -15,7 +15,7 @@ COPY_ON_WRITE: Strategy
 MERGE_ON_READ, COPY_ON_WRITE = get_args(Strategy)
 
 
-def checked_strategy(wanted: str | None) -> None:
+def checked_strategy(strategy: str | None) -> None:
     """Refuse what is no strategy; None leaves the choice to the table.
 
     Raises
@@ -23,5 +23,5 @@ def checked_strategy(wanted: str | None) -> None:
     InvalidArgumentError
         There is no such strategy.
     """
-    if wanted is not None:
-        checked_choice("strategy", wanted, get_args(Strategy), "leave it out for the table's")
+    if strategy is not None:
+        checked_choice("strategy", strategy, get_args(Strategy), "leave it out for the table's")

@@ -53,7 +53,7 @@ class VectorUnion:
         TooLargeError
             The vector has more rows than fit into memory.
         """
-        found = RowPositions()
+        deleted = RowPositions()
         old = self._old[number]
         parts = [self._rows.positions(number)]
         if old is not None:
@@ -61,8 +61,8 @@ class VectorUnion:
             bitmap = load_bitmap(vector, self._plan.source.store, True, self._file_rows[number])
             parts.append(positions_of(bitmap, deletion_vector=vector.location or "inline"))
         for part in parts:
-            found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
-        return found.positions(number)
+            deleted.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
+        return deleted.positions(number)
 
 
 def with_whole_files(matched: MatchedRows) -> tuple[MatchedRows, dict[int, int]]:

@@ -73,37 +73,39 @@ class CommitOptions:
         if self.commit_properties is not None:
             self._take(self.commit_properties)
 
-    def _take_progress(self, given: Any) -> None:
+    def _take_progress(self, txn: Any) -> None:
         """Take over what ``txn`` says: an application and a version, or the batch that is run at the moment."""
-        if isinstance(given, str):
-            batch = StreamBatch.of(given)
+        if isinstance(txn, str):
+            batch = StreamBatch.of(txn)
             object.__setattr__(self, "batch", batch)
-            given = (batch.application, batch.number)
-        elif not (isinstance(given, (tuple, list)) and len(given) == 2):
+            txn = (batch.application, batch.number)
+        elif not (isinstance(txn, (tuple, list)) and len(txn) == 2):
             raise InvalidArgumentError(
-                at_fault("txn", f"must be the name of an application and a version, not {given!r:.200}"),
+                at_fault("txn", f"must be the name of an application and a version, not {txn!r:.200}"),
                 hint='pass ⟪txn=("nightly load", 7)⟫',
             )
-        object.__setattr__(self, "txn", checked_progress(*given))
+        object.__setattr__(self, "txn", checked_progress(*txn))
 
-    def _take(self, given: Any) -> None:
+    def _take(self, commit_properties: Any) -> None:
         """Take over what ``commit_properties`` says: a mapping, or an object of deltalake, known by its attributes."""
-        found = given
-        if not isinstance(given, Mapping):
-            if not has_attributes(given, "custom_metadata", "max_commit_retries", "app_transactions"):
+        properties = commit_properties
+        if not isinstance(commit_properties, Mapping):
+            if not has_attributes(commit_properties, "custom_metadata", "max_commit_retries", "app_transactions"):
                 raise InvalidArgumentError(
-                    at_fault("commit_properties", f"is of the type {type(given).__name__}"),
+                    at_fault("commit_properties", f"is of the type {type(commit_properties).__name__}"),
                     hint="pass a dict of names and values, or CommitProperties of deltalake",
                 )
-            found = given.custom_metadata
-            object.__setattr__(self, "app_transactions", _progress_of(given.app_transactions))
-            if self.policy is None and given.max_commit_retries is not None:
-                object.__setattr__(self, "policy", CommitPolicy(retries=given.max_commit_retries))
-        if self.properties is not None and found is not None:
+            properties = commit_properties.custom_metadata
+            object.__setattr__(self, "app_transactions", _progress_of(commit_properties.app_transactions))
+            if self.policy is None and commit_properties.max_commit_retries is not None:
+                object.__setattr__(self, "policy", CommitPolicy(retries=commit_properties.max_commit_retries))
+        if self.properties is not None and properties is not None:
             raise InvalidArgumentError(
                 Hint("⟪commit_properties⟫ and ⟪properties⟫ are the same"), hint="pass one of them"
             )
-        object.__setattr__(self, "properties", self.properties if found is None else checked_properties(found))
+        object.__setattr__(
+            self, "properties", self.properties if properties is None else checked_properties(properties)
+        )
         object.__setattr__(self, "commit_properties", None)
 
     @property
@@ -128,12 +130,15 @@ class CommitOptions:
                 )
 
 
-def _progress_of(given: Any) -> tuple[tuple[str, int], ...] | None:
+def _progress_of(transactions: Any) -> tuple[tuple[str, int], ...] | None:
     """Return what transactions of deltalake, in any iterable, say of applications; None if there are none."""
-    if given is not None and not is_list(given):
+    if transactions is not None and not is_list(transactions):
         raise InvalidArgumentError(
-            at_fault("app_transactions", f"must be a list, not {given!r:.200}"),
+            at_fault("app_transactions", f"must be a list, not {transactions!r:.200}"),
             hint="pass a list of Transaction of deltalake",
         )
-    parts = [(getattr(one, "app_id", None), getattr(one, "version", None)) for one in (() if given is None else given)]
+    parts = [
+        (getattr(one, "app_id", None), getattr(one, "version", None))
+        for one in (() if transactions is None else transactions)
+    ]
     return tuple(checked_progress(*part) for part in parts) or None

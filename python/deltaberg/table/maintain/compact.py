@@ -418,18 +418,18 @@ def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits:
     """
     transaction = work.transaction
     with transaction, ExitStack() as resources:
-        with transaction.operation("reorg" if work.compaction.purge else "compact") as made:
-            found = work.find(pa.concat_arrays(bins))
+        with transaction.operation("reorg" if work.compaction.purge else "compact") as operation:
+            files = work.find(pa.concat_arrays(bins))
             ends = pc.cumulative_sum(pa.array(map(len, bins), pa.int64())).to_pylist()
-            old = [found.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
+            old = [files.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
             trail = resources.enter_context(closing(work.trail())) if work.follows_deletes else None
             moved = _write(work, old, limits, trail)
-            made.rows.copied = sum(rows_in(one.new) for one in moved)
+            operation.rows.copied = sum(rows_in(one.new) for one in moved)
             if work.counts_rows:
-                counts = scan_of_whole_files(work.source, found, work.identity.columns, ScanOptions()).plan.row_counts()
+                counts = scan_of_whole_files(work.source, files, work.identity.columns, ScanOptions()).plan.row_counts()
                 # Without counts of the rows that are deleted, it is up to the reading to count.
-                check_rows(made.rows.copied, None if counts.null_count else pc.sum(counts).as_py() or 0)
-            work.record(made, moved, trail)
+                check_rows(operation.rows.copied, None if counts.null_count else pc.sum(counts).as_py() or 0)
+            work.record(operation, moved, trail)
         return transaction.commit()
 
 
@@ -456,7 +456,7 @@ def _write_here(
     threads = max(processors() // together, 1)
     memory = (work.compaction.memory or _MEMORY) // together
     reading = max(memory // 6, 1)
-    writer, found = _prepared(work, bins, limits, trail, ScanOptions(threads=threads, memory=reading))
+    writer, ready_bins = _prepared(work, bins, limits, trail, ScanOptions(threads=threads, memory=reading))
     written = []
 
     def write_one(one: Bin) -> pa.Table:
@@ -473,7 +473,7 @@ def _write_here(
         )
 
     try:
-        return map_in_order(together, write_one, found)
+        return map_in_order(together, write_one, ready_bins)
     finally:
         # Whether or not all of them could be written.
         for noted in written:

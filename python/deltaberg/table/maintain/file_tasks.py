@@ -130,18 +130,18 @@ def _divided(storage: Storage, root: Location, first: Sequence[pa.RecordBatch], 
         below = []
         for folder in folders:
             try:
-                found = storage.level(root.join(folder).path if folder else root.path)
+                level = storage.level(root.join(folder).path if folder else root.path)
             except StorageError:
                 # A walk gets past keys that cannot be named, and fails again for any other reason.
                 if not folder:
                     return None
                 whole.append(folder)
                 continue
-            if found.objects:
-                above.append(as_listed(found.objects, root.path))
+            if level.objects:
+                above.append(as_listed(level.objects, root.path))
             # A key of a bucket may have an empty part, which no directory has, and no file of a table. Names that are
             # not Unicode are none that a table can have.
-            names = [name for name in found.directories if name and is_unicode(name)]
+            names = [name for name in level.directories if name and is_unicode(name)]
             below += [f"{folder}/{name}" if folder else name for name in names]
         folders = below
         if len(folders) + len(whole) >= least:
@@ -232,14 +232,14 @@ def results_of(
     replies: Sequence[_Result | DeltabergError], discard: Callable[[_Result], object] = lambda _: None
 ) -> list[_Result]:
     """Return the results of all shares; or raise the first error, and discard the results of the others."""
-    found, errors = list[_Result](), list[DeltabergError]()
+    results, errors = list[_Result](), list[DeltabergError]()
     for reply in replies:
         if isinstance(reply, DeltabergError):
             errors.append(reply)
         else:
-            found.append(reply)
+            results.append(reply)
     for error in errors:
-        for result in found:
+        for result in results:
             discard(result)
         raise error
-    return found
+    return results

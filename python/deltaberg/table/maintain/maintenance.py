@@ -60,15 +60,15 @@ class MaintenancePolicy:
     max_commits: int = 10
 
     def __post_init__(self) -> None:
-        given: Any = self.steps
-        if given is not None:
-            if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        steps: Any = self.steps
+        if steps is not None:
+            if isinstance(steps, str) or not isinstance(steps, Sequence) or not steps:
                 raise InvalidArgumentError(
-                    f"steps must be names of steps, not {given!r:.100}", hint="leave it out for all"
+                    f"steps must be names of steps, not {steps!r:.100}", hint="leave it out for all"
                 )
-            for step in given:
+            for step in steps:
                 checked_choice("a step", step, get_args(MaintenanceStep), "leave steps out for all")
-            object.__setattr__(self, "steps", tuple(given))
+            object.__setattr__(self, "steps", tuple(steps))
         # What is wrong is told before anything is done.
         rows = RowOptions(target_file_size=self.target_file_size)
         object.__setattr__(self, "target_file_size", rows.target_file_size)
@@ -138,12 +138,12 @@ class MaintenanceResult:
     @property
     def lines(self) -> list[str]:
         """A line for each step, for people."""
-        found = []
+        lines = []
         for one in self.steps:
             numbers = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one.numbers.items())
             said = numbers if one.is_due else "nothing to do"
-            found.append(f"{one.step}: {said}" + (f" ({one.why})" if one.why else ""))
-        return found
+            lines.append(f"{one.step}: {said}" + (f" ({one.why})" if one.why else ""))
+        return lines
 
     def __repr__(self) -> str:
         return f"MaintenanceResult({'would do: ' if self.dry_run else ''}{'; '.join(self.lines)})"

@@ -128,7 +128,7 @@ class RowOrder:
         """
         if self.kind == "sort":
             return BoundOrder(terms(self.columns))
-        found: list[OrderTerm] = []
+        bound_terms: list[OrderTerm] = []
         for term in terms(self.columns):
             name = ".".join(term.source)
             if term.descending or not term.nulls_first:
@@ -137,7 +137,7 @@ class RowOrder:
                     hint="name the column alone",
                     column=name,
                 )
-            if term in found:
+            if term in bound_terms:
                 raise InvalidArgumentError(
                     Hint(f"a column is named twice in {self.argument}"), hint="name it once", column=name
                 )
@@ -153,8 +153,8 @@ class RowOrder:
                     hint=_RECORD_STATISTICS,
                     column=name,
                 )
-            found.append(term)
-        return BoundOrder(tuple(found), self.kind if len(found) > 1 else None)
+            bound_terms.append(term)
+        return BoundOrder(tuple(bound_terms), self.kind if len(bound_terms) > 1 else None)
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def order_terms(schema: Struct, names: Sequence[ColumnName]) -> tuple[OrderTerm,
     >>> order_terms(Struct((Field("id", Primitive("long")),)), ["id desc nulls first"])
     (OrderTerm(source=('id',), transform=None, descending=True, nulls_first=True),)
     """
-    found = []
+    terms = []
     for said in map(TermText.of, names):
         path = find_column(schema, said.term)
         source, kind = tuple(part.name for part in path), path[-1].type
@@ -317,5 +317,5 @@ def order_terms(schema: Struct, names: Sequence[ColumnName]) -> tuple[OrderTerm,
                 hint="name a field of the struct" if isinstance(kind, Struct) else "name another column",
                 column=".".join(source),
             )
-        found.append(OrderTerm(source, descending=said.descending, nulls_first=said.nulls_first))
-    return tuple(found)
+        terms.append(OrderTerm(source, descending=said.descending, nulls_first=said.nulls_first))
+    return tuple(terms)

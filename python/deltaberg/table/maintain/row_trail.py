@@ -140,7 +140,7 @@ class RowTrail:
         rows
             The rows, by the numbers of the old files.
         """
-        found = RowPositions()
+        moved = RowPositions()
         for keys in _keys(rows):
             index = kernels.index_keys(keys)
             files = pc.unique(keys.column(0))
@@ -149,10 +149,10 @@ class RowTrail:
                 if old.num_rows:
                     addresses, numbers, places = _each_row(old)
                     is_wanted = kernels.contains_keys(index, addresses)
-                    found.add(numbers.filter(is_wanted), places.filter(is_wanted))
+                    moved.add(numbers.filter(is_wanted), places.filter(is_wanted))
         paths = list(self._numbers)
-        for number in found.numbers:
-            yield paths[number], found.positions(number)
+        for number in moved.numbers:
+            yield paths[number], moved.positions(number)
 
 
 def _runs(files: pa.Int64Array, positions: pa.Int64Array) -> list[pa.Array]:

@@ -183,19 +183,19 @@ def _all_values(
     # Some clauses can leave out a column that no clause adds to the table.
     named = [name for name in clause.excluded if field_finder(scope.target.columns)(name) or not in_source(name)]
     excluded = {find_column(scope.target.columns, name)[0].name for name in named}
-    known = paired_fields(scope.target.columns, scope.source.columns)
+    pairs = paired_fields(scope.target.columns, scope.source.columns)
     alias = () if scope.source.alias is None else (scope.source.alias,)
     own = (scope.target.alias,) if clause.when == MATCHED and scope.target.alias is not None else None
     values: dict[ColumnName, Any] = {}
     for child in scope.target.columns:
         if child.name in excluded:
             continue
-        found = known.get(child.name)
-        if found is not None:
+        paired = pairs.get(child.name)
+        if paired is not None:
             kept = None if own is None else (*own, child.name)
-            source = (*alias, found.name)
+            source = (*alias, paired.name)
             values[(child.name,)] = (
-                completed_value(found.type, child.type, source, kept) if completes else ColumnValue(source)
+                completed_value(paired.type, child.type, source, kept) if completes else ColumnValue(source)
             )
         elif child.name not in optional:
             raise ColumnNotFoundError(
@@ -206,17 +206,19 @@ def _all_values(
     return values
 
 
-def _lacks_fields(found: DataType, wanted: DataType) -> bool:
+def _lacks_fields(source_type: DataType, column_type: DataType) -> bool:
     """Return whether a struct lacks fields of a column, all of which may be null."""
-    if not isinstance(found, Struct) or not isinstance(wanted, Struct):
+    if not isinstance(source_type, Struct) or not isinstance(column_type, Struct):
         return False
-    known = paired_fields(wanted, found)
-    lacking = [child for child in wanted if child.name not in known]
-    inside = [_lacks_fields(known[child.name].type, child.type) for child in wanted if child.name in known]
+    known = paired_fields(column_type, source_type)
+    lacking = [child for child in column_type if child.name not in known]
+    inside = [_lacks_fields(known[child.name].type, child.type) for child in column_type if child.name in known]
     return (bool(lacking) or any(inside)) and all(child.nullable for child in lacking)
 
 
-def completed_value(found: DataType, wanted: DataType, source: tuple[str, ...], kept: tuple[str, ...] | None) -> Value:
+def completed_value(
+    source_type: DataType, column_type: DataType, source: tuple[str, ...], kept: tuple[str, ...] | None
+) -> Value:
     """Return a column of the source; if it is a struct, with the fields that it lacks.
 
     Parameters
@@ -226,11 +228,15 @@ def completed_value(found: DataType, wanted: DataType, source: tuple[str, ...], 
     kept
         The path of the column in the row of the table, whose fields stay; None for a new row, in which they are null.
     """
-    if not isinstance(found, Struct) or not isinstance(wanted, Struct) or not _lacks_fields(found, wanted):
+    if (
+        not isinstance(source_type, Struct)
+        or not isinstance(column_type, Struct)
+        or not _lacks_fields(source_type, column_type)
+    ):
         return ColumnValue(source)
-    known = paired_fields(wanted, found)
+    known = paired_fields(column_type, source_type)
     parts: list[Value] = []
-    for child in wanted:
+    for child in column_type:
         own, old = known.get(child.name), None if kept is None else (*kept, child.name)
         if own is None:
             value: Value = _NULL if old is None else ColumnValue(old)
@@ -246,14 +252,14 @@ def completed_value(found: DataType, wanted: DataType, source: tuple[str, ...], 
 def _by_column(values: Mapping[ColumnName, Any], target: Relation) -> dict[ColumnName, Any]:
     """Return values by names without the alias of the table."""
     prefix = f"{target.alias}.".lower()
-    found: dict[ColumnName, Any] = {}
+    by_column: dict[ColumnName, Any] = {}
     for given, value in values.items():
         is_qualified = isinstance(given, str) and given.lower().startswith(prefix)
         name = given[len(prefix) :] if is_qualified and not _has(target.columns, prefix[:-1]) else given
-        if name in found:
+        if name in by_column:
             raise InvalidArgumentError(f"the column {name} is set twice", column=str(name))
-        found[name] = value
-    return found
+        by_column[name] = value
+    return by_column
 
 
 def _has(columns: Struct, name: str) -> bool:

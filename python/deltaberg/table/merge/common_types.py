@@ -17,7 +17,7 @@ _COMMON: dict[DataType, DataType] = {
 }
 
 
-def common_types(found: Struct, columns: Struct) -> Struct:
+def common_types(source_columns: Struct, columns: Struct) -> Struct:
     """Return columns of a source, which have types of one format only where columns of the table have such types.
 
     A column of the table decides about the column of its name, and all of them together about columns of other names.
@@ -29,36 +29,40 @@ def common_types(found: Struct, columns: Struct) -> Struct:
     >>> common_types(nanos, nanos) == nanos, common_types(nanos, micros) == micros
     (True, True)
     """
-    return Struct(_common_fields(found, columns, frozenset(inner_types(columns))))
+    return Struct(_common_fields(source_columns, columns, frozenset(inner_types(columns))))
 
 
-def _common_fields(found: Struct, columns: DataType | None, known: AbstractSet[DataType]) -> tuple[Field, ...]:
+def _common_fields(
+    source_columns: Struct, columns: DataType | None, table_types: AbstractSet[DataType]
+) -> tuple[Field, ...]:
     fields = columns.fields if isinstance(columns, Struct) else ()
     folded = {child.name.lower(): child.type for child in fields}
     exact = {child.name: child.type for child in fields}
     return tuple(
-        replace(child, type=_common_type(child.type, exact.get(child.name, folded.get(child.name.lower())), known))
-        for child in found
+        replace(
+            child, type=_common_type(child.type, exact.get(child.name, folded.get(child.name.lower())), table_types)
+        )
+        for child in source_columns
     )
 
 
-def _common_type(found: DataType, column: DataType | None, known: AbstractSet[DataType]) -> DataType:
-    if isinstance(found, Struct):
-        return Struct(_common_fields(found, column, known))
-    if isinstance(found, List):
+def _common_type(source_type: DataType, column: DataType | None, table_types: AbstractSet[DataType]) -> DataType:
+    if isinstance(source_type, Struct):
+        return Struct(_common_fields(source_type, column, table_types))
+    if isinstance(source_type, List):
         inside = column.element.type if isinstance(column, List) else None
-        return List(replace(found.element, type=_common_type(found.element.type, inside, known)))
-    if isinstance(found, Map):
+        return List(replace(source_type.element, type=_common_type(source_type.element.type, inside, table_types)))
+    if isinstance(source_type, Map):
         key, value = (column.key.type, column.value.type) if isinstance(column, Map) else (None, None)
         return Map(
-            replace(found.key, type=_common_type(found.key.type, key, known)),
-            replace(found.value, type=_common_type(found.value.type, value, known)),
+            replace(source_type.key, type=_common_type(source_type.key.type, key, table_types)),
+            replace(source_type.value, type=_common_type(source_type.value.type, value, table_types)),
         )
-    common = _wider_type(found)
+    common = _wider_type(source_type)
     if common is None:
-        return found
-    is_own = found in known if column is None else _wider_type(column) is not None
-    return found if is_own else common
+        return source_type
+    is_own = source_type in table_types if column is None else _wider_type(column) is not None
+    return source_type if is_own else common
 
 
 def _wider_type(kind: DataType) -> DataType | None:

@@ -202,15 +202,15 @@ class RowJoin:
         for start, found in part.slices(batch):
             yield from self._of_slice(part, batch.slice(start, len(found)), found)
 
-    def _of_slice(self, part: _Part, piece: pa.RecordBatch, found: pa.Array) -> Iterator[Joined]:
-        numbers, others = part.pairs_of(found)
+    def _of_slice(self, part: _Part, piece: pa.RecordBatch, keys: pa.Array) -> Iterator[Joined]:
+        numbers, others = part.pairs_of(keys)
         try:
             numbers, others, pairs = self._checked(piece, numbers, part.rows, others)
         except TooLargeError:
-            if len(found) <= 1:
+            if len(keys) <= 1:
                 raise
-            middle = len(found) // 2
-            for start, own in ((0, found.slice(0, middle)), (middle, found.slice(middle))):
+            middle = len(keys) // 2
+            for start, own in ((0, keys.slice(0, middle)), (middle, keys.slice(middle))):
                 yield from self._of_slice(part, piece.slice(start, len(own)), own)
             return
         part.note(others)
@@ -263,7 +263,7 @@ class RowJoin:
         """Look at every pair of rows."""
         joined: list[pa.Array] = []
         for batch in left:
-            found: list[pa.Array] = []
+            matched: list[pa.Array] = []
             for first, right in self._numbered():
                 step = max(_PAIRS // right.num_rows, 1)
                 for start in range(0, batch.num_rows, step):
@@ -272,12 +272,12 @@ class RowJoin:
                     numbers, others, pairs = self._checked(piece, numbers, right, others)
                     if pairs.num_rows:
                         numbers = pc.add(numbers, start)
-                        found.append(pc.unique(numbers))
+                        matched.append(pc.unique(numbers))
                         if self._wants_rest:
                             joined.append(pc.add(pc.unique(others), first))
                             joined = [pc.unique(pa.concat_arrays(joined))]
                         yield Joined(batch, numbers, pairs, None)
-            yield Joined(batch, _NO_NUMBERS, as_batch([], self.schema), self._alone(batch.num_rows, found))
+            yield Joined(batch, _NO_NUMBERS, as_batch([], self.schema), self._alone(batch.num_rows, matched))
         if self._wants_rest:
             known = _bitmap(joined)
             for first, right in self._numbered():
@@ -329,18 +329,18 @@ class _Part:
     def slices(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
         """Return the rows of a batch in pieces that have few pairs: where each begins, and the keys of its rows."""
         made = [compute(batch) for compute in self._left]
-        found = kernels.find_keys(self._index, pa.RecordBatch.from_arrays(made, names=self._names))
+        keys = kernels.find_keys(self._index, pa.RecordBatch.from_arrays(made, names=self._names))
         if self._groups is None:
-            yield 0, found
+            yield 0, keys
             return
-        counts = pc.fill_null(pc.list_value_length(self._groups.take(found)), 0)
+        counts = pc.fill_null(pc.list_value_length(self._groups.take(keys)), 0)
         totals = pc.cumulative_sum(counts)
-        if not len(found) or totals[-1].as_py() <= _PAIRS:
-            yield 0, found
+        if not len(keys) or totals[-1].as_py() <= _PAIRS:
+            yield 0, keys
             return
         pieces = pc.run_end_encode(pc.divide(totals, pa.scalar(_PAIRS, totals.type))).run_ends.to_pylist()
         for start, stop in zip([0, *pieces], pieces, strict=False):
-            yield start, found.slice(start, stop - start)
+            yield start, keys.slice(start, stop - start)
 
     def pairs_of(self, found: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the pairs of rows whose keys are given: their numbers from 0 on, and those of the right side."""
@@ -368,12 +368,12 @@ class _Part:
 
 def _groups(first: pa.Int64Array) -> pa.ListArray | None:
     """Return, for the first row of each key, all rows of the key; None if no key has two rows."""
-    known = first.drop_null()
+    first_rows = first.drop_null()
     numbers = pc.indices_nonzero(first.is_valid()).cast(pa.int64())
-    if known.equals(numbers):
+    if first_rows.equals(numbers):
         return None
-    order = pc.sort_indices(known)
-    rows, owners = numbers.take(order), known.take(order)
+    order = pc.sort_indices(first_rows)
+    rows, owners = numbers.take(order), first_rows.take(order)
     runs = pc.run_end_encode(owners, run_end_type=pa.int64())
     ends = runs.run_ends
     lengths = pc.subtract(ends, pa.concat_arrays([pa.array([0], pa.int64()), ends.slice(0, max(len(ends) - 1, 0))]))

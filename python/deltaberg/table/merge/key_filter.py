@@ -41,7 +41,7 @@ def filter_of_keys(name: tuple[str, ...], batches: Iterable[pa.Array]) -> Value:
     '((id >= 0 AND id <= 9999) OR (id >= 1000000 AND id <= 1000999))'
     """
     distinct: pa.Array | None = pa.array([])
-    found: list[_Range] = []
+    key_ranges: list[_Range] = []
     first = True
     for values in batches:
         if pt.is_nested(values.type) or pt.is_floating(values.type):
@@ -52,14 +52,14 @@ def filter_of_keys(name: tuple[str, ...], batches: Iterable[pa.Array]) -> Value:
         if distinct is not None:
             distinct = pc.unique(pa.concat_arrays([distinct, values.drop_null()]))
             distinct = distinct if len(distinct) <= _MOST_KEYS else None
-        found.extend(_ranges(values))
-    if not found:
+        key_ranges.extend(_ranges(values))
+    if not key_ranges:
         return FALSE
     column = col(name)
     try:
         if distinct is not None:
             return column.is_in(as_array(distinct).to_pylist())
-        ranges = [(least.as_py(), greatest.as_py()) for least, greatest in _joined(found)]
+        ranges = [(least.as_py(), greatest.as_py()) for least, greatest in _joined(key_ranges)]
     except (ValueError, OverflowError):
         # Python has no dates before the year 1.
         return TRUE

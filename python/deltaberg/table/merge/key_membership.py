@@ -61,13 +61,13 @@ def key_test(plan: MergePlan, source: StoredRows) -> KeyTest | None:
 
 
 def _distinct(value: SourceValue, source: StoredRows) -> pa.Array | None:
-    known: pa.Array | None = None
+    distinct: pa.Array | None = None
     for batch in source.batches():
         values = value(batch)
         if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
             # NaN and the two zeros are equal to values of other bits.
             return None
-        known = pc.unique(values if known is None else pa.concat_arrays([known, pc.unique(values)]))
-        if known.nbytes > _MOST_BYTES:
+        distinct = pc.unique(values if distinct is None else pa.concat_arrays([distinct, pc.unique(values)]))
+        if distinct.nbytes > _MOST_BYTES:
             return None
-    return known
+    return distinct

@@ -281,7 +281,7 @@ def _run(
         test = None if wants_others else key_test(plan, source)
         with RowMerge(plan, source, scan, memory, target.tasks, test) as merge:
             matched = merge.find()
-            found = time.monotonic()
+            found_at = time.monotonic()
             updates = any(clause.clause.action == "update" for clause in plan.clauses)
 
             def inserted() -> Iterator[pa.RecordBatch]:
@@ -291,16 +291,16 @@ def _run(
 
             inserts = bool(plan.of(NOT_MATCHED))
             target.apply(matched, merge.change if updates else None, inserted if inserts else None)
-            return MergeOutcome(plan, source.count, merge.counts, begun, stored, found, time.monotonic())
+            return MergeOutcome(plan, source.count, merge.counts, begun, stored, found_at, time.monotonic())
 
 
-def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:
+def _new_columns(source_columns: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:
     """Return the columns of the source that clauses take as they are or assign, some of which the table may lack."""
     whole = [clause for clause in clauses if clause.values is None and clause.action != "delete"]
     if whole:
-        find = field_finder(known)
+        find = field_finder(source_columns)
         excluded = [{child.name for name in clause.excluded if (child := find(name)) is not None} for clause in whole]
-        return Struct(tuple(child for child in known if not all(child.name in names for names in excluded)))
+        return Struct(tuple(child for child in source_columns if not all(child.name in names for names in excluded)))
     names = [name for clause in clauses for name in clause.values or ()]
     alias = options.target_alias.lower()
     paths: list[tuple[str, ...]] = []
@@ -309,25 +309,25 @@ def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOp
         given = [(name,), split_name(name)] if isinstance(name, str) else [tuple(name)]
         paths += given
         paths += [path[1:] for path in given if len(path) > 1 and path[0].lower() == alias]
-    return _chosen(known, paths)
+    return _chosen(source_columns, paths)
 
 
-def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
+def _chosen(source_columns: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
     """Return the columns, and fields of structs, that paths lead to, without the other fields of these structs."""
-    find = field_finder(known)
+    find = field_finder(source_columns)
     inside: dict[str, list[tuple[str, ...]]] = {}
     for first, *rest in paths:
         named = find(first)
         if named is not None:
             inside.setdefault(named.name, []).append(tuple(rest))
-    found = []
-    for child in known:
+    chosen = []
+    for child in source_columns:
         more = inside.get(child.name, [])
         if () in more:
-            found.append(child)
+            chosen.append(child)
         elif more and isinstance(child.type, Struct):
-            found.append(replace(child, type=_chosen(child.type, more)))
-    return Struct(tuple(found))
+            chosen.append(replace(child, type=_chosen(child.type, more)))
+    return Struct(tuple(chosen))
 
 
 def _filter(plan: MergePlan, of_keys: Value) -> Value:

@@ -46,12 +46,12 @@ def bind_with_rules(clause: MergeClause, scope: MergeScope, rules: TableRules, o
     assigned = bound.assignments.columns
     if is_insert:
         # What is generated for each row has no other default value.
-        given = assigned - (defaulted & rules.computed)
-        rules.check_given(given)
+        given_columns = assigned - (defaulted & rules.computed)
+        rules.check_given(given_columns)
     else:
         rules.check_given(assigned)
-        given = rules.given_to_update(assigned - defaulted)
-    return replace(bound, rules=rules.rows, given=given)
+        given_columns = rules.given_to_update(assigned - defaulted)
+    return replace(bound, rules=rules.rows, given=given_columns)
 
 
 def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: MergeScope) -> None:
@@ -60,34 +60,34 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
     new = {} if bound.assignments is None else bound.assignments.values
     columns = paired_fields(scope.target.columns, scope.source.columns)
     for (path, value), given in zip(new.items(), values.values(), strict=True):
-        wanted = find_column(scope.target.columns, path)[-1].type
+        column_type = find_column(scope.target.columns, path)[-1].type
         if bound.clause.values is None:
-            found = columns[path[0]].type
+            source_type = columns[path[0]].type
         elif not value.paths or value.paths[0][0] != number or not isinstance(as_value(given), ColumnValue):
             continue
         else:
-            found = value.paths[0][1][-1].type
-        if _lacks_zone(found, wanted):
+            source_type = value.paths[0][1][-1].type
+        if _lacks_zone(source_type, column_type):
             raise SchemaError(
-                f"{found} cannot be written to a column of the type {wanted}",
+                f"{source_type} cannot be written to a column of the type {column_type}",
                 hint="use ⟪timezone⟫ to say in which zone these timestamps are",
                 column=join_name(path),
             )
 
 
-def _lacks_zone(found: DataType, wanted: DataType) -> bool:
-    if isinstance(found, Struct) and isinstance(wanted, Struct):
-        known = paired_fields(wanted, found)
-        return any(_lacks_zone(known[child.name].type, child.type) for child in wanted if child.name in known)
-    if isinstance(found, List) and isinstance(wanted, List):
-        return _lacks_zone(found.element.type, wanted.element.type)
-    if isinstance(found, Map) and isinstance(wanted, Map):
-        pairs = ((found.key, wanted.key), (found.value, wanted.value))
+def _lacks_zone(source_type: DataType, column_type: DataType) -> bool:
+    if isinstance(source_type, Struct) and isinstance(column_type, Struct):
+        known = paired_fields(column_type, source_type)
+        return any(_lacks_zone(known[child.name].type, child.type) for child in column_type if child.name in known)
+    if isinstance(source_type, List) and isinstance(column_type, List):
+        return _lacks_zone(source_type.element.type, column_type.element.type)
+    if isinstance(source_type, Map) and isinstance(column_type, Map):
+        pairs = ((source_type.key, column_type.key), (source_type.value, column_type.value))
         return any(_lacks_zone(one.type, other.type) for one, other in pairs)
-    return found == _WITHOUT_ZONE and wanted == _WITH_ZONE
+    return source_type == _WITHOUT_ZONE and column_type == _WITH_ZONE
 
 
-def check_fields(found: DataType, column: Field) -> None:
+def check_fields(source_type: DataType, column: Field) -> None:
     """Refuse structs that cannot be updated by the fields that they have.
 
     Those inside lists and maps replace what is there, and must be whole. Others may lack fields that may be null.
@@ -97,7 +97,7 @@ def check_fields(found: DataType, column: Field) -> None:
     SchemaError
         A field is missing.
     """
-    lacking = _lacking_field(found, column.type, inside=False)
+    lacking = _lacking_field(source_type, column.type, inside=False)
     if lacking is not None:
         raise SchemaError(
             f"the structs of the rows lack the field {join_name(lacking)}, whose value an update would lose",
@@ -106,16 +106,16 @@ def check_fields(found: DataType, column: Field) -> None:
         )
 
 
-def _lacking_field(found: DataType, wanted: DataType, inside: bool) -> tuple[str, ...] | None:
+def _lacking_field(source_type: DataType, column_type: DataType, inside: bool) -> tuple[str, ...] | None:
     pairs: list[tuple[str, DataType | None, DataType]] = []
-    if isinstance(found, Struct) and isinstance(wanted, Struct):
-        known = {name: child.type for name, child in paired_fields(wanted, found).items()}
-        needed = [child for child in wanted if inside or not child.nullable or child.name in known]
+    if isinstance(source_type, Struct) and isinstance(column_type, Struct):
+        known = {name: child.type for name, child in paired_fields(column_type, source_type).items()}
+        needed = [child for child in column_type if inside or not child.nullable or child.name in known]
         pairs = [(child.name, known.get(child.name), child.type) for child in needed]
-    elif isinstance(found, List) and isinstance(wanted, List):
-        inside, pairs = True, [("element", found.element.type, wanted.element.type)]
-    elif isinstance(found, Map) and isinstance(wanted, Map):
-        keys, values = (found.key.type, wanted.key.type), (found.value.type, wanted.value.type)
+    elif isinstance(source_type, List) and isinstance(column_type, List):
+        inside, pairs = True, [("element", source_type.element.type, column_type.element.type)]
+    elif isinstance(source_type, Map) and isinstance(column_type, Map):
+        keys, values = (source_type.key.type, column_type.key.type), (source_type.value.type, column_type.value.type)
         inside, pairs = True, [("key", *keys), ("value", *values)]
     for name, given, kind in pairs:
         rest = () if given is None else _lacking_field(given, kind, inside)

@@ -88,16 +88,16 @@ class MergeSource:
         SchemaError
             A column has a type that cannot be stored exactly in that of the table.
         """
-        given = {find_column(columns, (child.name,))[0].name: child.type for child in self.columns}
+        source_types = {find_column(columns, (child.name,))[0].name: child.type for child in self.columns}
         # Whether a column takes nulls is asked of the rows that are written, which need not be all rows.
-        known = Struct(
+        conformed = Struct(
             tuple(
-                replace(child, type=fields_given(child.type, given[child.name]), nullable=True)
+                replace(child, type=fields_given(child.type, source_types[child.name]), nullable=True)
                 for child in columns
-                if child.name in given
+                if child.name in source_types
             )
         )
-        self.columns = known
+        self.columns = conformed
         self._check()
         self._empty_as_null = empty_as_null
 

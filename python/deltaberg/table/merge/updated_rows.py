@@ -72,26 +72,26 @@ class MergeChange:
     def __call__(self, batch: pa.RecordBatch) -> Replacement:
         """Return the new values of rows, given the columns of the table and of row addresses."""
         rows = batch.select(range(self.width))
-        records, found = self._records_of(*batch.columns[-2:])
-        made: list[pa.RecordBatch] = []
+        records, places = self._records_of(*batch.columns[-2:])
+        replaced: list[pa.RecordBatch] = []
         order: list[pa.Array] = []
         for code in pc.unique(records.column(_CLAUSE)).to_pylist():
             mask = pc.equal(records.column(_CLAUSE), code)
-            chosen = found.filter(mask)
+            chosen = places.filter(mask)
             old = rows.take(chosen)
             sources = records.filter(mask).columns[2:]
             pairs = pa.RecordBatch.from_arrays(
                 [*old.columns, *sources], names=[str(number) for number in range(self.width + len(sources))]
             )
-            made.append(self.clauses[code].rows(old, pairs))
+            replaced.append(self.clauses[code].rows(old, pairs))
             order.append(chosen)
-        if not made:
+        if not replaced:
             return Replacement(rows.slice(0, 0), _NO_ROWS)
         numbers = pa.concat_arrays(order)
-        if len(made) == 1:
-            return Replacement(made[0], numbers)
+        if len(replaced) == 1:
+            return Replacement(replaced[0], numbers)
         ascending = pc.sort_indices(numbers)
-        return Replacement(as_batch(made, made[0].schema).take(ascending), numbers.take(ascending))
+        return Replacement(as_batch(replaced, replaced[0].schema).take(ascending), numbers.take(ascending))
 
     def of_files(self, numbers: Collection[int]) -> MergeChange:
         """Return the change of the rows of some files, by their numbers, as pickle takes it."""

@@ -59,13 +59,13 @@ def _tidied(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordB
 
 
 def _released(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordBatch]:
-    given = 0
+    yielded = 0
     for batch in batches:
-        given += batch.nbytes
+        yielded += batch.nbytes
         yield batch
-        if given >= each:
+        if yielded >= each:
             pa.default_memory_pool().release_unused()
-            given = 0
+            yielded = 0
 
 
 @dataclass

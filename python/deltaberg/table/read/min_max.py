@@ -58,12 +58,12 @@ class MinMax:
         if not self._found:
             return None
         kind = self._found[0].type
-        found = self._of(pa.concat_arrays([pa.repeat(scalar, 1).cast(kind) for scalar in self._found]))
+        extreme = self._of(pa.concat_arrays([pa.repeat(scalar, 1).cast(kind) for scalar in self._found]))
         try:
-            return found.as_py()
+            return extreme.as_py()
         except (OverflowError, ValueError) as error:
             raise TooLargeError(
-                f"Python has no value for {found.cast(pa.string())}",
+                f"Python has no value for {extreme.cast(pa.string())}",
                 hint="read the column, and take the least or the greatest value there",
                 column=join_name([part.name for part in self._path]),
             ) from error

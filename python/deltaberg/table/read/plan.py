@@ -100,12 +100,12 @@ class Plan:
 
     def _has_delete_files(self) -> pa.BooleanArray:
         """Return, for each file, whether delete files apply to it."""
-        found = pa.repeat(False, len(self.files))
+        has_deletes = pa.repeat(False, len(self.files))
         for name in ("delete_files", "only_in_delete_files"):
             if name in self.files.column_names:
                 lengths = pc.list_value_length(as_array(self.files.column(name)))
-                found = pc.or_(found, pc.greater(lengths.fill_null(0), 0))
-        return found
+                has_deletes = pc.or_(has_deletes, pc.greater(lengths.fill_null(0), 0))
+        return has_deletes
 
     @property
     def located(self) -> pa.Table:
@@ -142,14 +142,14 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
     if proven is not None and pc.all(proven, min_count=0).as_py():
         # Every file matches as a whole, so statistics need not be read.
         return Plan(source, condition, files, pc.invert(proven), steps)
-    known = [child for child in source.constants if child.name not in source.layout.stored]
-    files, proven = _keep(files, may_match(condition, _constant_stats(files, known)), proven)
+    constants = [child for child in source.constants if child.name not in source.layout.stored]
+    files, proven = _keep(files, may_match(condition, _constant_stats(files, constants)), proven)
     if len(steps) == 1:
         # Otherwise the source has pruned by partitions, and recorded that step.
         steps.append(PruneStep("partition values", len(files), total_size(files)))
-    names = {child.name for child in known} | source.layout.computed
+    names = {child.name for child in constants} | source.layout.computed
     columns = [path for path in bound_paths(condition) if path[0].name not in names]
-    stats = _constant_stats(files, known)
+    stats = _constant_stats(files, constants)
     if columns:
         found = source.statistics(file_numbers(files), columns)
         stats = replace(found, values=stats.values)

@@ -330,13 +330,13 @@ class Scan:
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
         bound = self._bound
         with in_context(table=bound.source.table):
-            found = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)
+            extreme = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)
         rest = bound.with_columns([column])
         if self.limit is None:
-            rest = rest.of_files(pc.invert(found.take_known(bound.plan)))
+            rest = rest.of_files(pc.invert(extreme.take_known(bound.plan)))
         for batch in self._batches(rest):
-            found.take_rows(batch)
-        return found.value
+            extreme.take_rows(batch)
+        return extreme.value
 
 
 def bound_scan(scan: Scan) -> BoundScan:

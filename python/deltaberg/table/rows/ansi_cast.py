@@ -18,7 +18,7 @@ _ZONED = ("timestamp", "timestamp_ns")
 _OF_A_CLOCK = ("timestamp_ntz", "timestamp_ntz_ns", "date", "string")
 
 
-def ansi_cast(found: pa.DataType, want: DataType, timezone: str | None) -> Callable[[pa.Array], pa.Array] | None:
+def ansi_cast(source_type: pa.DataType, want: DataType, timezone: str | None) -> Callable[[pa.Array], pa.Array] | None:
     """Return what casts values to the type of a column; None if Spark has no such cast, or none that we have.
 
     What Spark's cast refuses in ANSI mode raises: a number that is too great, or a text that is no number.
@@ -37,20 +37,22 @@ def ansi_cast(found: pa.DataType, want: DataType, timezone: str | None) -> Calla
     from deltaberg.expressions.bind.bind import bind_value
     from deltaberg.expressions.build.column import col
 
-    is_instant = pt.is_timestamp(found) and found.tz is not None
-    is_of_a_clock = not is_instant and (pt.is_temporal(found) or pt.is_string(found) or pt.is_large_string(found))
+    is_instant = pt.is_timestamp(source_type) and source_type.tz is not None
+    is_of_a_clock = not is_instant and (
+        pt.is_temporal(source_type) or pt.is_string(source_type) or pt.is_large_string(source_type)
+    )
     between_zones = (is_instant and str(want) in _OF_A_CLOCK) or (is_of_a_clock and str(want) in _ZONED)
     if between_zones and timezone is None:
         raise SchemaError(
-            f"{found} cannot be written to a column of the type {want}",
+            f"{source_type} cannot be written to a column of the type {want}",
             hint="pass ⟪timezone=⟫ to say in which zone these timestamps are",
         )
     try:
-        columns = table_schema(pa.schema([("value", found)]))
+        columns = table_schema(pa.schema([("value", source_type)]))
         bound = bind_value(col("value"), columns, target=want, timezone=timezone or "UTC")
     except (ExpressionError, SchemaError, UnsupportedExpressionError):
         return None
-    given = Conformer(pa.schema([("value", found)]), columns, ConformOptions(allow_truncation=True))
+    given = Conformer(pa.schema([("value", source_type)]), columns, ConformOptions(allow_truncation=True))
 
     def convert(values: pa.Array) -> pa.Array:
         rows = given.apply(pa.record_batch([values], ["value"]))

@@ -146,14 +146,14 @@ class RowRules:
         """The columns that rows need not have."""
         return frozenset(fill.column for fill in self.fills)
 
-    def apply(self, batch: pa.RecordBatch, given: AbstractSet[str]) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, given_columns: AbstractSet[str]) -> pa.RecordBatch:
         """Return a batch in which the columns that are not given are filled, and check all of its rows.
 
         Parameters
         ----------
         batch
             Rows with all columns of the table, in their order. What it holds for a column that is filled is ignored.
-        given
+        given_columns
             The names of the columns that have values already. For an update, these are all columns but the generated
             ones that are not set: they are computed again.
 
@@ -163,13 +163,13 @@ class RowRules:
             A row violates a condition, a text is too long for its column, or a column that must not be null is filled
             with nulls, or has empty values that become null.
         """
-        for name in sorted(given & (self.empty_as_null | self._fitted.keys())):
+        for name in sorted(given_columns & (self.empty_as_null | self._fitted.keys())):
             batch = self._with(batch, name, batch.column(name), "has {} nulls or empty values, which become null")
         for fill in self.fills:
-            if fill.column not in given:
+            if fill.column not in given_columns:
                 batch = self._with(batch, fill.column, fill.values(batch), "is filled with {} nulls")
         for check in self.checks:
-            if check.follows is None or check.follows in given:
+            if check.follows is None or check.follows in given_columns:
                 check.apply(batch)
         return batch
 

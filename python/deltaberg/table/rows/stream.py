@@ -258,14 +258,14 @@ def _aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     if batch.schema.equals(schema):
         return batch
-    names, wanted = batch.schema.names, schema.names
-    if sorted(names) != sorted(wanted):
+    names, schema_names = batch.schema.names, schema.names
+    if sorted(names) != sorted(schema_names):
         raise InvalidArgumentError(
-            f"the batches of the rows differ in their columns: {', '.join(wanted)}; {', '.join(names)}",
+            f"the batches of the rows differ in their columns: {', '.join(schema_names)}; {', '.join(names)}",
             hint="give all batches the same columns",
         )
-    if names != wanted and len(set(names)) == len(names):
-        batch = batch.select(wanted)
+    if names != schema_names and len(set(names)) == len(names):
+        batch = batch.select(schema_names)
     return batch
 
 

@@ -118,7 +118,7 @@ class TableRules:
         # Fields inside a column have no default value of their own.
         return self.defaults.get(path[0].name, "NULL") if len(path) == 1 else "NULL"
 
-    def check_given(self, given: Collection[str]) -> None:
+    def check_given(self, columns: Collection[str]) -> None:
         """Refuse rows that give values to an identity column that takes none.
 
         Raises
@@ -126,7 +126,7 @@ class TableRules:
         ConstraintViolationError
             They do.
         """
-        names = {name.lower() for name in given}
+        names = {name.lower() for name in columns}
         wrong = sorted(name for name in self.refused if name.lower() in names)
         if wrong:
             raise ConstraintViolationError(

@@ -106,8 +106,8 @@ class RangeSample(RowSample):
 
         Within a tolerance, that is where the curve enters a cell of the grid that is as large as possible.
         """
-        found = _keys(curve.kind, self.columns, curve.boundaries)
-        ordered = found.take(pc.array_sort_indices(found))
+        keys = _keys(curve.kind, self.columns, curve.boundaries)
+        ordered = keys.take(pc.array_sort_indices(keys))
         last, step = len(ordered) - 1, len(ordered) / count
         cuts: set[int] = set()
         for number in range(1, count):
@@ -116,7 +116,7 @@ class RangeSample(RowSample):
             bits = (before ^ after).bit_length()
             # The only number after the one and up to the other that ends with so many zeros.
             cuts.add(after >> max(bits - 1, 0) << max(bits - 1, 0))
-        return [cut.to_bytes(found.type.byte_width, "big") for cut in sorted(cuts)]
+        return [cut.to_bytes(keys.type.byte_width, "big") for cut in sorted(cuts)]
 
 
 def _boundaries(values: pa.Array, ranges: int) -> pa.Array:

@@ -205,16 +205,16 @@ class Operations(ABC, Generic[_Engine_co]):
             ``merge-on-read`` or ``copy-on-write``; None for what the table says.
         """
         again = partial(self.delete, where, options, strategy)
-        with self.transaction.operation("delete", again=again) as made:
+        with self.transaction.operation("delete", again=again) as operation:
             target = self.target("delete", options, strategy)
             condition = row_condition(target.schema, where, target.timezone)
             if not self.transaction.is_done:
                 change_matching(target, condition)
                 if where is None:
                     target.emptied()
-            _note(made, target, condition)
+            _note(operation, target, condition)
             if target.counts.deleted is not None:
-                made.metrics["numDeletedRows"] = target.counts.deleted
+                operation.metrics["numDeletedRows"] = target.counts.deleted
 
     def update(
         self,
@@ -239,7 +239,7 @@ class Operations(ABC, Generic[_Engine_co]):
         EvaluationError
             The value of a row cannot be computed, or does not fit its column.
         """
-        with self.transaction.operation("update") as made:
+        with self.transaction.operation("update") as operation:
             target = self.target("update", options, strategy)
             now = dt.datetime.now(dt.timezone.utc)
             condition = row_condition(target.schema, where, target.timezone)
@@ -248,8 +248,8 @@ class Operations(ABC, Generic[_Engine_co]):
                 change_matching(target, condition, change)
                 # Each row that went came again, even where nobody knows how many were there.
                 target.counts.deleted = 0
-            _note(made, target, condition)
-            made.metrics["numUpdatedRows"] = target.counts.updated
+            _note(operation, target, condition)
+            operation.metrics["numUpdatedRows"] = target.counts.updated
 
     def merge(self, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
         """Merge rows into the table; the parameters and exceptions are those of `merge_into`."""
@@ -280,16 +280,16 @@ class Operations(ABC, Generic[_Engine_co]):
         self._merge(options, run)
 
     def _merge(self, options: MergeOptions, merge: Callable[[ChangeTarget], MergeOutcome]) -> None:
-        with self.transaction.operation("merge") as made:
+        with self.transaction.operation("merge") as operation:
             if self.transaction.is_done:
                 return
             target = self.target("merge", options.rows, options.strategy)
             outcome = merge(target)
-            _note(made, target, outcome.plan)
+            _note(operation, target, outcome.plan)
             counts, own, of_merge = target.counts, target.metrics, outcome.metrics
-            made.rows.updated = of_merge["numTargetRowsUpdated"]
-            made.rows.deleted = of_merge["numTargetRowsDeleted"]
-            made.metrics = {
+            operation.rows.updated = of_merge["numTargetRowsUpdated"]
+            operation.rows.deleted = of_merge["numTargetRowsDeleted"]
+            operation.metrics = {
                 **of_merge,
                 "numTargetRowsInserted": counts.inserted,
                 "numOutputRows": counts.copied + counts.inserted + counts.updated,

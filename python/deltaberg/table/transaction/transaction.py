@@ -133,16 +133,16 @@ class Transaction(ABC):
             self._check_open()
             if writes_files:
                 self._check_ready()
-            take_back, files, made = self._mark(), len(self._files), Operation(name, again=again)
+            take_back, files, operation = self._mark(), len(self._files), Operation(name, again=again)
             try:
-                yield made
+                yield operation
                 self._check_operation()
             except BaseException:
                 take_back()
                 self._files.delete_since(files)
                 raise
-            self._operations.append(made)
-            _logger.debug("%s: %s has done %s", self.root, name, made.rows)
+            self._operations.append(operation)
+            _logger.debug("%s: %s has done %s", self.root, name, operation.rows)
 
     def _check_open(self) -> None:
         if self._is_ended:

@@ -104,12 +104,12 @@ class ColumnPlace:
         other = self.before if self.after is None else self.after
         if other is None:
             return 0 if self.first else len(others)
-        found = find_sibling(Struct(tuple(fields)), other)
-        if found is new:
+        sibling = find_sibling(Struct(tuple(fields)), other)
+        if sibling is new:
             raise InvalidArgumentError(
                 "a column cannot be moved next to itself", hint="name another column", column=new.name
             )
-        return next(number for number, field in enumerate(others) if field is found) + (self.after is not None)
+        return next(number for number, field in enumerate(others) if field is sibling) + (self.after is not None)
 
 
 @public

@@ -231,7 +231,7 @@ class CompactArguments(FileArguments, DescribedArguments, total=False):
     max_concurrent_tasks: int | None
 
 
-def arguments_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(kind: type, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some arguments that a typed dictionary declares.
 
     Examples
@@ -239,4 +239,4 @@ def arguments_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     >>> arguments_of(FileArguments, {"compression": "zstd", "branch": "b"})
     {'compression': 'zstd'}
     """
-    return {name: value for name, value in given.items() if name in kind.__annotations__}
+    return {name: value for name, value in arguments.items() if name in kind.__annotations__}

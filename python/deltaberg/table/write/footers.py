@@ -47,14 +47,14 @@ def footer_statistics(
     upper: dict[int, pa.Scalar] = {}
     nulls: dict[int, int] = {}
     for number, (names, kind) in leaves.items():
-        known = footer.leaves.get(names)
-        if known is None:
+        leaf = footer.leaves.get(names)
+        if leaf is None:
             continue
-        if known.null_count is not None:
-            nulls[number] = known.null_count
-        if known.lower is None or known.upper is None:
+        if leaf.null_count is not None:
+            nulls[number] = leaf.null_count
+        if leaf.lower is None or leaf.upper is None:
             continue
-        low, high = known.lower.cast(kind), known.upper.cast(kind)
+        low, high = leaf.lower.cast(kind), leaf.upper.cast(kind)
         if cut is not None and (pt.is_string(kind) or pt.is_binary(kind)):
             low, high = (pa.scalar(bound, kind) for bound in cut(low.as_py(), high.as_py()))
         lower[number], upper[number] = low, high

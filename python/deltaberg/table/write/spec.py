@@ -170,7 +170,7 @@ class WriteSpec:
         """
         return replace(self, schema=schema, conform=replace(self.conform, takes_repeated_keys=True))
 
-    def conformer(self, found: pa.Schema, beside: Struct | None = None) -> Conformer:
+    def conformer(self, schema: pa.Schema, beside: Struct | None = None) -> Conformer:
         """Return what conforms rows of an Arrow schema to the columns. Those that are filled in may be missing.
 
         Parameters
@@ -183,8 +183,8 @@ class WriteSpec:
         SchemaError
             The rows do not fit the columns, whatever their values are.
         """
-        columns = self._taken(found)
-        return Conformer(found, columns if beside is None else Struct((*columns, *beside)), self.conform)
+        columns = self._taken(schema)
+        return Conformer(schema, columns if beside is None else Struct((*columns, *beside)), self.conform)
 
     def _taken(self, found: pa.Schema) -> Struct:
         filled = self.rules.filled if self.rules else frozenset()
@@ -222,7 +222,7 @@ def partition_columns(schema: Struct, names: Sequence[ColumnName]) -> tuple[Part
     >>> [part.source for part in partition_columns(schema, ["day"])]
     [('day',)]
     """
-    found: list[PartitionField] = []
+    fields: list[PartitionField] = []
     for name in names:
         path = find_column(schema, name)
         child = path[-1]
@@ -233,7 +233,7 @@ def partition_columns(schema: Struct, names: Sequence[ColumnName]) -> tuple[Part
                 else "a nested field cannot be a partition column",
                 column=".".join(part.name for part in path),
             )
-        if any(child == other.field for other in found):
+        if any(child == other.field for other in fields):
             raise SchemaError("a column is named twice in the partitioning", column=child.name)
-        found.append(PartitionField(child, (child.name,)))
-    return tuple(found)
+        fields.append(PartitionField(child, (child.name,)))
+    return tuple(fields)

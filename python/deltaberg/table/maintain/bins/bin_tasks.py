@@ -137,16 +137,16 @@ class _Job:
 
     def run(self) -> list[pa.Table]:
         """Write all bins."""
-        found = [[self.writer.spec.no_files()] for _ in self.bins]
+        tables_by_bin = [[self.writer.spec.no_files()] for _ in self.bins]
         is_ordered = self.writer.order is not None
         divided = [number for number, one in enumerate(self.bins) if is_ordered and one.size > _DIVIDED]
         whole = [number for number in range(len(self.bins)) if number not in set(divided)]
         items = [(self._packed(self.bins[number], None)[0], self.bins[number].shape) for number in whole]
         for number, written in zip(whole, self._write(_BinTask(self._writing, self._reading), items), strict=True):
-            found[number].append(written)
+            tables_by_bin[number].append(written)
         for number, written in self._write_divided(divided):
-            found[number].append(written)
-        return [pa.concat_tables(tables) for tables in found]
+            tables_by_bin[number].append(written)
+        return [pa.concat_tables(tables) for tables in tables_by_bin]
 
     @property
     def _reading(self) -> _Reading:

@@ -100,7 +100,7 @@ class Stage:
 
     def store_rows(self, parts: Iterable[Iterable[pa.RecordBatch]], schema: pa.Schema) -> list[StagedRows]:
         """Store rows in a new file, part by part, and return where they are. Parts may be empty."""
-        name, found, size = self.new_name(), list[StagedRows](), 0
+        name, staged, size = self.new_name(), list[StagedRows](), 0
         with ExitStack() as stack:
             output: OutputFile | None = None
             for part, batches in enumerate(parts):
@@ -108,9 +108,9 @@ class Stage:
                     if output is None:
                         output = stack.enter_context(self.storage.open_output(self.path(name)))
                     output.write(stream)
-                    found.append(StagedRows(part, name, size, len(stream)))
+                    staged.append(StagedRows(part, name, size, len(stream)))
                     size += len(stream)
-        return found
+        return staged
 
     def read_rows(self, stored: Sequence[StagedRows]) -> Iterator[pa.RecordBatch]:
         """Return stored rows, in order."""

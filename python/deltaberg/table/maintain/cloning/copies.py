@@ -119,19 +119,19 @@ def leftovers(store: StoreSpec, root: Location, copies: Sequence[FileCopy]) -> t
         except ObjectNotFoundError:
             return None
 
-    found = map_in_order(CONCURRENT, ask, copies)
-    if not any(found):
+    metas = map_in_order(CONCURRENT, ask, copies)
+    if not any(metas):
         return set(), set()
     oldest = later_clock(storage, root.path) - _RELIED_UPON
-    made, unsafe = set(), set()
-    for copy, meta in zip(copies, found, strict=True):
+    copied, unsafe = set(), set()
+    for copy, meta in zip(copies, metas, strict=True):
         if meta is None:
             continue
         if meta.modified <= oldest:
             unsafe.add(copy.target)
         elif copy.size == meta.size:
-            made.add(copy.target)
-    return made, unsafe
+            copied.add(copy.target)
+    return copied, unsafe
 
 
 def copy_files(

@@ -80,13 +80,13 @@ def find_files(
         The table cannot be listed.
     """
     # Of a million files, a list of numbers would take several times as much memory.
-    found = [array("q", [-1]) * len(locations) for locations in sought]
+    sizes_of_sets = [array("q", [-1]) * len(locations) for locations in sought]
     above = pa.scalar(f"{str(root).rstrip('/')}/")
     if not any(map(len, sought)):
-        return [_asked(store, root, *one) for one in zip(sought, found, strict=True)]
+        return [_asked(store, root, *one) for one in zip(sought, sizes_of_sets, strict=True)]
     for listed in list_by_tasks(tasks, store, root):
         paths = pc.binary_join_element_wise(above, listed.column("path"), "")
-        for sizes, locations in zip(found, sought, strict=True):
+        for sizes, locations in zip(sizes_of_sets, sought, strict=True):
             numbers = locations.numbers(paths)
             known = numbers.is_valid()
             pairs = zip(
@@ -94,7 +94,7 @@ def find_files(
             )
             for number, size in pairs:
                 sizes[number] = size
-    return [_asked(store, root, *one) for one in zip(sought, found, strict=True)]
+    return [_asked(store, root, *one) for one in zip(sought, sizes_of_sets, strict=True)]
 
 
 def _asked(store: StoreSpec, root: Location, locations: kernels.PathSet, found: array[int]) -> Presences:
@@ -151,9 +151,9 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
         The locations of the files as text.
     """
     places = [parse_location(text) for text in locations]
-    found = map_in_order(CONCURRENT, lambda place: _ask(store, place), places)
+    presences = map_in_order(CONCURRENT, lambda place: _ask(store, place), places)
     lacking: dict[Location, list[int]] = {}
-    for number, (place, answer) in enumerate(zip(places, found, strict=True)):
+    for number, (place, answer) in enumerate(zip(places, presences, strict=True)):
         if answer is None:
             lacking.setdefault(place._replace(path=place.path.rpartition("/")[0]), []).append(number)
 
@@ -164,8 +164,8 @@ def look_up(store: StoreSpec, root: Location, locations: Sequence[str]) -> list[
     directories = list(lacking.items())
     for (_, numbers), answers in zip(directories, map_in_order(CONCURRENT, confirm, directories), strict=True):
         for number in numbers:
-            found[number] = answers[places[number].path]
-    return found
+            presences[number] = answers[places[number].path]
+    return presences
 
 
 def _ask(store: StoreSpec, place: Location) -> Presence:
