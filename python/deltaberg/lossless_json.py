@@ -128,21 +128,21 @@ def _write_slowly(value: Any) -> str:
     # A stack in place of recursion: Python's own ends sooner than the depth that was read.
     waiting: list[Any] = [value]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, (Number, _Mark)):
-            parts.append(found.text)
-        elif isinstance(found, Mapping):
+        current = waiting.pop()
+        if isinstance(current, (Number, _Mark)):
+            parts.append(current.text)
+        elif isinstance(current, Mapping):
             waiting.append(_Mark("}"))
-            for number, (name, member) in reversed(list(enumerate(found.items()))):
+            for number, (name, member) in reversed(list(enumerate(current.items()))):
                 waiting += [member, _Mark(f"{',' if number else ''}{_text(name)}:")]
             waiting.append(_Mark("{"))
-        elif isinstance(found, (list, tuple)):
+        elif isinstance(current, (list, tuple)):
             waiting.append(_Mark("]"))
-            for number, item in reversed(list(enumerate(found))):
+            for number, item in reversed(list(enumerate(current))):
                 waiting += [item, _Mark(",")] if number else [item]
             waiting.append(_Mark("["))
         else:
-            parts.append(_text(found) if isinstance(found, str) else json.dumps(found, allow_nan=False))
+            parts.append(_text(current) if isinstance(current, str) else json.dumps(current, allow_nan=False))
     return "".join(parts)
 
 

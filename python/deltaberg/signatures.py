@@ -45,7 +45,7 @@ def takes(kind: type) -> Callable[[_Made], _Made]:
 _are_plain = frozenset({int, list, tuple, dict}).isdisjoint
 
 
-def public(made: _Made) -> _Made:
+def public(decorated: _Made) -> _Made:
     """Let a function, or the public methods that a class defines, take other libraries' words for their arguments.
 
     Calls that do not fit raise an error that helps. Python's own error names the class in which a method is written,
@@ -65,15 +65,15 @@ def public(made: _Made) -> _Made:
     deltaberg.errors.ArgumentNameError: upsert() has no argument on
     hint: pass keys=
     """
-    if not isinstance(made, type):
-        function: _Made = _checked(made, made.__name__)
+    if not isinstance(decorated, type):
+        function: _Made = _checked(decorated, decorated.__name__)
         return function
-    if not any("__getattr__" in vars(one) for one in made.__mro__):
-        setattr(made, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
-    for name, member in list(vars(made).items()):
+    if not any("__getattr__" in vars(one) for one in decorated.__mro__):
+        setattr(decorated, "__getattr__", _no_such_member)  # noqa: B010 - for type checkers, classes have what they declare
+    for name, member in list(vars(decorated).items()):
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
-            setattr(made, name, _checked(member, made.__name__ if name == "__init__" else name))
-    return made
+            setattr(decorated, name, _checked(member, decorated.__name__ if name == "__init__" else name))
+    return decorated
 
 
 def _no_such_member(self: Any, name: str) -> Any:
@@ -158,27 +158,27 @@ def _check_numbers(shown: str, given: Iterable[Any]) -> None:
 
 
 def _without_aliases(
-    shown: str, given: Sequence[str], named: dict[str, Any], words: dict[str, str], known: Iterable[str]
+    shown: str, positional: Sequence[str], named: dict[str, Any], words: dict[str, str], names: Iterable[str]
 ) -> dict[str, Any]:
     """Return arguments by our names.
 
     Parameters
     ----------
-    given
+    positional
         The names of the arguments that were passed without one.
-    known
+    names
         All names that the function takes.
     """
-    made = {}
+    renamed = {}
     for name, value in named.items():
         ours = words.get(name, name)
-        if isinstance(ours, Refused) or ours not in known:
-            hint = ours if isinstance(ours, Refused) else instead(name, sorted({*known} - {"self"}))
+        if isinstance(ours, Refused) or ours not in names:
+            hint = ours if isinstance(ours, Refused) else instead(name, sorted({*names} - {"self"}))
             raise ArgumentNameError(f"{shown}() has no argument {name}", hint=str(hint))
-        if ours != name and (ours in named or ours in given):
+        if ours != name and (ours in named or ours in positional):
             raise ArgumentNameError(f"{name} and {ours} are the same", hint="pass one of them")
-        made[ours] = value
-    return made
+        renamed[ours] = value
+    return renamed
 
 
 def _fits(signature: inspect.Signature, args: Sequence[Any], named: dict[str, Any]) -> bool:

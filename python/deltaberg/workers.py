@@ -240,14 +240,14 @@ def map_in_order(threads: int, call: Callable[[_Item], _Result], items: Iterable
         What the call raised for the first item that failed. Calls that have not begun by then are dropped; those that
         run are waited for.
     """
-    wanted = list(items)
-    if threads <= 1 or len(wanted) <= 1:
-        return [call(item) for item in wanted]
-    with Workers(min(threads, len(wanted))) as workers:
-        outcomes = [workers.submit(call, item) for item in wanted]
+    all_items = list(items)
+    if threads <= 1 or len(all_items) <= 1:
+        return [call(item) for item in all_items]
+    with Workers(min(threads, len(all_items))) as workers:
+        outcomes = [workers.submit(call, item) for item in all_items]
         outcomes.reverse()
         # An error holds this frame, which is not to hold the outcome that has the error.
-        return [outcomes.pop().result() for _ in wanted]
+        return [outcomes.pop().result() for _ in all_items]
 
 
 def wait_for(items: SimpleQueue[Any]) -> bool:

@@ -128,7 +128,7 @@ def _formats_of_directories(root: Location, options: OpenOptions) -> list[str]:
     return [known for known, mark in _MARKS.items() if any(storage.list_from(root.join(mark).path, directories=True))]
 
 
-def only_format(found: Sequence[str], root: Location) -> str | None:
+def only_format(formats: Sequence[str], root: Location) -> str | None:
     """Return the format of the table in a directory; None if there is no table.
 
     Raises
@@ -136,10 +136,10 @@ def only_format(found: Sequence[str], root: Location) -> str | None:
     InvalidArgumentError
         There is a table of each format.
     """
-    if len(found) > 1:
+    if len(formats) > 1:
         raise InvalidArgumentError(
             "the directory contains a Delta table and an Iceberg table",
             hint='use ⟪format="delta"⟫ or ⟪format="iceberg"⟫, or name the metadata file of the Iceberg table',
             table=str(root),
         )
-    return found[0] if found else None
+    return formats[0] if formats else None

@@ -30,15 +30,15 @@ _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 def pairs(_context: click.Context, parameter: click.Parameter | None, values: Iterable[str]) -> dict[str, str]:
     """Return values of the form NAME=VALUE as a mapping. What is wrong with them shows none: it may be a secret."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
             form = "KEY=VALUE" if parameter is None else parameter.metavar
             raise click.BadParameter(f"a value is not of the form {form}", param=parameter)
-        if found.setdefault(name, text) != text:
+        if pairs.setdefault(name, text) != text:
             raise click.BadParameter(f"{name} is given two values", param=parameter)
-    return found
+    return pairs
 
 
 def _moved(context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str] | str | None:

@@ -116,10 +116,10 @@ def convert_to_delta(
         collects_statistics=checked_flag("collect_stats", collect_stats),
         timezone=timezone,
     )
-    made = place.create_first(
+    committed = place.create_first(
         mode,
         lambda: convert_directory(place.log, conversion),
         place.unchanged,
         instead='use ⟪mode="ignore"⟫ to leave it as it is',
     )
-    return replace(made, operation="CONVERT", inserted_rows=made.added_rows)
+    return replace(committed, operation="CONVERT", inserted_rows=committed.added_rows)

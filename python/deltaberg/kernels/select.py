@@ -81,12 +81,12 @@ def native_module() -> ModuleType:
             hint=f"install a wheel for this platform, or set {_VARIABLE}=python",
             why=_why_pure() or str(error),
         ) from error
-    found = getattr(module, "__version__", None)
-    if found != __version__:
+    version = getattr(module, "__version__", None)
+    if version != __version__:
         raise KernelUnavailableError(
             "the compiled module was built for another version of the package",
             hint="reinstall deltaberg",
-            why=f"deltaberg is {__version__}, deltaberg._native is {found}",
+            why=f"deltaberg is {__version__}, deltaberg._native is {version}",
         )
     return module
 

@@ -55,15 +55,15 @@ pub fn stats_texts(py: Python<'_>, data: PyBackedBytes, places: InArray, threads
 
 /// Writes statistics as JSON text.
 #[pyfunction]
-#[pyo3(signature = (found, paths, tight, threads=0))]
+#[pyo3(signature = (statistics, paths, tight, threads=0))]
 pub fn format_stats(
     py: Python<'_>,
-    found: InBatch,
+    statistics: InBatch,
     paths: Vec<Vec<String>>,
     tight: bool,
     threads: usize,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let texts = enter(py, || stats::format_stats(&found.0, &paths, tight, thread_count(threads)))?;
+    let texts = enter(py, || stats::format_stats(&statistics.0, &paths, tight, thread_count(threads)))?;
     arrow::array_to_python(py, &texts)
 }
 

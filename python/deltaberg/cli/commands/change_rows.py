@@ -122,23 +122,23 @@ def merge(
     arguments: dict[str, Any],
     rows: Any,
     on: str,
-    **given: Any,
+    **options: Any,
 ) -> CommitResult:
     """Merge the rows of files into a table: delete and update rows that match, and insert those that do not.
 
     Conditions and values are SQL, in which target and source name the columns of the table and of the files.
     """
-    values, set_all = given["values"], given["set_all"]
+    values, set_all = options["values"], options["set_all"]
     _exclude(("--set", values), ("--set-all", set_all))
-    actions = {"--set": values or set_all, "--insert": given["insert"], "--delete-missing": given["delete_missing"]}
-    where = {option: given[f"{option.strip('-').replace('-', '_')}_where"] for option in actions}
+    actions = {"--set": values or set_all, "--insert": options["insert"], "--delete-missing": options["delete_missing"]}
+    where = {option: options[f"{option.strip('-').replace('-', '_')}_where"] for option in actions}
     for option, condition in where.items():
         if condition is not None and not actions[option]:
             raise click.UsageError(f"{option}-where has no meaning without {option}")
-    if not (given["deletes"] or any(actions.values())):
+    if not (options["deletes"] or any(actions.values())):
         raise click.UsageError("pass at least one of --delete, --set, --set-all, --insert and --delete-missing")
     clauses = table.merge(rows, on, **arguments)
-    for condition in given["deletes"]:
+    for condition in options["deletes"]:
         clauses.when_matched_delete(condition)
     if values:
         clauses.when_matched_update(values, where["--set"])

@@ -159,12 +159,18 @@ def _columns(found: Struct, above: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         yield from _columns_inside(field.type, path)
 
 
-def _columns_inside(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Field]]:
+def _columns_inside(column_type: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Field]]:
     from deltaberg.schema.types import List, Map, Struct
 
-    if isinstance(found, Struct):
-        yield from _columns(found, path)
-    parts = (found.element,) if isinstance(found, List) else (found.key, found.value) if isinstance(found, Map) else ()
+    if isinstance(column_type, Struct):
+        yield from _columns(column_type, path)
+    parts = (
+        (column_type.element,)
+        if isinstance(column_type, List)
+        else (column_type.key, column_type.value)
+        if isinstance(column_type, Map)
+        else ()
+    )
     for part in parts:
         if isinstance(part.type, (Struct, List, Map)):
             yield (*path, part.name), part

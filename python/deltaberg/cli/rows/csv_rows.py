@@ -60,14 +60,14 @@ class CsvForm(NamedTuple):
         return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
-def open_csv_rows(source: str | IO[bytes], wanted: pa.Schema | None, form: CsvForm) -> pa.RecordBatchReader:
+def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvForm) -> pa.RecordBatchReader:
     """Return the rows of a CSV file, whose first line names the columns unless the form says otherwise.
 
     Parameters
     ----------
     source
         The path of a file, or a stream.
-    wanted
+    columns
         The columns of a table, as whose types those of the file are read; None to infer them from the first rows.
 
     Raises
@@ -82,9 +82,9 @@ def open_csv_rows(source: str | IO[bytes], wanted: pa.Schema | None, form: CsvFo
         raise InvalidArgumentError("--null and --empty-fields text exclude each other", hint="leave out one of them")
     names = list(form.header)
     if form.no_header and not names:
-        if wanted is None:
+        if columns is None:
             raise InvalidArgumentError("nothing gives the columns names", hint="pass --header NAMES")
-        names = wanted.names
+        names = columns.names
     is_tabbed = isinstance(source, str) and ".tsv" in [ending.lower() for ending in PurePath(source).suffixes]
     delimiter = form.delimiter or ("\t" if is_tabbed else ",")
     quote = '"' if form.quote is None else form.quote
@@ -100,7 +100,7 @@ def open_csv_rows(source: str | IO[bytes], wanted: pa.Schema | None, form: CsvFo
     parse.ignore_empty_lines = len(names) != 1
     read = csv.ReadOptions(column_names=form.header or (names if form.no_header else None))
     convert = csv.ConvertOptions(
-        column_types=None if wanted is None else _plain(wanted),
+        column_types=None if columns is None else _plain(columns),
         # "NA" may be a country, and "NaN" is a number.
         null_values=["", *form.null],
         strings_can_be_null=form.empty_fields != "text",

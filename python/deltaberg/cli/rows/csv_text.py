@@ -62,15 +62,15 @@ class CsvText(io.RawIOBase):
         return taken
 
     def _next(self) -> bytes:
-        found = self._source.read(_BLOCK)
-        self._is_ended = not found
+        piece = self._source.read(_BLOCK)
+        self._is_ended = not piece
         if self._decoder is not None:
-            found = self._decoder.decode(found, final=self._is_ended).encode()
+            piece = self._decoder.decode(piece, final=self._is_ended).encode()
         if not self._is_begun:
-            found, self._is_begun = found.removeprefix(codecs.BOM_UTF8), True
+            piece, self._is_begun = piece.removeprefix(codecs.BOM_UTF8), True
         if self._quotes is not None:
-            self._quotes.check(found, is_last=self._is_ended)
-        return found
+            self._quotes.check(piece, is_last=self._is_ended)
+        return piece
 
 
 class _Quotes:
@@ -105,18 +105,18 @@ class _Quotes:
         """
         text = self._rest + piece + (b"\n" if is_last else b"")
         unread = len(text)
-        for found in self._field.finditer(text, 1):
-            end = found["end"]
+        for field in self._field.finditer(text, 1):
+            end = field["end"]
             if end is None:
                 # What an escape at the end takes the meaning of comes in the next piece.
-                unread = found.start() if found.end() == len(text) else unread
+                unread = field.start() if field.end() == len(text) else unread
             elif end not in self._ends:
-                line = self._line + text.count(b"\n", 0, found.start())
+                line = self._line + text.count(b"\n", 0, field.start())
                 if len(end) == 2:
                     raise _wrong(f"text follows the quote that closes a field, which began in line {line}")
-                if is_last or len(text) - found.start() > _LONGEST:
+                if is_last or len(text) - field.start() > _LONGEST:
                     raise _wrong(f"the quote that opens a field in line {line} is not closed")
-                unread = found.start()
+                unread = field.start()
         self._line += text.count(b"\n", 0, unread - 1)
         self._rest = text[unread - 1 :]
 

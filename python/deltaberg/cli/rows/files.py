@@ -110,7 +110,7 @@ def _damaged(path: str, error: Exception) -> InvalidArgumentError:
     )
 
 
-def _open(path: str, format: str, wanted: pa.Schema | None, csv: CsvForm) -> RowFiles:
+def _open(path: str, format: str, columns: pa.Schema | None, csv: CsvForm) -> RowFiles:
     import pyarrow as pa
 
     if format != "csv" and csv != CsvForm():
@@ -120,13 +120,13 @@ def _open(path: str, format: str, wanted: pa.Schema | None, csv: CsvForm) -> Row
     try:
         if format == "csv":
             source = sys.stdin.buffer if path == STANDARD_INPUT else path
-            return RowFiles(open_csv_rows(source, wanted, csv), None)
+            return RowFiles(open_csv_rows(source, columns, csv), None)
         # The other formats are read in several places, or twice.
         place = _spooled(sys.stdin.buffer) if path == STANDARD_INPUT else path
         if format == "parquet":
             return _open_parquet(place)
         if format == "json":
-            return RowFiles(open_json_rows(place, wanted), None)
+            return RowFiles(open_json_rows(place, columns), None)
         return _open_arrow(place)
     except FileNotFoundError:
         raise ObjectNotFoundError(f"there is no file {path}", hint="check the path") from None

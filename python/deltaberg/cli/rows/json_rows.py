@@ -16,30 +16,32 @@ __all__ = ["open_json_rows"]
 _Path = tuple[str, ...]
 
 
-def open_json_rows(path: str, wanted: pa.Schema | None) -> pa.RecordBatchReader:
+def open_json_rows(path: str, columns: pa.Schema | None) -> pa.RecordBatchReader:
     """Return the rows of a file of JSON lines.
 
     Parameters
     ----------
-    wanted
+    columns
         The columns of a table, as whose types those of the file are read. Columns, and fields of structs, that no row
         of the file names are none of its rows, so that a write does not take them for nulls. None to infer all types.
     """
-    if wanted is None:
+    if columns is None:
         return _open(path, None)
-    chosen = _named(path, _open(path, wanted))
-    return _with_columns(_open(path, wanted), chosen)
+    chosen = _named(path, _open(path, columns))
+    return _with_columns(_open(path, columns), chosen)
 
 
-def _open(path: str, wanted: pa.Schema | None) -> pa.RecordBatchReader:
+def _open(path: str, columns: pa.Schema | None) -> pa.RecordBatchReader:
     import pyarrow as pa
     from pyarrow import json as pa_json
 
     # Arrow reads texts as instants, but not as dates.
-    dates = {child.name: child for child in wanted or () if pa.types.is_date(child.type)}
-    explicit = wanted
-    if wanted is not None:
-        explicit = pa.schema([child.with_type(pa.timestamp("s")) if child.name in dates else child for child in wanted])
+    dates = {child.name: child for child in columns or () if pa.types.is_date(child.type)}
+    explicit = columns
+    if columns is not None:
+        explicit = pa.schema(
+            [child.with_type(pa.timestamp("s")) if child.name in dates else child for child in columns]
+        )
     options = pa_json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="infer")
     if hasattr(pa_json, "open_json"):
         reader = pa_json.open_json(path, parse_options=options)

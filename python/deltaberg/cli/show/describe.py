@@ -13,17 +13,17 @@ __all__ = ["shown_columns", "type_name"]
 _SHOWN_COLUMNS = 12
 
 
-def type_name(found: DataType) -> str:
+def type_name(column_type: DataType) -> str:
     """Return the name of a type, without the fields of structs, which are listed on lines of their own."""
     from deltaberg.schema.types import List, Map, Struct
 
-    if isinstance(found, Struct):
+    if isinstance(column_type, Struct):
         return "struct"
-    if isinstance(found, List):
-        return f"array<{type_name(found.element.type)}>"
-    if isinstance(found, Map):
-        return f"map<{type_name(found.key.type)}, {type_name(found.value.type)}>"
-    return str(found)
+    if isinstance(column_type, List):
+        return f"array<{type_name(column_type.element.type)}>"
+    if isinstance(column_type, Map):
+        return f"map<{type_name(column_type.key.type)}, {type_name(column_type.value.type)}>"
+    return str(column_type)
 
 
 def shown_columns(columns: Sequence[Mapping[str, Any]]) -> str:

@@ -105,16 +105,16 @@ def shown_iceberg_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def iceberg_history(table: IcebergTable, limit: int | None) -> list[dict[str, Any]]:
     """Return the snapshots of a table, newest first."""
     rows = []
-    for found in table.snapshots[::-1][:limit]:
-        refs = [name for name, ref in table.refs.items() if ref.snapshot_id == found.snapshot_id]
+    for snapshot in table.snapshots[::-1][:limit]:
+        refs = [name for name, ref in table.refs.items() if ref.snapshot_id == snapshot.snapshot_id]
         rows.append(
             {
-                "snapshot_id": found.snapshot_id,
-                "timestamp": _time(found.timestamp_ms),
-                "operation": found.operation,
-                "parent_id": found.parent_snapshot_id,
+                "snapshot_id": snapshot.snapshot_id,
+                "timestamp": _time(snapshot.timestamp_ms),
+                "operation": snapshot.operation,
+                "parent_id": snapshot.parent_snapshot_id,
                 "refs": ", ".join(refs) or None,
-                "summary": dict(found.summary),
+                "summary": dict(snapshot.summary),
             }
         )
     return rows

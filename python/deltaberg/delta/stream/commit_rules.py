@@ -106,13 +106,13 @@ class SchemaRule:
         if version >= self._snapshot.version:
             return
         try:
-            found = Snapshot.load(self._snapshot.log, version)
+            start = Snapshot.load(self._snapshot.log, version)
         except VersionNotFoundError:
             # The version before may be gone although the commit is there: then nothing tells its columns.
             if changes or self._snapshot.mapping_mode != "none":
                 raise
             return
-        self._check(version, found.metadata)
+        self._check(version, start.metadata)
 
     def check(self, version: int, replay: Replay) -> None:
         """Refuse a commit after which the stream has the wrong columns, or which needs a feature that is not there."""
@@ -143,12 +143,12 @@ class SchemaRule:
             raise self._changed(version, f"another name for the column {renamed}")
 
     def _changed(self, version: int, what: str) -> SchemaError:
-        known = self._snapshot.version
+        stream_version = self._snapshot.version
         hint = NEW_COLUMNS
-        if version <= known:
-            hint = f"{NEW_STREAM}, at version {known} or a later one"
+        if version <= stream_version:
+            hint = f"{NEW_STREAM}, at version {stream_version} or a later one"
         return SchemaError(
-            f"version {version} has {what} than the stream, whose columns are those of version {known}",
+            f"version {version} has {what} than the stream, whose columns are those of version {stream_version}",
             hint=hint,
             table=self._table,
             version=version,

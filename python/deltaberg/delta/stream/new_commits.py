@@ -35,7 +35,7 @@ class NewCommits:
         self._seen_digest: bytes | None = None
 
     def read(
-        self, first: int, last: int | None = None, known: LogEntry | None = None
+        self, first: int, last: int | None = None, already_read: LogEntry | None = None
     ) -> Iterator[tuple[LogEntry, bytes | None]]:
         """Yield the commits from one version to another, or to the newest, with the bytes of their log entries.
 
@@ -43,7 +43,7 @@ class NewCommits:
         ----------
         first, last
             The versions; None for the newest.
-        known
+        already_read
             The log entry that the caller has read before: it comes without its bytes.
 
         Raises
@@ -66,7 +66,7 @@ class NewCommits:
         end = max(newest if newest is not None else before, first - 1) if last is None else last
         for version in range(first, end + 1):
             entry = commits.get(version)
-            if entry is not None and entry == known:
+            if entry is not None and entry == already_read:
                 yield entry, None
                 continue
             data = None if entry is None else self._read(entry)

@@ -64,24 +64,24 @@ def files_table(contents: Sequence[int], *, of_all: bool = False) -> Callable[[I
     return make
 
 
-def _file_rows(found: Entries, source: IcebergSource) -> pa.Table:
+def _file_rows(entries: Entries, source: IcebergSource) -> pa.Table:
     """Return entries with the partition struct of all specs, the id of their spec, and readable metrics."""
-    table = found.table
+    table = entries.table
     columns = {name: table.column(name) for name in (*_ENTRY_COLUMNS, "content", "file_path")}
     columns["file_format"] = pc.utf8_upper(table.column("file_format"))
-    columns |= partition_columns(found, source)
+    columns |= partition_columns(entries, source)
     rest = ("record_count", "file_size_in_bytes", *METRICS, *_FILE_PART.rest)
     columns |= {name: table.column(name) for name in rest}
     columns[_READABLE] = readable_metrics(table, source.schema)
     return pa.table(columns)
 
 
-def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Array]:
+def partition_columns(entries: Entries, source: IcebergSource) -> dict[str, pa.Array]:
     """Return the spec of entries, and their partition values in the struct of all specs, unless none has any."""
-    own = as_array(found.table.column("partition"))
-    columns = {"spec_id": pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), len(own))}
+    own = as_array(entries.table.column("partition"))
+    columns = {"spec_id": pa.repeat(pa.scalar(entries.spec.spec_id, pa.int32()), len(own))}
     if len(source.partition):
-        columns["partition"] = union_values(own, found.partition, source.partition)
+        columns["partition"] = union_values(own, entries.partition, source.partition)
     return columns
 
 

@@ -22,14 +22,14 @@ _MANIFEST_NAMES = {
 
 def manifests_table(source: IcebergSource) -> pa.Table:
     """Return the manifests of the snapshot."""
-    found = source.manifests
-    columns = {name: found.column(column) for name, column in _MANIFEST_NAMES.items()}
-    is_data = pc.equal(found.column("content"), DATA)
+    manifests = source.manifests
+    columns = {name: manifests.column(column) for name, column in _MANIFEST_NAMES.items()}
+    is_data = pc.equal(manifests.column("content"), DATA)
     for kind, mask in (("data", is_data), ("delete", pc.invert(is_data))):
         for state in ("added", "existing", "deleted"):
-            counts = found.column(f"{state}_files_count")
+            counts = manifests.column(f"{state}_files_count")
             columns[f"{state}_{kind}_files_count"] = pc.if_else(mask, counts, pa.scalar(0, pa.int32()))
-    columns["partition_summaries"] = readable_summaries(found, source.reader)
+    columns["partition_summaries"] = readable_summaries(manifests, source.reader)
     return pa.table(columns)
 
 

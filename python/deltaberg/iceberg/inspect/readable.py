@@ -93,15 +93,15 @@ def readable_summaries(manifests: pa.Table, reader: ManifestReader) -> pa.ListAr
     specs = manifests.column("partition_spec_id").to_pylist()
     for number in sorted(set(specs)):
         spec = reader.spec_of(number)
-        mine = [row for row, found in zip(rows, specs, strict=True) if found == number and row is not None]
+        mine = [row for row, spec_id in zip(rows, specs, strict=True) if spec_id == number and row is not None]
         kinds = partition_struct(spec, reader.schemas)
         for index in range(max(map(len, mine), default=0)):
             summaries = [row[index] for row in mine if index < len(row)]
             part = spec.fields[index] if index < len(spec.fields) else None
             for name in _BOUNDS:
-                found = [summary[name] for summary in summaries]
+                bounds = [summary[name] for summary in summaries]
                 kind = None if part is None else kinds.fields[index]
-                texts = _texts(found, part, kind, reader.schemas)
+                texts = _texts(bounds, part, kind, reader.schemas)
                 for summary, text in zip(summaries, texts, strict=True):
                     summary[name] = text
     return pa.array(rows, _SUMMARIES)

@@ -29,7 +29,7 @@ _LOOKS_EVERY = 10
 
 
 def compact_after(
-    made: Transaction,
+    committed: Transaction,
     added: Collection[str],
     *,
     committer: Committer,
@@ -40,7 +40,7 @@ def compact_after(
 
     Parameters
     ----------
-    made
+    committed
         The transaction, which is committed.
     added
         The data files that were written for it, by their recorded paths.
@@ -56,12 +56,12 @@ def compact_after(
     list
         A sentence for each part that failed.
     """
-    if not added or not compacts_itself(made.metadata):
+    if not added or not compacts_itself(committed.metadata):
         return []
     from deltaberg.iceberg.maintain.compact import IcebergRewrite
     from deltaberg.table.maintain.compact import Compaction
 
-    following = _Following(made, committer, tell)
+    following = _Following(committed, committer, tell)
 
     def look() -> tuple[LeftFiles, int] | None:
         following.refresh()
@@ -69,7 +69,7 @@ def compact_after(
         if not _may_be_many(transaction.metadata, transaction.planned):
             return None
         target = row_spec(transaction.metadata, RowOptions()).target_size
-        rewrite = IcebergRewrite(transaction, Compaction(timezone=made.timezone))
+        rewrite = IcebergRewrite(transaction, Compaction(timezone=committed.timezone))
         files = rewrite.files
         codes: dict[object, int] = {}
         partitions = [codes.setdefault(key, len(codes)) for key in rewrite.partitions(files)]
@@ -77,7 +77,7 @@ def compact_after(
         sizes = pc.fill_null(as_array(files.column("size")), 0)
         return LeftFiles(file_numbers(files), sizes, pa.array(partitions, pa.int64()), is_new), target
 
-    zone = made.timezone
+    zone = committed.timezone
     return compact_left_files(look, following.begin, following.refresh, IcebergRewrite, timezone=zone, seconds=seconds)
 
 

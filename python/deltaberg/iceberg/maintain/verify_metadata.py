@@ -41,21 +41,21 @@ def findings_in_metadata(loaded: LoadedTable) -> Iterator[Finding]:
     """Yield what is wrong in a metadata file, and what it names that it does not have."""
     metadata, path = loaded.metadata, str(loaded.file)
 
-    def found(kind: str, text: str) -> Finding:
+    def finding(kind: str, text: str) -> Finding:
         return Finding(kind, METADATA_FILE, path, "the table", None, text)
 
     dangling = dangling_refs(metadata)
     for text in metadata_violations(metadata):
         # Such a name is no more than dangling: what has a snapshot can be read.
         if not any(text.startswith(f"the reference {name} names the snapshot ") for name in dangling):
-            yield found(VIOLATION, text)
+            yield finding(VIOLATION, text)
     for name in dangling:
         ref = metadata.refs[name]
-        yield found(DANGLING, f"the {ref.type} {name} names the snapshot {ref.snapshot_id}, which is not there")
+        yield finding(DANGLING, f"the {ref.type} {name} names the snapshot {ref.snapshot_id}, which is not there")
     for number in sorted({one.snapshot_id for one in metadata.snapshot_log} - metadata.snapshots.keys()):
-        yield found(DANGLING, f"snapshot-log names the snapshot {number}, which is not there")
-    yield from starmap(found, _in_statistics(metadata))
-    yield from (found(VIOLATION, text) for text in _id_violations(metadata))
+        yield finding(DANGLING, f"snapshot-log names the snapshot {number}, which is not there")
+    yield from starmap(finding, _in_statistics(metadata))
+    yield from (finding(VIOLATION, text) for text in _id_violations(metadata))
 
 
 def _in_statistics(metadata: TableMetadata) -> Iterator[tuple[str, str]]:

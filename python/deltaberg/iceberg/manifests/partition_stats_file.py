@@ -176,16 +176,16 @@ def read_partition_stats(data: bytes, path: str, partition: Struct, metadata: Ta
         It cannot be decoded, lacks a column that is required, or has one of a wrong type.
     """
     try:
-        found = pq.read_table(pa.BufferReader(data))
+        stored = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
         raise CorruptDataFileError(f"a file of statistics cannot be decoded: {first_line(error)}", file=path) from None
-    places = {_number(field): at for at, field in enumerate(found.schema)}
+    places = {_number(field): at for at, field in enumerate(stored.schema)}
     schema, columns = partition_stats_columns(partition, metadata), []
     for field in schema:
         at = places.get(_number(field))
         if at is None and not field.nullable and field.name != "dv_count":
             raise CorruptDataFileError(f"a file of statistics has no column {field.name}", file=path)
-        own = pa.nulls(len(found), field.type) if at is None else as_array(found.column(at))
+        own = pa.nulls(len(stored), field.type) if at is None else as_array(stored.column(at))
         try:
             columns.append(_in_union(own, field.type) if field.name == "partition" else own.cast(field.type))
         except (pa.ArrowException, TypeError) as error:

@@ -159,14 +159,14 @@ class Conformer:
             return self._map(want, arrow, path)
         return self._leaf(want, arrow, path)
 
-    def _leaf(self, want: DataType, found: pa.DataType, path: _Path) -> _Convert:
-        reason = accepts(found, want, self._options.timezone)
-        cast = self._cast(found, want, path, is_needed=reason is not None)
+    def _leaf(self, want: DataType, source_type: pa.DataType, path: _Path) -> _Convert:
+        reason = accepts(source_type, want, self._options.timezone)
+        cast = self._cast(source_type, want, path, is_needed=reason is not None)
         if reason is not None:
             if cast is not None:
                 return cast
-            refusal = _refused(found, want, path, reason, is_safe=self._options.cast is None)
-            if not pt.is_floating(found):
+            refusal = _refused(source_type, want, path, reason, is_safe=self._options.cast is None)
+            if not pt.is_floating(source_type):
                 raise refusal
             return lambda array: _only_nulls(array, want, refusal)
 
@@ -180,12 +180,12 @@ class Conformer:
 
         return convert
 
-    def _cast(self, found: pa.DataType, want: DataType, path: _Path, *, is_needed: bool) -> _Convert | None:
+    def _cast(self, source_type: pa.DataType, want: DataType, path: _Path, *, is_needed: bool) -> _Convert | None:
         """Return what casts values that do not fit as they are; None if they are refused."""
         if self._options.cast is None:
             return None
         try:
-            cast = self._options.cast(found, want, self._options.timezone)
+            cast = self._options.cast(source_type, want, self._options.timezone)
         except SchemaError as error:
             if not is_needed:
                 return None

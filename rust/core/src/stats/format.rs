@@ -25,31 +25,36 @@ const TIED_DIGITS: usize = 16;
 
 /// Writes the statistics of files as JSON objects.
 ///
-/// `found` has the columns that [`super::parse_stats`] returns: `numRecords`, and for the leaf with the path
+/// `statistics` has the columns that [`super::parse_stats`] returns: `numRecords`, and for the leaf with the path
 /// `paths[i]` the columns `min.i`, `max.i` and `nullCount.i`. A missing column and a null are unknown, and left out, as
 /// are bounds of a type that has none. Timestamps are rounded outward to milliseconds, unless that is the year 10000.
 /// `tight` adds `tightBounds`.
 ///
 /// # Errors
 /// `InvalidArgument` if a column has an unexpected type; `TooLarge` if the texts exceed the limit of their type.
-pub fn format_stats(found: &RecordBatch, paths: &[Vec<String>], tight: bool, threads: usize) -> Result<StringArray> {
+pub fn format_stats(
+    statistics: &RecordBatch,
+    paths: &[Vec<String>],
+    tight: bool,
+    threads: usize,
+) -> Result<StringArray> {
     let object = |side: &str, upper: bool| -> Result<Vec<Member>> {
         let leaves: Vec<(&[String], usize)> =
             paths.iter().enumerate().map(|(index, path)| (path.as_slice(), index)).collect();
         members(&leaves, &|index| {
-            let column = found.column_by_name(&format!("{side}.{index}"));
+            let column = statistics.column_by_name(&format!("{side}.{index}"));
             column.map(|column| Leaf::new(column, upper)).transpose().map(Option::flatten)
         })
     };
-    let count = found.column_by_name("numRecords").map(|column| Leaf::new(column, false)).transpose()?.flatten();
+    let count = statistics.column_by_name("numRecords").map(|column| Leaf::new(column, false)).transpose()?.flatten();
     let mut whole: Vec<Member> = count.into_iter().map(|leaf| Member::new("numRecords", Node::Leaf(leaf))).collect();
     for (name, side, upper) in
         [("minValues", "min", false), ("maxValues", "max", true), ("nullCount", "nullCount", false)]
     {
         whole.push(Member::new(name, Node::Object(object(side, upper)?)));
     }
-    let parts = parts_of(0, found.num_rows());
-    let threads = if found.num_rows() <= ROWS_PER_PART { 1 } else { threads };
+    let parts = parts_of(0, statistics.num_rows());
+    let threads = if statistics.num_rows() <= ROWS_PER_PART { 1 } else { threads };
     let texts = parallel::map(&parts, threads, |(from, to)| {
         let mut text = String::new();
         let mut ends = Vec::with_capacity(to.saturating_sub(*from));
@@ -68,7 +73,7 @@ pub fn format_stats(found: &RecordBatch, paths: &[Vec<String>], tight: bool, thr
     if i32::try_from(bytes).is_err() {
         return Err(Error::new(ErrorKind::TooLarge, "the statistics of these files exceed 2 GiB"));
     }
-    let mut builder = StringBuilder::with_capacity(found.num_rows(), bytes);
+    let mut builder = StringBuilder::with_capacity(statistics.num_rows(), bytes);
     for (text, ends) in &texts {
         let mut start = 0_usize;
         for end in ends {

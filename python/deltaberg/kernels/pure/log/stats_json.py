@@ -27,13 +27,13 @@ _Texts = list["str | None"]
 
 
 def format_stats(
-    found: pa.RecordBatch, paths: Sequence[Sequence[str]], tight: bool, threads: int = 0
+    statistics: pa.RecordBatch, paths: Sequence[Sequence[str]], tight: bool, threads: int = 0
 ) -> pa.StringArray:
     """Write the statistics of files as JSON objects.
 
     Parameters
     ----------
-    found
+    statistics
         The columns that `parse_stats` returns: ``numRecords``, and for the leaf with the path ``paths[i]`` the columns
         ``min.i``, ``max.i`` and ``nullCount.i``. A missing column and a null are unknown, and left out, as are bounds
         of a type that has none. Timestamps are rounded outward to milliseconds, unless that is the year 10000.
@@ -51,7 +51,7 @@ def format_stats(
     """
     leaves = [(list(path), index) for index, path in enumerate(paths)]
     whole: list[tuple[str, Any]] = []
-    count = _leaf(found, "numRecords", upper=False)
+    count = _leaf(statistics, "numRecords", upper=False)
     if count is not None:
         whole.append(('"numRecords":', count))
     for name, side, upper in (
@@ -61,11 +61,11 @@ def format_stats(
     ):
 
         def column(index: int, side: str = side, upper: bool = upper) -> _Texts | None:
-            return _leaf(found, f"{side}.{index}", upper=upper)
+            return _leaf(statistics, f"{side}.{index}", upper=upper)
 
         whole.append((f'"{name}":', _members(leaves, column)))
     texts = []
-    for row in range(found.num_rows):
+    for row in range(statistics.num_rows):
         members = list(_written(whole, row))
         texts.append("{" + ",".join([*members, '"tightBounds":true'] if tight else members) + "}")
     return pa.array(texts, pa.string())
