@@ -210,6 +210,7 @@ _OUR_TEXTS = {
         "store",
         "other[0]",
         "self.other",
+        "self.argument",
         "self.own",
         "ADD_COLUMNS",
         "MAPPING_MODE",
@@ -236,6 +237,7 @@ def test_texts_of_others_go_into_hints_verbatim() -> None:
     assert {text for text in shown if not text.startswith("verbatim(")} - {
         "store",
         "self.other",
+        "self.argument",
         "self.own",
     } <= _OUR_TEXTS
 

@@ -89,8 +89,7 @@ def test_a_mapping_that_begins_again_gives_other_ids(tmp_path: Path) -> None:
     # So does a table that takes the place of one without a mapping.
     for mode in ("none", "name"):
         properties = {"delta.columnMapping.mode": mode}
-        replaced = pa.table({"key": [1]})
-        deltaberg.write_table(str(tmp_path), replaced, mode="overwrite", schema_mode="overwrite", properties=properties)
+        deltaberg.create_table(tmp_path, pa.schema([("key", pa.int64())]), if_exists="replace", properties=properties)
     (field,) = DeltaTable(tmp_path).schema
     assert field.id is not None
     assert field.id > highest + 4

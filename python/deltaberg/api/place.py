@@ -77,7 +77,7 @@ def place_to_write(
     if isinstance(target, IcebergTable):
         from deltaberg.iceberg.place import IcebergPlace
 
-        _check_format(chosen, ["iceberg"], target.location)
+        _check_opened(target, chosen, "iceberg", options)
         return IcebergPlace.of(target)
     from deltaberg.delta.table import DeltaTable
 
@@ -88,7 +88,7 @@ def place_to_write(
         )
     from deltaberg.delta.place import DeltaPlace
 
-    _check_format(chosen, ["delta"], target.location)
+    _check_opened(target, chosen, "delta", options)
     return DeltaPlace(target.location, options, target)
 
 
@@ -98,6 +98,16 @@ def _check_format(chosen: str | None, there: Sequence[str], location: str) -> No
             f"there is a table of the format {there[0]} already, which is not {chosen}",
             hint=f'use ⟪format="{there[0]}"⟫, or choose another directory',
             table=location,
+        )
+
+
+def _check_opened(table: DeltaTable | IcebergTable, chosen: str | None, own: str, options: OpenOptions) -> None:
+    _check_format(chosen, [own], table.location)
+    if options.storage_options is not None and options.store != table._options.store:  # noqa: SLF001 - nobody shows secrets
+        raise InvalidArgumentError(
+            Hint("the table was opened with other ⟪storage_options⟫"),
+            hint="leave them out, or pass the location of the table in place of the open one",
+            table=table.location,
         )
 
 

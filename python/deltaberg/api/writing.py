@@ -197,9 +197,10 @@ def write_table(
         Refuse new rows that do not match ``where``.
     **arguments
         ``catalog``: the catalog of the table, from `load_catalog`; then ``target`` is the name of the table in it. What
-        a new table is like: ``partition_by``, ``properties``, ``name`` and ``description``, as for `create_table`;
-        properties that are None are left out. They do not change a table that is there already, but its partitioning
-        must be the same, unless its columns are replaced. ``storage_options``: options of the store, as for
+        a new table is like: ``partition_by``, ``sort_by``, ``cluster_by``, ``properties``, ``name`` and
+        ``description``, as for `create_table`; properties that are None are left out. They do not change a table that
+        is there already: rows are written to it only if it has these properties and is like that. Its partitioning may
+        differ if its columns are replaced. ``storage_options``: options of the store, as for
         `open_table`. And how files are written, the columns and the commit: see `DeltaTable.append`.
         ``commit_properties`` takes what the verbs call ``properties``.
 
@@ -212,6 +213,8 @@ def write_table(
     ------
     TableExistsError
         There is a table, and ``mode`` is ``error``.
+    InvalidArgumentError
+        The table that is there already lacks a property, or is not as the caller says; `DeltaTable.alter` changes it.
     SchemaError
         The rows do not fit the columns.
     ConstraintViolationError

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deltaberg.choices import Mode
-from deltaberg.delta.create.create import creation_parameters, define_table
+from deltaberg.delta.create.create import creation_parameters, define_table, descriptions
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.auto_compact import compact_after
 from deltaberg.delta.operations import DeltaOperations
@@ -16,7 +17,7 @@ from deltaberg.storage.location import parse_location
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import DELTA
-from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.new_table import Description, NewTable
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.place import Place
 
@@ -79,6 +80,10 @@ class DeltaPlace(Place[DeltaTable, DeltaOperations]):
         if mode is None:
             return run.transaction.commit("CREATE TABLE", creation_parameters(run.transaction.snapshot))
         return run.transaction.commit("WRITE", {"mode": _MODES[mode]})
+
+    def descriptions(self, table: DeltaTable, new: NewTable) -> Iterator[Description]:
+        """Yield what is said of a new table, and what a table has instead."""
+        return descriptions(table._snapshot, new)  # noqa: SLF001 - it is what the table is
 
     def unchanged(self, table: DeltaTable) -> CommitResult:
         """Return the result of no commit."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from deltaberg.choices import Mode
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.iceberg.create.create import metadata_of
+from deltaberg.iceberg.create.create import descriptions, metadata_of
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.iceberg.maintain.auto_compact import compact_after
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -34,7 +35,7 @@ from deltaberg.storage.location import Location
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
-from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.new_table import Description, NewTable
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.verbs.place import Place
@@ -101,6 +102,10 @@ class IcebergPlace(Place[IcebergTable, IcebergOperations]):
     def commit(self, run: IcebergOperations, mode: Mode | None) -> CommitResult:
         """Commit the creation, of which metadata says no more than it does of other commits."""
         return run.transaction.commit()
+
+    def descriptions(self, table: IcebergTable, new: NewTable) -> Iterator[Description]:
+        """Yield what is said of a new table, and what a table has instead."""
+        return descriptions(table.metadata, new)
 
     def unchanged(self, table: IcebergTable) -> CommitResult:
         """Return the result of no commit."""

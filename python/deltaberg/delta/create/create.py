@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
@@ -25,12 +26,13 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
+from deltaberg.schema.columns import join_name
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Struct
 from deltaberg.schema.void_columns import warn_of_void
-from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.new_table import Description, NewTable
 
-__all__ = ["creation_parameters", "define_table", "newest_version"]
+__all__ = ["creation_parameters", "define_table", "descriptions", "newest_version"]
 
 
 def newest_version(log: LogDirectory) -> Snapshot | None:
@@ -107,6 +109,38 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
         transaction.set_domain(CLUSTERING_DOMAIN, domain, system=True)
     elif before is not None and CLUSTERING_DOMAIN in before.domains:
         transaction.set_domain(CLUSTERING_DOMAIN, None, system=True)
+
+
+def descriptions(table: Snapshot, new: NewTable) -> Iterator[Description]:
+    """Yield what is said of a new table beside its columns and partitioning, and what a table has instead.
+
+    Raises
+    ------
+    InvalidArgumentError, ColumnNotFoundError, UnsupportedFeatureError
+        No table can be as it is said, or none that is written.
+    """
+    properties = checked_properties(new.properties)
+    features, recorded = features_of_properties(properties)
+    for name, condition in check_constraints(recorded).items():
+        del recorded[f"delta.constraints.{name}"]
+        recorded[constraint_property(name)] = condition
+    known = dict(table.metadata.configuration)
+    # Delta reads true, TRUE and True alike.
+    known.update((name, text) for name, text in recorded.items() if text.lower() == known.get(name, "").lower())
+    asked, own = (
+        {f"delta.feature.{name}": "supported" for name in names}
+        for names in (sorted(features), supported_features(table.protocol))
+    )
+    yield from Description.of_properties(recorded | asked, known | own)
+    for what in ("name", "description"):
+        if (text := getattr(new, what)) is not None:
+            own_text = getattr(table.metadata, what)
+            yield Description(what, what, text or None, own_text or None, f"describe({what}={text!r})")
+    if new.cluster_by is not None:
+        columns = [join_name([part.name for part in path]) for path in clustering_paths(table.schema, new.cluster_by)]
+        clustered = clustering_names(table.schema, table.domains)
+        change = f"cluster_by({', '.join(map(repr, columns))})"
+        yield Description("cluster_by", "clustering", columns or None, clustered or None, change)
 
 
 def _keep_times(before: Snapshot, recorded: dict[str, str]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
@@ -13,17 +14,18 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
+from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
 from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.updates.new_columns import given_columns
-from deltaberg.iceberg.updates.new_table import given_properties, new_metadata, with_fresh_ids
-from deltaberg.schema.columns import ColumnName, find_column
+from deltaberg.iceberg.updates.new_table import FORMAT_VERSION, given_properties, new_metadata, with_fresh_ids
+from deltaberg.schema.columns import ColumnName, find_column, join_name
 from deltaberg.schema.types import Field, Struct
 from deltaberg.schema.void_columns import warn_of_void
-from deltaberg.table.open.new_table import NewTable, other_partitioning
+from deltaberg.table.open.new_table import Description, NewTable, other_partitioning
 from deltaberg.table.sort.order import TermText
 
-__all__ = ["check_partitioning", "checked_metadata", "metadata_of", "partition_field", "sort_field"]
+__all__ = ["check_partitioning", "checked_metadata", "descriptions", "metadata_of", "partition_field", "sort_field"]
 
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
@@ -192,6 +194,39 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
             'leave out ⟪partition_by⟫, change it with ⟪alter()⟫, or overwrite the table with ⟪schema_mode="overwrite"⟫'
         )
         raise other_partitioning(_described(own), shown, hint)
+
+
+def descriptions(metadata: TableMetadata, new: NewTable) -> Iterator[Description]:
+    """Yield what is said of a new table beside its columns and partitioning, and what a table has instead.
+
+    Raises
+    ------
+    InvalidArgumentError, ColumnNotFoundError
+        No table can be as it is said.
+    """
+    version, asked = given_properties(new.properties)
+    own = {**metadata.properties, FORMAT_VERSION: str(metadata.format_version)}
+    if FORMAT_VERSION in new.properties:
+        asked[FORMAT_VERSION] = str(version)
+    yield from Description.of_properties(asked, own)
+    if new.description is not None:
+        change = f"set({json.dumps({'comment': new.description}, ensure_ascii=False)})"
+        yield Description("description", "description", new.description or None, own.get("comment") or None, change)
+    if new.sort_by is not None:
+        columns = metadata.current_schema.struct
+        orders = (
+            [sort_field(columns, name) for name in new.sort_by],
+            metadata.sort_orders[metadata.default_sort_order_id].fields,
+        )
+        wanted, known = ([_term_text(metadata, part) for part in order] or None for order in orders)
+        change = f"sort_by({', '.join(map(repr, new.sort_by))})"
+        yield Description("sort_by", "order of rows", wanted, known, change)
+
+
+def _term_text(metadata: TableMetadata, part: SortField) -> str:
+    paths = (path_to_id(metadata.current_schema.struct, number) for number in part.source_ids)
+    names = ", ".join(join_name([field.name for field in path]) for path in paths)
+    return f"{part.transform}({names}) {part.direction} {part.null_order.replace('-', ' ')}"
 
 
 def _described(parts: Sequence[PartitionField]) -> list[str]:

@@ -39,6 +39,7 @@ from deltaberg.table.arguments import checked_properties
 
 __all__ = [
     "DEFAULT_VERSION",
+    "FORMAT_VERSION",
     "RESERVED_PROPERTIES",
     "check_properties",
     "creation_updates",
@@ -47,13 +48,14 @@ __all__ = [
     "with_fresh_ids",
 ]
 
-_FORMAT_VERSION = "format-version"
+#: The property that stands for the version of the format.
+FORMAT_VERSION = "format-version"
 #: The format version of new tables.
 DEFAULT_VERSION = 2
 #: Properties that other tools show of a table's metadata, and that no table stores.
 RESERVED_PROPERTIES = frozenset(
     {
-        _FORMAT_VERSION,
+        FORMAT_VERSION,
         "uuid",
         "snapshot-count",
         "current-snapshot-summary",
@@ -80,7 +82,7 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
                 f"the property {name!r} is {value!r:.40}, which is not text", hint="pass strings, such as '4'"
             )
         if name in RESERVED_PROPERTIES:
-            hint = "pass format_version" if name == _FORMAT_VERSION else "leave it out: it follows from the metadata"
+            hint = "pass format_version" if name == FORMAT_VERSION else "leave it out: it follows from the metadata"
             raise InvalidArgumentError(f"the property {name} is reserved", hint=hint)
 
 
@@ -98,7 +100,7 @@ def given_properties(properties: Mapping[str, Any] | None) -> tuple[int, dict[st
     (3, {'commit.retry.num-retries': '4'})
     """
     kept = {name: _text(value) for name, value in checked_properties(properties).items()}
-    version = kept.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
+    version = kept.pop(FORMAT_VERSION, str(DEFAULT_VERSION))
     if version not in ("1", "2", "3"):
         raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
     return int(version), kept

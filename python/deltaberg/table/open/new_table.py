@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint, verbatim
 from deltaberg.schema.columns import ColumnName, column_names
 from deltaberg.table.arguments import checked_note, checked_properties
 
-__all__ = ["NewTable", "other_partitioning"]
+__all__ = ["Description", "NewTable", "other_partitioning"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,56 @@ class NewTable:
     def without_nothing(self) -> NewTable:
         """Return the table without properties that are None, as deltalake takes them."""
         return replace(self, properties={name: value for name, value in self.properties.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a caller says of a table, and what the table says of itself.
+
+    Parameters
+    ----------
+    argument
+        The argument of the caller.
+    what
+        What is described.
+    asked, own
+        What the caller says, and what the table has; None for nothing.
+    change
+        The call that would have the table say what the caller says.
+    """
+
+    argument: str
+    what: str
+    asked: object
+    own: object
+    change: str
+
+    def check(self, table: str) -> None:
+        """Refuse what the table does not say: a write changes only its rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The two differ.
+        """
+        if self.asked != self.own:
+            known = f"the table has no {self.what}"
+            if self.own is not None:
+                known = f"the {self.what} of the table is {self.own!r:.200}"
+            call = f"alter().{self.change}.commit()"
+            wanted = "nothing" if self.asked is None else f"{self.asked!r:.200}"
+            raise InvalidArgumentError(
+                f"{known}, but {wanted} is asked for, and writing rows does not change it",
+                hint=Hint(f"change it by ⟪{verbatim(call)}⟫ of the table, or leave it out of ⟪{self.argument}⟫"),
+                table=table,
+            )
+
+    @classmethod
+    def of_properties(cls, asked: Mapping[str, str], own: Mapping[str, str]) -> Iterator[Description]:
+        """Yield a description for each property."""
+        for name, value in asked.items():
+            change = f"set({json.dumps({name: value}, ensure_ascii=False)})"
+            yield cls("properties", f"property {name}", value, own.get(name), change)
 
 
 def other_partitioning(own: Sequence[str], wanted: Sequence[str], hint: str) -> InvalidArgumentError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
@@ -14,7 +14,7 @@ from deltaberg.table.arguments import checked_choice
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import TableFormat
-from deltaberg.table.open.new_table import NewTable
+from deltaberg.table.open.new_table import Description, NewTable
 from deltaberg.table.rows.progress import ProgressSum
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.stream import can_be_read_again
@@ -61,6 +61,16 @@ class Place(ABC, Generic[_Table, _Run]):
     @abstractmethod
     def commit(self, run: _Run, mode: Mode | None) -> CommitResult:
         """Commit the creation of a table: with rows, which were written in some mode, or without (None)."""
+
+    @abstractmethod
+    def descriptions(self, table: _Table, new: NewTable) -> Iterator[Description]:
+        """Yield what is said of a new table beside its columns and partitioning, and what a table has instead.
+
+        Raises
+        ------
+        InvalidArgumentError, ColumnNotFoundError
+            No table can be as it is said.
+        """
 
     @abstractmethod
     def unchanged(self, table: _Table) -> CommitResult:
@@ -144,8 +154,8 @@ class Place(ABC, Generic[_Table, _Run]):
         data
             The rows.
         new
-            What a new table is like, but for its columns. The partitioning of one that is there has to be the same,
-            unless its columns are replaced.
+            What a new table is like, but for its columns. One that is there has to be like it, but for the
+            partitioning if its columns are replaced.
         mode
             What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
             replaces its rows by them, and ``ignore`` writes nothing.
@@ -158,6 +168,8 @@ class Place(ABC, Generic[_Table, _Run]):
         ------
         TableExistsError
             There is a table, and ``mode`` is ``error``.
+        InvalidArgumentError
+            There is a table that is not like the new one.
         """
         checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
         given = {"where": which.where is not None, "dynamic": which.dynamic, "check": not which.check}
@@ -169,6 +181,8 @@ class Place(ABC, Generic[_Table, _Run]):
         options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
 
         def write(table: _Table) -> CommitResult:
+            for said in self.descriptions(table, new):
+                said.check(table.location)
             if mode == "append":
                 return table.append(data, partition_by=new.partition_by, **arguments)
             how: dict[str, Any] = {"where": which.where, "dynamic": which.dynamic, "check": which.check}
