@@ -136,6 +136,8 @@ _WITHOUT_WORD = {
     | _TUNING
     # The rows are the frame; Spark reads to the end, and writes by its own rules.
     | {"allow_truncation", "check", "data", "isolation", "limit", "safe", "unsafe_single_writer", "validate"}
+    # An overwrite by a frame goes as the table says.
+    | {"strategy"}
     | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
     "delta-spark": _OBJECTS_OF_PYTHON
     # delta-spark has no parameters for these; a session or a property of the table says some of them.

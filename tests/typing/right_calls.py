@@ -224,7 +224,7 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     options = ParquetOptions(compression={"": "zstd", "s": "none"}, page_version="2.0", bloom_filters={"id": 0.01})
     assert_type(table.append(_ROWS, schema_mode=how, writer_properties=options, txn=("app", 1)), CommitResult)
     assert_type(table.explain_append(_ROWS), WriteRoad)
-    assert_type(table.overwrite(_ROWS, where="id = 1", compression="snappy"), CommitResult)
+    assert_type(table.overwrite(_ROWS, where="id = 1", compression="snappy", strategy=strategy), CommitResult)
     assert_type(table.overwrite(_ROWS, dynamic=True, user_metadata="why"), CommitResult)
     assert_type(table.delete("id = 1", strategy=strategy), CommitResult)
     assert_type(table.update({"id": "id + 1"}, "id > 1", strategy="merge-on-read"), CommitResult)
@@ -243,7 +243,7 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
 def writing_iceberg(table: IcebergTable, how: SchemaMode, strategy: Strategy) -> None:
     assert_type(table.append(_ROWS, schema_mode=how, branch="audit", properties={"why": "x"}), CommitResult)
     assert_type(table.explain_append(_ROWS), WriteRoad)
-    assert_type(table.overwrite(_ROWS, where=col("id") == 1, check=False), CommitResult)
+    assert_type(table.overwrite(_ROWS, where=col("id") == 1, check=False, strategy=strategy), CommitResult)
     assert_type(table.delete("id = 1", strategy=strategy, branch="audit"), CommitResult)
     assert_type(table.update({"id": "id + 1"}, where=[("id", ">", 1)]), CommitResult)
     assert_type(table.upsert(_ROWS, when_matched="ignore"), CommitResult)

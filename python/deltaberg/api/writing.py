@@ -14,6 +14,7 @@ from deltaberg.table.verbs.shared_arguments import (
     RowArguments,
     SingleCommitArguments,
     StoreArguments,
+    StrategyArguments,
     arguments_of,
 )
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["create_table", "write_table"]
 
 
-class WriteArguments(CreateArguments, RowArguments, PlaceArguments, total=False):
+class WriteArguments(CreateArguments, RowArguments, StrategyArguments, PlaceArguments, total=False):
     """The arguments of `write_table`."""
 
     predicate: Filter | None
@@ -201,8 +202,8 @@ def write_table(
         ``description``, as for `create_table`; properties that are None are left out. They do not change a table that
         is there already: rows are written to it only if it has these properties and is like that. Its partitioning may
         differ if its columns are replaced. ``storage_options``: options of the store, as for
-        `open_table`. And how files are written, the columns and the commit: see `DeltaTable.append`.
-        ``commit_properties`` takes what the verbs call ``properties``.
+        `open_table`. ``strategy``: as for `DeltaTable.overwrite`. And how files are written, the columns and the
+        commit: see `DeltaTable.append`. ``commit_properties`` takes what the verbs call ``properties``.
 
     Returns
     -------
@@ -239,6 +240,6 @@ def write_table(
     place = place_to_write(
         target, format, arguments.get("catalog"), OpenOptions.of(arguments_of(StoreArguments, arguments))
     )
-    which = Overwritten(where, dynamic, check)
+    which = Overwritten(where, dynamic, check, strategy=arguments.get("strategy"))
     said = {**arguments_of(RowArguments, arguments), **arguments_of(SingleCommitArguments, arguments)}
     return place.write_table(data, new, mode, which, said)

@@ -35,7 +35,7 @@ def append(table: DeltaTable | IcebergTable, arguments: dict[str, Any], rows: An
     return table.append(rows, **arguments)
 
 
-@verb("overwriting", "AppendArguments", takes_files=True)
+@verb("overwriting", "OverwriteArguments", takes_files=True)
 @click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--no-check", is_flag=True, help="With --where: allow new rows that do not match it.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")

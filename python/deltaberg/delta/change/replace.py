@@ -18,6 +18,7 @@ from deltaberg.table.change.match import find_rows
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation, RowNumbers
+from deltaberg.table.transaction.operations import Overwritten
 
 __all__ = ["replace_rows", "total_rows"]
 
@@ -28,8 +29,7 @@ def replace_rows(
     condition: Value,
     write: Callable[[], pa.Table],
     options: RowOptions,
-    *,
-    check: bool,
+    which: Overwritten,
 ) -> None:
     """Delete the rows that match a condition, and add new ones.
 
@@ -43,8 +43,8 @@ def replace_rows(
         Writes the new rows, and returns a row for each of their files.
     options
         How rows are written that stay where files are written anew.
-    check
-        Refuse new rows that do not match the condition.
+    which
+        Whether new rows are refused that do not match the condition, and how the others go.
 
     Raises
     ------
@@ -53,11 +53,11 @@ def replace_rows(
     """
     timezone = options.timezone or transaction.timezone
     matched = find_rows(scan_to_change(transaction, condition, timezone))
-    changes = RowChanges(transaction, options)
+    changes = RowChanges(transaction, options, which.strategy)
     transaction.read(condition, timezone)
     written = write()
     transaction.add_files(written)
-    if check:
+    if which.check:
         _check_rows(transaction, condition, written, timezone)
     changes.apply(matched, added=lambda: _new_rows(transaction, None, written, timezone).batches())
     operation.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})

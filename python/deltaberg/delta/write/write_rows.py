@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.alter.columns_of_rows import merge_columns, replace_schema
 from deltaberg.delta.change.replace import replace_rows, total_rows
+from deltaberg.delta.change.row_changes import rewrite_strategy
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.rows.row_rules import record_marks, rules_of
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
@@ -68,6 +69,8 @@ def overwrite_rows(
 
     Raises
     ------
+    InvalidArgumentError
+        The strategy is not one that the table allows.
     ConstraintViolationError
         A new row does not match the condition, or the table only grows.
     SchemaError
@@ -77,6 +80,7 @@ def overwrite_rows(
     if len(before.live.table):
         # The commit would refuse it too, but only after all rows were written.
         check_changeable(before)
+    rewrite_strategy(before, which.strategy)
     condition = row_condition(before.schema, which.where, timezone)
     bound = None if condition is None else bind(condition, before.schema, timezone)
     # A table without partitions is one partition.
@@ -85,9 +89,7 @@ def overwrite_rows(
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
         operation.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
-        replace_rows(
-            transaction, operation, condition, lambda: _write(transaction, rows, options), options, check=which.check
-        )
+        replace_rows(transaction, operation, condition, lambda: _write(transaction, rows, options), options, which)
         return
     old = before.live.table
     if bound is not None:

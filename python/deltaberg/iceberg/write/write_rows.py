@@ -72,7 +72,7 @@ def overwrite_rows(
     condition = row_condition(schema, which.where, timezone)
     bound = None if condition is None else bind(condition, schema, timezone)
     if not dynamic:
-        operation.rows.deleted, operation.rows.copied = _remove(transaction, condition, options)
+        operation.rows.deleted, operation.rows.copied = _remove(transaction, condition, options, which.strategy)
         # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
         transaction.claims.conditions.append(TRUE if bound is None else bound)
     layout = Alteration(transaction, is_part=True)
@@ -100,9 +100,11 @@ def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:
         replace_columns(transaction, rows.schema)
 
 
-def _remove(transaction: Transaction, condition: Value | None, options: RowOptions) -> tuple[int | None, int]:
+def _remove(
+    transaction: Transaction, condition: Value | None, options: RowOptions, strategy: str | None
+) -> tuple[int | None, int]:
     """Remove the rows that match a filter, or all rows; return how many these are, and how many are copied."""
-    target = RowChanges(transaction, options, "delete", COPY_ON_WRITE)
+    target = RowChanges(transaction, options, "delete", strategy or COPY_ON_WRITE)
     change_matching(target, condition)
     if condition is None:
         # What is left of delete files is about nothing.

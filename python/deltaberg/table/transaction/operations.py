@@ -18,6 +18,7 @@ from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import check_flags
 from deltaberg.table.change.changed_rows import RowCounts
 from deltaberg.table.change.conditions import row_condition
+from deltaberg.table.change.strategies import checked_strategy
 from deltaberg.table.change.target import RowTarget, change_matching, update_change
 from deltaberg.table.merge.clauses import MergeClause
 from deltaberg.table.merge.merge import MergePlan
@@ -80,19 +81,25 @@ class Overwritten:
     partition_by
         The partitioning. Another one than that of the table is allowed only if its columns are replaced.
 
+    strategy
+        ``merge-on-read`` or ``copy-on-write`` for files of which some rows match ``where``; None for what the verb does
+        by default.
+
     Raises
     ------
     InvalidArgumentError
-        ``dynamic`` or ``check`` is neither True nor False.
+        ``dynamic`` or ``check`` is neither True nor False, or there is no such strategy.
     """
 
     where: Filter | None = None
     dynamic: bool = False
     check: bool = True
     partition_by: Sequence[ColumnName] | None = None
+    strategy: str | None = None
 
     def __post_init__(self) -> None:
         check_flags(self, "dynamic", "check")
+        checked_strategy(self.strategy)
 
     @property
     def is_whole(self) -> bool:
@@ -162,6 +169,11 @@ class Operations(ABC, Generic[_Engine_co]):
         """
         if which.where is not None and which.dynamic:
             raise InvalidArgumentError(Hint("⟪where⟫ and ⟪dynamic⟫ exclude each other"), hint="pass one of them")
+        if which.strategy is not None and which.dynamic:
+            raise InvalidArgumentError(
+                Hint("⟪strategy⟫ is about files of which some rows match ⟪where⟫, and ⟪dynamic⟫ replaces partitions"),
+                hint="leave one of them out",
+            )
         replaces_columns = options.schema_mode == "overwrite"
         if replaces_columns and not which.is_whole:
             raise InvalidArgumentError(

@@ -172,7 +172,12 @@ class Place(ABC, Generic[_Table, _Run]):
             There is a table that is not like the new one.
         """
         checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
-        given = {"where": which.where is not None, "dynamic": which.dynamic, "check": not which.check}
+        given = {
+            "where": which.where is not None,
+            "dynamic": which.dynamic,
+            "check": not which.check,
+            "strategy": which.strategy is not None,
+        }
         for name, is_given in given.items():
             if is_given and mode != "overwrite":
                 raise InvalidArgumentError(
@@ -185,7 +190,12 @@ class Place(ABC, Generic[_Table, _Run]):
                 said.check(table.location)
             if mode == "append":
                 return table.append(data, partition_by=new.partition_by, **arguments)
-            how: dict[str, Any] = {"where": which.where, "dynamic": which.dynamic, "check": which.check}
+            how: dict[str, Any] = {
+                "where": which.where,
+                "dynamic": which.dynamic,
+                "check": which.check,
+                "strategy": which.strategy,
+            }
             return table.overwrite(data, partition_by=new.partition_by, **how, **arguments)
 
         return self.create_first(

@@ -43,6 +43,7 @@ __all__ = [
     "SnapshotArguments",
     "StateArguments",
     "StoreArguments",
+    "StrategyArguments",
     "UpdateArguments",
     "UpsertArguments",
     "arguments_of",
@@ -165,20 +166,25 @@ class CreateArguments(NewTableArguments, total=False):
     cluster_by: ColumnName | Sequence[ColumnName] | None
 
 
+class StrategyArguments(TypedDict, total=False):
+    """How rows are changed that are in files with others."""
+
+    strategy: Strategy | None
+
+
 class AppendArguments(RowArguments, RecordedArguments, total=False):
     """The arguments of `append`."""
 
     df: Any
 
 
-class OverwriteArguments(AppendArguments, total=False):
+class OverwriteArguments(AppendArguments, StrategyArguments, total=False):
     """The arguments of `overwrite`."""
 
     predicate: Filter | None
 
 
-class _RewriteArguments(FileArguments, RecordedArguments, total=False):
-    strategy: Strategy | None
+class _RewriteArguments(FileArguments, StrategyArguments, RecordedArguments, total=False):
     timezone: str | None
     predicate: Filter | None
     condition: Filter | None
@@ -196,8 +202,7 @@ class UpdateArguments(_RewriteArguments, total=False):
     updates: Mapping[ColumnName, Any]
 
 
-class _JoinArguments(RowArguments, RecordedArguments, total=False):
-    strategy: Strategy | None
+class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, total=False):
     memory: int | None
 
 

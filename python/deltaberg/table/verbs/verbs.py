@@ -64,7 +64,8 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     ``strategy``
         ``merge-on-read`` hides rows by deletion vectors or delete files, and ``copy-on-write`` writes their files anew.
         By default ``delta.enableDeletionVectors`` decides, or ``write.delete.mode``, ``write.update.mode`` and
-        ``write.merge.mode``. ``merge-on-read`` is refused if the table does not allow it.
+        ``write.merge.mode``; `overwrite` of an Iceberg table writes files anew by default. ``merge-on-read`` is refused
+        if the table does not allow it.
     ``memory``
         Bytes of rows and keys that are held in memory, approximately; 512 MiB by default.
     ``txn``
@@ -171,7 +172,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         partition_by
             The partitioning, which may change with ``schema_mode="overwrite"``; an empty list for none.
         **arguments
-            As for `append`.
+            As for `append`, and ``strategy`` for files of which some rows match ``where``.
 
         Raises
         ------
@@ -191,7 +192,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         from deltaberg.table.transaction.operations import Overwritten
 
         rows, names = RowOptions.of(arguments), None if partition_by is None else column_names(partition_by)
-        which = Overwritten(where, dynamic, check, names)
+        which = Overwritten(where, dynamic, check, names, arguments.get("strategy"))
         return self._run(lambda run: run.overwrite(data, rows, which), arguments)
 
     @takes(DeleteArguments)
