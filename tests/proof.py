@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -29,6 +30,7 @@ from tests.crash.requests import disturb_everywhere
 from tests.races.expiry import race_of_expiries, table_to_expire
 from tests.races.race import (
     PATIENT,
+    REPARTITIONED,
     Race,
     bad_network,
     race_in_bucket,
@@ -112,14 +114,22 @@ def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
 
 
 def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
-    for kind, name in (("delta", "race"), ("iceberg", "race of Iceberg"), ("sqlite", "race in a SQL catalog")):
-        if options.only in f"{name} on this machine":
-            race = Race(options.turns, options.seed, kind=kind)
-            yield race_on_disk(_made(folder / kind), race, f"{name} on this machine")
-    for kind, name in (("delta", "race with Spark"), ("iceberg", "race of Iceberg with Spark")):
+    whole = Race(options.turns, options.seed)
+    spark = replace(whole, turns=max(8, options.turns // 4), sparks=2)
+    parts = replace(REPARTITIONED, turns=max(1, options.turns // 4), seed=options.seed)
+    for number, (kind, name, race) in enumerate(
+        (
+            ("delta", "race on this machine", whole),
+            ("iceberg", "race of Iceberg on this machine", whole),
+            ("sqlite", "race in a SQL catalog on this machine", whole),
+            ("delta", "race of new partitions", parts),
+            ("iceberg", "race of Iceberg of new partitions", parts),
+            ("delta", "race with Spark", spark),
+            ("iceberg", "race of Iceberg with Spark", spark),
+        )
+    ):
         if options.only in name:
-            race = Race(max(8, options.turns // 4), options.seed, kind=kind, sparks=2)
-            yield race_on_disk(_made(folder / f"spark-{kind}"), race, name)
+            yield race_on_disk(_made(folder / f"{number}"), replace(race, kind=kind), name)
     if options.only in "race in PostgreSQL" and postgres.binaries() is not None:
         race = Race(max(1, options.turns // 4), options.seed, kind="postgres")
         yield race_in_database(_made(folder / "postgres"), race)

@@ -60,8 +60,11 @@ def test_a_feature_is_dropped_after_a_question(table: Any, monkeypatch: pytest.M
     early = call(*words, "--yes", "--truncate-history")
     assert early.exit_code != 0
     assert "drop the feature again then; or leave out --truncate-history to drop it now" in early.stderr
+    before = table.refresh().version
     (done,) = json_lines(*words, "--yes", "--message", "downgrade")
-    assert done["version"] == table.refresh().version
+    assert done["version"] == table.refresh().version == before + done["commits"]
+    # The first call has done that.
+    assert done["copied_rows"] == 0
     assert table.history(1)[0].info["userMetadata"] == "downgrade"
     assert "deletionVectors" not in table.features
     assert ids_of(table) == [1, 3, 4]

@@ -78,7 +78,7 @@ class Racer:
         #: What the step claims, known before it commits.
         self.claim = Claim()
         #: Writes down a commit at once, where the step goes on after it.
-        self.report: Callable[[CommitResult], object] = lambda _: None
+        self.report: Callable[[CommitResult | list[CommitResult]], object] = lambda _: None
         #: Snapshots that are on no branch, or on another one than main; and those that main was moved to.
         self.aside: set[int] = set()
         self.moved_to: set[int] = set()
@@ -288,6 +288,17 @@ def _alter(racer: Racer) -> Any:
     return racer.table.alter().set({"racer": str(racer.fresh(1)[0][0])}).commit()
 
 
+def _partition_anew(racer: Racer) -> Any:
+    """Partition the table by other columns, for which Delta tables write all files anew."""
+    ways: list[list[str]] = [["part"], ["value"], ["part", "value"], []]
+    name = f"racer-{racer.fresh(1)[0][0]}"
+    racer.claim = Claim(sets=name)
+    if not hasattr(racer.table, "version"):
+        ways += [["bucket(4, id)", "part"], ["truncate(100, value)"]]
+    change = racer.table.refresh().alter().partition_by(*racer.generator.choice(ways))
+    return change.set({name: "1"}).commit()
+
+
 def _checkpoint(racer: Racer) -> None:
     racer.table.refresh()
     racer.table.checkpoint()
@@ -356,6 +367,7 @@ _ALL = [
     Kind("update", 10, _update),
     Kind("merge", 8, _merge),
     Kind("alter", 1, _alter),
+    Kind("partition anew", 0, _partition_anew),
     Kind("checkpoint", 3, _checkpoint),
     Kind("compact the log", 4, _compact_log),
     Kind("clean up the log", 4, _clean_up),
@@ -470,6 +482,7 @@ _ALL_OF_ICEBERG = [
     Kind("convert deletes by keys", 4, _convert_keys),
     Kind("clone", 2, _clone),
     Kind("alter", 5, _set_own),
+    Kind("partition anew", 0, _partition_anew),
     Kind("stage", 5, _stage),
     Kind("publish", 8, _publish),
     Kind("pick", 4, _pick),

@@ -30,6 +30,7 @@ from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = [
     "PATIENT",
+    "REPARTITIONED",
     "Race",
     "bad_network",
     "race_in_bucket",
@@ -101,6 +102,8 @@ class Race:
     patience: float = field(default=1800, repr=False)
 
 
+#: A race of tables whose partitioning changes, under which an overwrite of partitions would replace other rows.
+REPARTITIONED = Race(0, 0, weights={"partition anew": 12, "drop a feature": 4}, without=("overwrite partitions",))
 #: What is removed in the first seconds is old then by every clock.
 _LEAST_SECONDS = 24
 

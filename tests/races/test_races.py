@@ -9,6 +9,7 @@ import io
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
 from tests.races.race import (
     PATIENT,
+    REPARTITIONED,
     Race,
     bad_network,
     race_in_bucket,
@@ -69,6 +71,14 @@ def _check(tally: Tally, commits: int) -> None:
 @pytest.mark.slow
 def test_on_this_machine(tmp_path: Path, seed: int) -> None:
     _check(race_on_disk(tmp_path, Race(20, seed, least=5)), 40)
+
+
+@pytest.mark.req("DL-OPS-10")
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_partitioned_anew_beside_writers(tmp_path: Path, seed: int, kind: str) -> None:
+    _check(race_on_disk(tmp_path, replace(REPARTITIONED, turns=12, seed=seed, kind=kind, least=2)), 15)
 
 
 def _check_vacuums(tally: Tally, commits: int) -> None:

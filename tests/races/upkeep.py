@@ -17,7 +17,7 @@ import deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from deltaberg import CleanupResult
-from deltaberg.errors import CommitConflictError, DataFileNotFoundError, VersionNotFoundError
+from deltaberg.errors import CommitConflictError, DataFileNotFoundError, InvalidArgumentError, VersionNotFoundError
 from tests.races.kinds import COLUMNS, Claim, Kind, Racer
 from tests.support.serial_log import read_folder
 
@@ -93,6 +93,21 @@ def _repair(racer: Racer) -> None:
         raise AssertionError(f"files are lost: {result.files}")
 
 
+def _drop_feature(racer: Racer) -> Any:
+    """Take deletion vectors out of a table that allows them, and allow them again."""
+    if "deletionVectors" not in racer.table.refresh().features:
+        return None
+    racer.claim = Claim()
+    try:
+        racer.report(list(racer.table.drop_feature("deletionVectors").commits))
+    except InvalidArgumentError as error:
+        if "does not support the feature" not in error.message:
+            raise
+        # Another process was faster.
+        return None
+    return racer.table.alter().set({"delta.enableDeletionVectors": "true"}).commit()
+
+
 def _restore(racer: Racer) -> Any:
     """Go back to a version within the retention, by an engine of a few lines that reads and writes the log alone."""
     commits = _commits(racer)
@@ -101,6 +116,9 @@ def _restore(racer: Racer) -> Any:
     actions = {version: [json.loads(line) for line in data.splitlines()] for version, data in commits.items()}
     newest = max(commits)
     target = _target(racer, newest)
+    if any("protocol" in action for version in range(target + 1, newest + 1) for action in actions[version]):
+        # What the files need, the protocol may lack.
+        return None
     live, wanted = (_live(actions, version) for version in (newest, target))
     now, token = time.time_ns() // 1_000_000, uuid.uuid4().hex
     last = actions[newest][0].get("commitInfo", {}).get("inCommitTimestamp")
@@ -216,6 +234,7 @@ _ALL = [
     Kind("vacuum early", 2, _vacuum_early),
     Kind("vacuum keeping a version", 2, _vacuum_keeping),
     Kind("repair", 1, _repair),
+    Kind("drop a feature", 1, _drop_feature),
     # Of tables on this machine only.
     Kind("vacuum that is killed", 0, _vacuum_killed),
     Kind("restore", 0, _restore),

@@ -104,6 +104,8 @@ def test_checkpoints_stand_in_front_of_versions_that_need_it(tmp_path: Path, nam
     assert (planned.dry_run, planned.commit, DeltaTable(tmp_path).version) == (True, None, max(old))
     result = table.drop_feature(name, user_metadata="downgrade")
     assert result.steps == planned.steps
+    assert [one.version for one in result.commits] == [*range(max(old) + 1, table.version + 1)]
+    assert result.copied_rows == {"typeWidening": 1, "v2Checkpoint": 0}.get(name, len(old[max(old)]))
     assert (name in table.features, _DROPPED in table.features) == (False, True)
     assert (table.protocol.min_reader_version, table.protocol.reader_features) == (1, None)
     assert table.properties[_BEFORE] == str(table.version)

@@ -715,7 +715,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         Returns
         -------
         DropFeatureResult
-            The steps that it took, and the commit that dropped the feature.
+            The steps that it took, and its commits, of which the last one dropped the feature.
 
         Raises
         ------

@@ -144,8 +144,14 @@ def drop_feature(opened: Any, asking: Asking, arguments: dict[str, Any], name: s
     """
 
     def show(result: DropFeatureResult) -> None:
-        version = None if result.commit is None else result.commit.version
-        facts = {"feature": result.feature, "dry_run": result.dry_run, "version": version, "steps": list(result.steps)}
+        facts = {
+            "feature": result.feature,
+            "dry_run": result.dry_run,
+            "version": None if result.commit is None else result.commit.version,
+            "commits": len(result.commits),
+            "copied_rows": result.copied_rows,
+            "steps": list(result.steps),
+        }
         asking.print(result, facts, result.steps)
 
     asking.carry_out(

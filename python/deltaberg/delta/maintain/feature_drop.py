@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
@@ -74,6 +74,7 @@ class FeatureDrop:
     begin: Callable[[], Transaction]
     alter: Callable[[], Alteration]
     rewrite: Callable[[Purge], CompactResult]
+    _commits: list[CommitResult] = field(default_factory=list, init=False)
 
     def run(self, *, dry_run: bool) -> DropFeatureResult:
         """Drop the feature, or say what that takes.
@@ -94,19 +95,19 @@ class FeatureDrop:
         steps = steps_of(self.name, table)
         says = tuple(step.says for step in steps) + self._last_steps
         if dry_run:
-            return DropFeatureResult(self.name, None, True, self._rehearsed(table, steps, says))
+            return DropFeatureResult(self.name, (), True, self._rehearsed(table, steps, says))
         if self.name not in OF_HISTORY:
-            return DropFeatureResult(self.name, self._altered().commit(), False, says)
+            return DropFeatureResult(self.name, (self._altered().commit(),), False, says)
         for left in reversed(range(_ATTEMPTS)):
             with suppress(*((CommitConflictError,) if left else ())):
                 for step in steps_of(self.name, self.newest()):
                     self._do(step)
                 (self._cut_off if self.truncate_history else self._stand_in_front)()
-                done = self._commit()
+                self._commits.append(self._commit())
                 with suppress(DeltabergError):
                     # The feature is dropped, and readers do not need the checkpoint.
                     write_checkpoint(self.newest(), CheckpointLayout())
-                return DropFeatureResult(self.name, done, False, says)
+                return DropFeatureResult(self.name, tuple(self._commits), False, says)
         raise AssertionError("the last attempt returns or raises")
 
     @property
@@ -168,9 +169,10 @@ class FeatureDrop:
             Others have changed files meanwhile that are to be written anew.
         """
         if step.properties is not None:
-            self.alter().set(step.properties).commit()
+            self._commits.append(self.alter().set(step.properties).commit())
         elif step.purge is not None:
             result = self.rewrite(step.purge)
+            self._commits.extend(result.commits)
             if result.conflicts:
                 raise result.conflicts[0]
         elif step.cleans_schema:
@@ -178,7 +180,7 @@ class FeatureDrop:
                 metadata = transaction.snapshot.metadata
                 text = without_type_changes(metadata.schema_string or "")
                 transaction.set_metadata(metadata.with_members({"schemaString": text}))
-                transaction.commit("UPDATE SCHEMA")
+                self._commits.append(transaction.commit("UPDATE SCHEMA"))
 
     def _stand_in_front(self) -> None:
         """Write checkpoints, each of a version of its own, so that no reader of later ones replays what is before."""
@@ -187,7 +189,7 @@ class FeatureDrop:
 
     def _add_checkpoint(self) -> None:
         with self.begin() as transaction:
-            transaction.commit("Empty Commit", even_if_empty=True)
+            self._commits.append(transaction.commit("Empty Commit", even_if_empty=True))
         write_checkpoint(self.newest(), CheckpointLayout())
 
     def _cut_off(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deltaberg.signatures import public
 from deltaberg.table.commit.commit import CommitResult
+from deltaberg.whole_numbers import known_sum
 
 __all__ = ["DropFeatureResult"]
 
@@ -19,8 +20,9 @@ class DropFeatureResult:
     ----------
     feature
         The name of the feature.
-    commit
-        The commit that took it from the protocol; None for a dry run.
+    commits
+        What was committed, oldest first. The last one took the feature from the protocol. Those before took it out of
+        the table, also in attempts that others got in the way of, or have a checkpoint each. None for a dry run.
     dry_run
         Whether nothing was to be changed.
     steps
@@ -33,9 +35,19 @@ class DropFeatureResult:
     """
 
     feature: str
-    commit: CommitResult | None = None
+    commits: tuple[CommitResult, ...] = ()
     dry_run: bool = False
     steps: tuple[str, ...] = ()
+
+    @property
+    def commit(self) -> CommitResult | None:
+        """The commit that took the feature from the protocol; None for a dry run."""
+        return self.commits[-1] if self.commits else None
+
+    @property
+    def copied_rows(self) -> int | None:
+        """How many rows were written anew, as they were; None where nobody counted them."""
+        return known_sum(one.copied_rows for one in self.commits)
 
     def __repr__(self) -> str:
         steps = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
