@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -69,8 +71,41 @@ def test_a_scan_loads_nothing_that_writes_or_computes(place: Path) -> None:
     assert not found & {f"deltaberg.table.{name}" for name in ("maintain.compact", "change.target", "write.write")}
 
 
-def test_what_opens_a_table_loads_no_pandas() -> None:
-    assert "pandas" not in _loaded("from deltaberg import open_table")
+#: What people ask a table first. pyarrow would import pandas for the first value of Python's that it converts.
+_FIRST_ANSWERS = """
+import deltaberg
+table = deltaberg.open_table({place!r})
+assert table.head(2).num_rows == 2 and table.scan().count() == 6 and table.to_arrow().num_rows == 6
+assert table.scan(columns=["id"], limit=1).to_arrow().num_rows == 1 and table.history()
+str(table.scan("id > 3").explain())
+for condition in {conditions!r}:
+    assert table.scan(condition).to_arrow().num_rows == table.scan(condition).count() == 2, condition
+assert table.scan(deltaberg.col("id") > 3).to_arrow().num_rows == table.scan([("id", ">", 3)]).count() == 2
+"""
+_CONDITIONS = (
+    "id >= 4",
+    "id = 2 OR id IN (5)",
+    "id BETWEEN 1 AND 2",
+    "id > 3.5",
+    "name = 'n1' OR name LIKE 'n2%'",
+    "name IS NOT NULL AND NOT id < 4",
+    "day >= DATE '2024-01-02' AND id > 1",
+)
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["whole", "partitioned"])
+def test_first_answers_load_no_pandas(
+    name: Literal["delta", "iceberg"], partition_by: list[str], tmp_path: Path
+) -> None:
+    import pyarrow as pa
+
+    import deltaberg
+
+    days = pa.array([dt.date(2024, 1, 1 + number % 2) for number in range(6)])
+    rows = pa.table({"id": range(6), "name": [f"n{number}" for number in range(6)], "day": days})
+    deltaberg.write_table(tmp_path / "t", rows, format=name, partition_by=partition_by)
+    assert "pandas" not in _loaded(_FIRST_ANSWERS.format(place=str(tmp_path / "t"), conditions=_CONDITIONS))
 
 
 @pytest.mark.parametrize(("condition", "parsers"), [("id > 0", set()), ("abs(id) > 0", {"sqlglot"})])

@@ -18,6 +18,7 @@ from deltaberg.errors import EvaluationError
 from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.tree.tree import Literal
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
 from deltaberg.schema.rows.text_lengths import pad_texts
 from deltaberg.schema.types import Field
@@ -94,7 +95,7 @@ def _by_value(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     def column(path: tuple[Field, ...]) -> pa.Array:
         return stats.values[stats_key(path)]
 
-    return evaluate(bound, column, stats.files).fill_null(False)
+    return evaluate(bound, column, stats.files).fill_null(pv.FALSE)
 
 
 def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, pa.Array | None]:
@@ -114,10 +115,10 @@ def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, p
         upper = None if upper is None else upper.cast(pa.float64())
     if lower is None or upper is None:
         return lower, upper
-    inverted = pc.greater(lower, upper).fill_null(False)
+    inverted = pc.greater(lower, upper).fill_null(pv.FALSE)
     if not pc.any(inverted, min_count=0).as_py():
         return lower, upper
-    nothing = pa.scalar(None, lower.type)
+    nothing = pv.scalar(None, lower.type)
     return pc.if_else(inverted, nothing, lower), pc.if_else(inverted, nothing, upper)
 
 
@@ -179,7 +180,7 @@ def _unless(refutes: pc.Function, limit: pa.Array | None, value: pa.Scalar, stat
     """Return a mask of the files for which no known limit rules out a match."""
     if limit is None or _is_nan(value):
         return stats.all(True)
-    return pc.invert(refutes(limit, value).fill_null(False))
+    return pc.invert(refutes(limit, value).fill_null(pv.FALSE))
 
 
 def _is_nan(value: pa.Scalar) -> bool:
@@ -198,26 +199,26 @@ def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     # The least value that is not below the lower bound, or null if there is none.
     nearest = pa.repeat(values[0], stats.files) if lower is None else values.take(_number_below(values, lower))
     possible = nearest.is_valid()
-    return possible if upper is None else pc.and_(possible, pc.greater_equal(upper, nearest).fill_null(True))
+    return possible if upper is None else pc.and_(possible, pc.greater_equal(upper, nearest).fill_null(pv.TRUE))
 
 
 def _number_below(values: pa.Array, limits: pa.Array) -> pa.Int64Array:
     """Return, for each limit, how many of the sorted values are below it, or null if all are. None is below a null."""
     # The sort is stable, so a limit precedes the values that are equal to it.
     order = pc.array_sort_indices(pa.concat_arrays([limits.cast(values.type), values]))
-    is_limit = pc.less(order, len(limits))
+    is_limit = pc.less(order, pv.scalar(len(limits)))
     below = pc.cumulative_sum(pc.invert(is_limit).cast(pa.int64())).filter(is_limit)
     # Inverting the permutation that sorts the limits restores their original order.
     below = below.take(pc.array_sort_indices(order.filter(is_limit)))
-    below = pc.if_else(limits.is_valid(), below, 0)
-    return pc.if_else(pc.less(below, len(values)), below, pa.scalar(None, pa.int64()))
+    below = pc.if_else(limits.is_valid(), below, pv.ZERO)
+    return pc.if_else(pc.less(below, pv.scalar(len(values))), below, pv.scalar(None, pa.int64()))
 
 
 def _without_nan(limit: pa.Array) -> pa.Array:
     """Replace limits that are NaN, which mean nothing, by null."""
     if not pt.is_floating(limit.type):
         return limit
-    return pc.if_else(pc.is_nan(limit), pa.scalar(None, limit.type), limit)
+    return pc.if_else(pc.is_nan(limit), pv.scalar(None, limit.type), limit)
 
 
 def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
@@ -229,17 +230,17 @@ def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     if lower is None or upper is None or bound.is_floating:
         return stats.all(False)
     values = bound.literals
-    return pc.and_(pc.equal(lower, upper).fill_null(False), pc.is_in(lower.cast(values.type), value_set=values))
+    return pc.and_(pc.equal(lower, upper).fill_null(pv.FALSE), pc.is_in(lower.cast(values.type), value_set=values))
 
 
 def _may_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats) -> pa.BooleanArray:
     possible = stats.all(True)
     if lower is not None:
-        above = pc.greater(pc.utf8_slice_codeunits(lower, 0, len(prefix)), prefix)
-        possible = pc.and_(possible, pc.invert(above.fill_null(False)))
+        above = pc.greater(pc.utf8_slice_codeunits(lower, 0, len(prefix)), pv.scalar(prefix))
+        possible = pc.and_(possible, pc.invert(above.fill_null(pv.FALSE)))
     if upper is not None:
-        below = pc.less(pc.utf8_slice_codeunits(upper, 0, len(prefix)), prefix)
-        possible = pc.and_(possible, pc.invert(below.fill_null(False)))
+        below = pc.less(pc.utf8_slice_codeunits(upper, 0, len(prefix)), pv.scalar(prefix))
+        possible = pc.and_(possible, pc.invert(below.fill_null(pv.FALSE)))
     return possible
 
 
@@ -247,7 +248,7 @@ def _both_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str
     if lower is None or upper is None:
         return stats.all(False)
     both = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))
-    return both.fill_null(False)
+    return both.fill_null(pv.FALSE)
 
 
 def _must(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
@@ -284,10 +285,10 @@ def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         # NaN is greater than every number, and bounds do not include it.
         if upper is None or bound.is_floating:
             return stats.all(False)
-        return (pc.less if operator == "<" else pc.less_equal)(upper, value).fill_null(False)
+        return (pc.less if operator == "<" else pc.less_equal)(upper, value).fill_null(pv.FALSE)
     if lower is None:
         return stats.all(False)
-    return (pc.greater if operator == ">" else pc.greater_equal)(lower, value).fill_null(False)
+    return (pc.greater if operator == ">" else pc.greater_equal)(lower, value).fill_null(pv.FALSE)
 
 
 def _never(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:

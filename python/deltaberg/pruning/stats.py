@@ -9,6 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import Field, Struct
 
 __all__ = ["ColumnStats", "FileStats", "StatsKey", "known_values", "stats_key"]
@@ -69,35 +70,35 @@ class FileStats:
 
     def all(self, value: bool) -> pa.BooleanArray:
         """Return the same answer for every file."""
-        return pa.repeat(value, self.files)
+        return pa.repeat(pv.scalar(value), self.files)
 
     def all_null(self, key: StatsKey) -> pa.BooleanArray:
         """Return a mask of the files in which the column is known to be null in every row."""
         null_count = self._null_count(key)
         if null_count is None:
             return self.all(False)
-        return pc.equal(null_count, self.record_count).fill_null(False)
+        return pc.equal(null_count, self.record_count).fill_null(pv.FALSE)
 
     def no_null(self, key: StatsKey) -> pa.BooleanArray:
         """Return a mask of the files in which the column is known to be null in no row."""
         null_count = self._null_count(key)
         if null_count is None:
             return self.all(False)
-        return pc.equal(null_count, pa.scalar(0, pa.int64())).fill_null(False)
+        return pc.equal(null_count, pv.scalar(0, pa.int64())).fill_null(pv.FALSE)
 
     def no_nan(self, key: StatsKey) -> pa.BooleanArray:
         """Return a mask of the files in which the column is known to be NaN in no row."""
         column = self.columns.get(key)
         if column is None or column.nan_count is None:
             return self.all(False)
-        return pc.equal(column.nan_count, pa.scalar(0, pa.int64())).fill_null(False)
+        return pc.equal(column.nan_count, pv.scalar(0, pa.int64())).fill_null(pv.FALSE)
 
     def no_number(self, key: StatsKey) -> pa.BooleanArray:
         """Return a mask of the files in which the column is known to be null or NaN in every row."""
         column = self.columns.get(key)
         if column is None or column.nan_count is None or column.null_count is None:
             return self.all(False)
-        return pc.equal(pc.add(column.nan_count, column.null_count), self.record_count).fill_null(False)
+        return pc.equal(pc.add(column.nan_count, column.null_count), self.record_count).fill_null(pv.FALSE)
 
     def _null_count(self, key: StatsKey) -> pa.Array | None:
         column = self.columns.get(key)

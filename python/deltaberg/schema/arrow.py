@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError, TooLargeError
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = [
@@ -124,8 +125,8 @@ def count_up(first: int, count: int) -> pa.Int64Array:
     >>> count_up(3, 2).to_pylist()
     [3, 4]
     """
-    ones = pa.repeat(pa.scalar(1, pa.int64()), count)
-    return pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
+    ones = pa.repeat(pv.scalar(1, pa.int64()), count)
+    return pc.cumulative_sum(ones, start=pv.scalar(first - 1, pa.int64()))
 
 
 _Rows = TypeVar("_Rows", pa.Array, pa.RecordBatch)
@@ -158,7 +159,7 @@ def with_columns(table: pa.Table, **columns: Any) -> pa.Table:
             values = new
         else:
             kind = table.schema.field(at).type
-            values = pa.nulls(len(table), kind) if new is None else pa.repeat(pa.scalar(new, kind), len(table))
+            values = pa.nulls(len(table), kind) if new is None else pa.repeat(pv.scalar(new, kind), len(table))
         table = table.set_column(at, name, values)
     return table
 

@@ -71,6 +71,7 @@ from deltaberg.expressions.tree.types import (
     is_moment,
     nanos_of,
 )
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import find_path, split_name
 from deltaberg.schema.types import DataType, Decimal, Field, Struct, inner_types
@@ -319,13 +320,13 @@ class _Binder:
         kind, content = value.type, value.value
         self._names.check(content)
         if isinstance(kind, IntervalType):
-            return LiteralNode(kind, pa.scalar(None), content)
+            return LiteralNode(kind, pv.scalar(None), content)
         if kind in (TIME, UUID) and not self._has_type(kind):
             raise no_value(content)
         if kind in _ALIKE:
             return LiteralNode(kind, content, is_written=True)
         stored = content.bytes if kind == UUID else content
-        scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pa.scalar(stored, arrow_type(kind))
+        scalar = stored.cast(arrow_type(kind)) if isinstance(stored, pa.Scalar) else pv.scalar(stored, arrow_type(kind))
         return LiteralNode(kind, scalar, is_written=True)
 
     def _cast_type(self, cast: Cast) -> DataType:

@@ -15,6 +15,7 @@ from deltaberg.expressions.compute.by_row import each_distinct, each_row
 from deltaberg.expressions.compute.decimals import NEGATED_DIGITS, negated
 from deltaberg.expressions.tree.nodes import Datum, Kernel, Outcome, failed_where
 from deltaberg.expressions.tree.types import FLOAT, INTEGER_BITS, is_floating
+from deltaberg.kernels import plain_values as pv
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal
@@ -67,8 +68,8 @@ def constant(number: int, kind: pa.DataType) -> pa.Scalar:
     """Return 0 or 1 as a scalar of a type of numbers."""
     if pa.types.is_decimal(kind):
         # A decimal without digits before its point has no one; the least number that is not zero serves as well.
-        return pa.scalar(exact_decimal(number, kind.scale), kind)
-    return pa.scalar(number).cast(kind)
+        return pv.scalar(exact_decimal(number, kind.scale), kind)
+    return pv.scalar(number).cast(kind)
 
 
 def _outcome(found: Datum | Outcome) -> Outcome:
@@ -77,10 +78,10 @@ def _outcome(found: Datum | Outcome) -> Outcome:
 
 def fit_integer(values: pa.Array, kind: DataType, message: str | None = None) -> Outcome:
     """Return whole numbers, of any Arrow type, as those of a type. Rows that do not fit fail."""
-    least, greatest = (pa.scalar(limit, pa.int64()).cast(_WIDE) for limit in integer_limits(kind))
+    least, greatest = (pv.scalar(limit, pa.int64()).cast(_WIDE) for limit in integer_limits(kind))
     wide = values.cast(pa.decimal256(76, 0))
     beyond = pc.or_(pc.less(wide, least), pc.greater(wide, greatest))
-    kept = pc.if_else(beyond, pa.scalar(None, wide.type), wide)
+    kept = pc.if_else(beyond, pv.scalar(None, wide.type), wide)
     return failed_where(kept.cast(arrow_type(kind)), beyond, message or f"a number does not fit into {kind}")
 
 
@@ -94,9 +95,9 @@ def _checked(operator: str, kind: DataType, left: Datum, right: Datum) -> Datum 
 
 def _quotient(kind: DataType, left: Datum, right: Datum) -> Outcome:
     """Divide and cut off. The quotient of the least number and -1 does not fit."""
-    least = pa.scalar(integer_limits(kind)[0], arrow_type(kind))
-    minus = pa.scalar(-1, arrow_type(kind))
-    beyond = pc.and_(pc.equal(left, least), pc.equal(right, minus)).fill_null(False)
+    least = pv.scalar(integer_limits(kind)[0], arrow_type(kind))
+    minus = pv.scalar(-1, arrow_type(kind))
+    beyond = pc.and_(pc.equal(left, least), pc.equal(right, minus)).fill_null(pv.FALSE)
     return failed_where(pc.divide(left, right), _all_rows(beyond, left, right), f"{kind} overflow")
 
 
@@ -107,12 +108,12 @@ def _all_rows(mask: Datum, *values: Datum) -> pa.Array:
 
 def _integer_remainder(operator: str, kind: DataType, left: Datum, right: Datum) -> Datum:
     # All remainders of 1 and of -1 are 0, and the quotient of -1 could overflow.
-    one = pa.scalar(1, arrow_type(kind))
-    right = pc.if_else(pc.equal(right, pa.scalar(-1, arrow_type(kind))), one, right)
+    one = pv.scalar(1, arrow_type(kind))
+    right = pc.if_else(pc.equal(right, pv.scalar(-1, arrow_type(kind))), one, right)
     rest = _rest(left, right)
     if operator == "%":
         return rest
-    negative = pc.less(rest, pa.scalar(0, arrow_type(kind)))
+    negative = pc.less(rest, pv.scalar(0, arrow_type(kind)))
     # Java adds bytes and shorts as integers; the sums of integers and of longs wrap.
     narrow = INTEGER_BITS[kind] < 32
     wide_rest, wide_right = (values.cast(pa.int32()) if narrow else values for values in (rest, right))
@@ -165,5 +166,5 @@ def absolute(kind: DataType) -> Kernel:
 
 
 def _unless_least(kind: DataType, compute: Callable[[Datum], Datum], values: pa.Array) -> Outcome:
-    beyond = pc.equal(values, pa.scalar(integer_limits(kind)[0], arrow_type(kind)))
+    beyond = pc.equal(values, pv.scalar(integer_limits(kind)[0], arrow_type(kind)))
     return failed_where(compute(values), beyond, f"{kind} overflow")

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from deltaberg.expressions.tree.double_quotes import quoted
 from deltaberg.expressions.tree.scalars import python_value
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Literal
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import DataType, Field, Primitive
 
 __all__ = [
@@ -77,7 +78,7 @@ class BoundPredicate:
     @cached_property
     def literals(self) -> pa.Array:
         """The scalars, of which there must be at least one, as an array."""
-        return pa.array(self.values, self.values[0].type)
+        return pv.array(self.values, self.values[0].type)
 
     @cached_property
     def sorted_literals(self) -> pa.Array:
@@ -177,7 +178,7 @@ class BoundOr:
                 return None
             if any(one.operator != "=" or one.is_floating for one in columns.values()):
                 return None
-        numbers: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), len(compared))
+        numbers: pa.Array = pa.repeat(pv.scalar(0, pa.int64()), len(compared))
         sets: list[pa.Array] = []
         for key in compared[0]:
             values = _literals_of([columns[key] for columns in compared])
@@ -191,7 +192,7 @@ class BoundOr:
 def next_numbers(numbers: pa.Array, values: pa.Array, known: pa.Array) -> pa.Array:
     """Return the numbers of rows of values with one more column; null where a value is not known."""
     places = pc.index_in(values, value_set=known.cast(values.type)).cast(pa.int64())
-    return pc.add(pc.multiply(numbers, pa.scalar(len(known), pa.int64())), places)
+    return pc.add(pc.multiply(numbers, pv.scalar(len(known), pa.int64())), places)
 
 
 def _compared(part: Bound) -> dict[tuple[str, tuple[int, ...]], BoundPredicate]:
@@ -205,7 +206,7 @@ def _compared(part: Bound) -> dict[tuple[str, tuple[int, ...]], BoundPredicate]:
 
 
 def _literals_of(found: Sequence[BoundPredicate]) -> pa.Array:
-    return pa.array([value for one in found for value in one.values], found[0].values[0].type)
+    return pv.array([value for one in found for value in one.values], found[0].values[0].type)
 
 
 class RowTest(Protocol):

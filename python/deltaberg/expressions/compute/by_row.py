@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.tree.nodes import MOST_BYTES, MOST_OF_ONE, TOO_LONG, Datum, Outcome, failed_where, too_large
+from deltaberg.kernels import plain_values as pv
 
 __all__ = ["each_distinct", "each_row"]
 
@@ -48,18 +49,18 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
         results.append(result)
         failed.append(wrong)
     try:
-        array = pa.array(results, kind)
+        array = pv.array(results, kind)
     except (pa.ArrowInvalid, OverflowError):
         fitting = [_fits(result, kind) for result in results]
         results = [result if fits else None for result, fits in zip(results, fitting, strict=True)]
         failed = [wrong or not fits for wrong, fits in zip(failed, fitting, strict=True)]
-        array = pa.array(results, kind)
-    return failed_where(array, pa.array(failed, pa.bool_()), message or TOO_LONG) if any(failed) else Outcome(array)
+        array = pv.array(results, kind)
+    return failed_where(array, pv.array(failed, pa.bool_()), message or TOO_LONG) if any(failed) else Outcome(array)
 
 
 def _fits(result: Any, kind: pa.DataType) -> bool:
     try:
-        pa.scalar(result, kind)
+        pv.scalar(result, kind)
     except (pa.ArrowInvalid, OverflowError):
         return False
     return True

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions.compute.by_row import each_row
 from deltaberg.expressions.tree.nodes import Datum, Kernel, Outcome, failed_where
+from deltaberg.kernels import plain_values as pv
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import Decimal
@@ -30,10 +31,10 @@ def fit_decimal(values: pa.Array, to: Decimal) -> Outcome:
     if values.type.scale > to.scale:
         wide = pc.round(wide, to.scale, "half_towards_infinity")
     wide = wide.cast(pa.decimal256(_MOST, to.scale))
-    limit = pa.scalar(exact_decimal(10**to.precision, to.scale), wide.type)
-    beyond = pc.greater_equal(pc.abs(wide), limit).fill_null(False)
+    limit = pv.scalar(exact_decimal(10**to.precision, to.scale), wide.type)
+    beyond = pc.greater_equal(pc.abs(wide), limit).fill_null(pv.FALSE)
     if pc.any(beyond).as_py():
-        wide = pc.if_else(beyond, pa.scalar(None, wide.type), wide)
+        wide = pc.if_else(beyond, pv.scalar(None, wide.type), wide)
     return failed_where(wide.cast(arrow_type(to)), beyond, f"a result does not fit into {to}")
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import EvaluationError, first_line
 from deltaberg.expressions.compute.bound import Bound, BoundAnd, BoundComputed, BoundOr, BoundPredicate, next_numbers
 from deltaberg.expressions.tree.tree import Literal
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import Field
 
 __all__ = ["ColumnReader", "among_doubles", "compare_values", "evaluate"]
@@ -36,7 +37,7 @@ def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
         If a condition cannot be computed for a row.
     """
     if isinstance(bound, Literal):
-        return pa.array([bound.value], pa.bool_()).take(pa.nulls(rows, pa.int8()).fill_null(0))
+        return pv.array([bound.value], pa.bool_()).take(pa.nulls(rows, pa.int8()).fill_null(pv.ZERO))
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column)
     if isinstance(bound, BoundComputed):
@@ -58,7 +59,7 @@ def _joined(bound: BoundAnd | BoundOr, column: ColumnReader, rows: int) -> pa.Bo
 
 def _alternatives(bound: BoundOr, column: ColumnReader, rows: int) -> pa.BooleanArray:
     """Evaluate many parts of OR on the rows alone that fulfil what all of them demand. Unknown is false here."""
-    possible = evaluate(bound.outline, column, rows).fill_null(False)
+    possible = evaluate(bound.outline, column, rows).fill_null(pv.FALSE)
     some = pc.sum(possible).as_py() or 0
     if not some:
         return possible
@@ -70,11 +71,11 @@ def _alternatives(bound: BoundOr, column: ColumnReader, rows: int) -> pa.Boolean
         matching = _joined(bound, chosen, some)
     else:
         paths, sets, matching_numbers = bound.rows
-        numbers = pa.repeat(pa.scalar(0, pa.int64()), some)
+        numbers = pa.repeat(pv.scalar(0, pa.int64()), some)
         for path, distinct in zip(paths, sets, strict=True):
             numbers = next_numbers(numbers, chosen(path), distinct)
         matching = pc.is_in(numbers, value_set=matching_numbers)
-    return pc.replace_with_mask(possible, possible, matching.fill_null(False))
+    return pc.replace_with_mask(possible, possible, matching.fill_null(pv.FALSE))
 
 
 def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
@@ -97,7 +98,7 @@ def _tested(bound: BoundPredicate, values: pa.Array, other: pa.Array | None) -> 
     if bound.is_floating:
         values = values.cast(pa.float64())
     if operator in ("is nan", "is not nan"):
-        nan = pc.is_nan(values).fill_null(False)
+        nan = pc.is_nan(values).fill_null(pv.FALSE)
         return nan if operator == "is nan" else pc.invert(nan)
     if other is not None:
         other = other.cast(pa.float64()) if bound.is_floating else other
@@ -121,7 +122,7 @@ def compare_values(
 ) -> pa.BooleanArray:
     """Compare values. NaN equals NaN, and is greater than every other number."""
     if operator in ("<=>", "is distinct from"):
-        equal = pc.fill_null(compare_values("=", left, right, floating), fill_value=False)
+        equal = pc.fill_null(compare_values("=", left, right, floating), fill_value=pv.FALSE)
         same = pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
         return same if operator == "<=>" else pc.invert(same)
     plain = _COMPARISONS[operator](left, right)
@@ -143,7 +144,7 @@ def compare_values(
 def among_doubles(values: pa.Array, items: pa.Array) -> pa.BooleanArray:
     """Return whether floating point numbers are among others. NaN equals NaN, and -0.0 equals 0.0."""
     # The look-up compares bits, but for those of NaN. The sum of -0.0 and 0.0 is 0.0.
-    return pc.is_in(pc.add(values, pa.scalar(0.0, values.type)), value_set=pc.add(items, pa.scalar(0.0, items.type)))
+    return pc.is_in(pc.add(values, pv.scalar(0.0, values.type)), value_set=pc.add(items, pv.scalar(0.0, items.type)))
 
 
 def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
@@ -151,5 +152,5 @@ def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
         found = among_doubles(values, bound.literals)
     else:
         found = pc.is_in(values, value_set=bound.literals.cast(values.type))
-    found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+    found = pc.if_else(pc.is_valid(values), found, pv.scalar(None, pa.bool_()))
     return found if bound.operator == "in" else pc.invert(found)

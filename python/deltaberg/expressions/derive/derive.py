@@ -36,6 +36,7 @@ from deltaberg.expressions.tree.types import (
     is_floating,
     is_integral,
 )
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import Decimal, Field, Struct
@@ -187,7 +188,7 @@ def _form(node: Node, relation: int, negated: bool) -> _Form:
     if isinstance(node, LiteralNode):
         return TRUE if node.scalar.as_py() is (not negated) else FALSE, True
     if isinstance(node, ColumnNode) and node.type == BOOLEAN and node.relation == relation:
-        return BoundPredicate("=", node.path, (pa.scalar(not negated),)), True
+        return BoundPredicate("=", node.path, (pv.scalar(not negated),)), True
     if isinstance(node, MemberNode):
         return _membership(node, relation, negated)
     if isinstance(node, LazyNode) and node.name in ("and", "or"):
@@ -220,7 +221,7 @@ def _test(node: CallNode, relation: int, negated: bool) -> _Form:
         return FALSE, True
     if node.name == "like" and text.endswith("%") and not set(text[:-1]) & {"%", "_", "\\"}:
         operator, text = operator.replace("like", "starts with"), text[:-1]
-    return BoundPredicate(operator, column.path, (pa.scalar(text, pa.string()),)), True
+    return BoundPredicate(operator, column.path, (pv.scalar(text, pa.string()),)), True
 
 
 def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
@@ -278,7 +279,7 @@ def _literal(operator: str, side: Side, literal: pa.Scalar) -> _Form:
     exact = _exactly(side, literal)
     if exact is not None:
         return BoundPredicate(operator, side.path, (exact,)), True
-    fitting = None if operator in _ORDERED else _fitting(side, pa.array([literal], literal.type))
+    fitting = None if operator in _ORDERED else _fitting(side, pv.array([literal], literal.type))
     if fitting is not None:
         return _equal(operator, side.path, fitting, fitting), True
     if side.keeps_order:
@@ -334,7 +335,7 @@ def _exactly(side: Side, literal: pa.Scalar) -> pa.Scalar | None:
             return None
         value = int(value)
     try:
-        return pa.scalar(value, arrow_type(side.column.type))
+        return pv.scalar(value, arrow_type(side.column.type))
     except (pa.ArrowInvalid, OverflowError):
         return None
 
@@ -353,7 +354,7 @@ def _placed(operator: str, side: Side, literal: pa.Scalar) -> Bound:
             return BoundPredicate("<" if is_below else ">=", side.path, tuple(of_ordinals([border], kind)))
         return _beyond(operator, side.path, is_above=border > high)
     first, after = side.first("<", literal), side.first("<=", literal)
-    ends = of_ordinals([first, after - 1], kind) if first < after else pa.array([], kind)
+    ends = of_ordinals([first, after - 1], kind) if first < after else pv.array([], kind)
     return _equal(operator, side.path, ends[:1], ends[1:])
 
 

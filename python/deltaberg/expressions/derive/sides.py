@@ -26,6 +26,7 @@ from deltaberg.expressions.tree.types import (
     is_moment,
     keeps_numbers,
 )
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Field
 
@@ -89,7 +90,7 @@ class Side:
 
         number = decimal_of(self.column.type)
         if number is None or not isinstance(literal, pa.DoubleScalar):
-            return ordinals_of(self.back(pa.array([literal], literal.type)))
+            return ordinals_of(self.back(pv.array([literal], literal.type)))
         double = literal.as_py()
         return [round(PyDecimal(repr(double)).scaleb(number.scale))] if math.isfinite(double) else []
 

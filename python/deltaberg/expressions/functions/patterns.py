@@ -14,6 +14,7 @@ from deltaberg.expressions.functions.text import growing, lowered
 from deltaberg.expressions.tree.like import ESCAPE, like_kernel
 from deltaberg.expressions.tree.nodes import CallNode, LiteralNode, Node, Outcome
 from deltaberg.expressions.tree.types import BOOLEAN, INTEGER, STRING
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import Field, List
 
 __all__ = ["PATTERNS"]
@@ -36,7 +37,7 @@ def _like(name: str, summary: str) -> Function:
             subject = CallNode(STRING, "lower", (subject,), lowered)
             pattern = None if pattern is None else pattern.lower()
         kernel = like_kernel(pattern, escape)
-        shown = LiteralNode(STRING, pa.scalar(pattern, pa.string()))
+        shown = LiteralNode(STRING, pv.scalar(pattern, pa.string()))
         called = name if escape == ESCAPE else f"{name} escape"
         return CallNode(BOOLEAN, called, (subject, shown), lambda values, _: kernel(values))
 
@@ -59,7 +60,7 @@ def _extract(context: Context, nodes: Sequence[Node]) -> Node:
         context.convert(nodes[0], STRING, "regexp_extract"),
         _literal(context, nodes[1], "regexp_extract"),
     )
-    first = LiteralNode(INTEGER, pa.scalar(1, pa.int32()))
+    first = LiteralNode(INTEGER, pv.scalar(1, pa.int32()))
     number = context.convert(nodes[2], INTEGER, "regexp_extract") if len(nodes) > 2 else first
     if pattern is None or not isinstance(number, LiteralNode) or not number.scalar.is_valid:
         raise UnsupportedExpressionError("regexp_extract takes a pattern and a number that are literals")
@@ -69,7 +70,7 @@ def _extract(context: Context, nodes: Sequence[Node]) -> Node:
 
     def find(values: pa.Array) -> pa.Array:
         found = pc.struct_field(pc.extract_regex(values, regex), [group])
-        return pc.if_else(pc.is_valid(values), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+        return pc.if_else(pc.is_valid(values), pc.fill_null(found, pv.scalar("")), pv.scalar(None, pa.string()))
 
     return CallNode(STRING, "regexp_extract", (subject,), find)
 
@@ -90,7 +91,7 @@ def _replace(context: Context, nodes: Sequence[Node]) -> Node:
     added = len(new.encode())
 
     def replace(values: pa.Array) -> Outcome:
-        more = pc.multiply(pc.count_substring_regex(values, exact).cast(pa.int64()), pa.scalar(added, pa.int64()))
+        more = pc.multiply(pc.count_substring_regex(values, exact).cast(pa.int64()), pv.scalar(added, pa.int64()))
         return growing(values, more, lambda texts: pc.replace_substring_regex(texts, pattern=exact, replacement=new))
 
     return CallNode(STRING, name, (subject,), replace)

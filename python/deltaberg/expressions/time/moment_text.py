@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.expressions.compute.by_row import each_distinct
 from deltaberg.expressions.time.moments import format_date, year_month_day
 from deltaberg.expressions.time.zones import Clock
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.convert import floor_divide
 
 __all__ = ["FRACTION", "is_written", "moment_text", "moments_as_text"]
@@ -44,13 +45,13 @@ _DATES: dict[str, Callable[[int], str]] = {
     **dict.fromkeys(("E", "EE", "EEE"), lambda days: _day(days)[:3]),
 }
 _UNITS = {"H": (3_600_000_000, 24), "m": (60_000_000, 60), "s": (1_000_000, 60)}
-_ONE_DIGIT = pa.array([str(number) for number in range(60)])
-_TWO_DIGITS = pa.array([f"{number:02}" for number in range(60)])
+_ONE_DIGIT = pv.array([str(number) for number in range(60)], pa.string())
+_TWO_DIGITS = pv.array([f"{number:02}" for number in range(60)], pa.string())
 #: Text for each hour of the day.
 _HOURS = {
-    "a": pa.array(["AM"] * 12 + ["PM"] * 12),
-    "h": pa.array([str((hour - 1) % 12 + 1) for hour in range(24)]),
-    "hh": pa.array([f"{(hour - 1) % 12 + 1:02}" for hour in range(24)]),
+    "a": pv.array(["AM"] * 12 + ["PM"] * 12, pa.string()),
+    "h": pv.array([str((hour - 1) % 12 + 1) for hour in range(24)], pa.string()),
+    "hh": pv.array([f"{(hour - 1) % 12 + 1:02}" for hour in range(24)], pa.string()),
 }
 _PLAIN = ("yyyy", "-", "MM", "-", "dd", " ", "HH", ":", "mm", ":", "ss", FRACTION)
 
@@ -64,7 +65,7 @@ def moment_text(clock: Clock, parts: Sequence[str]) -> pa.Array:
         Letters as `is_written` knows them, marks, and other text after a quote.
     """
     texts = (_written(part, clock.days, clock.micros) for part in parts)
-    return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
+    return pc.binary_join_element_wise(*texts, pv.scalar(""), null_handling="emit_null")
 
 
 def is_written(letters: str) -> bool:
@@ -82,7 +83,7 @@ def _written(part: str, days: pa.Array, time: pa.Array) -> pa.Array | pa.Scalar:
     if part == FRACTION:
         return _fraction(_rest(time, 1_000_000))
     if part[0] == "'" or not part.isalpha():
-        return pa.scalar(part.removeprefix("'"))
+        return pv.scalar(part.removeprefix("'"))
     if part in _DATES:
         return each_distinct(_DATES[part], pa.string(), "", days).values
     if part in _HOURS:
@@ -95,9 +96,13 @@ def _written(part: str, days: pa.Array, time: pa.Array) -> pa.Array | pa.Scalar:
 
 
 def _rest(values: pa.Array, divisor: int) -> pa.Array:
-    return pc.subtract(values, pc.multiply(floor_divide(values, divisor), pa.scalar(divisor)))
+    return pc.subtract(values, pc.multiply(floor_divide(values, divisor), pv.scalar(divisor)))
 
 
 def _fraction(micros: pa.Array) -> pa.Array:
     digits = pc.utf8_rtrim(pc.utf8_lpad(micros.cast(pa.string()), 6, "0"), "0")
-    return pc.if_else(pc.equal(digits, ""), "", pc.binary_join_element_wise("", digits, "."))
+    return pc.if_else(
+        pc.equal(digits, pv.scalar("")),
+        pv.scalar(""),
+        pc.binary_join_element_wise(pv.scalar(""), digits, pv.scalar(".")),
+    )

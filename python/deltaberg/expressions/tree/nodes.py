@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import TooLargeError
+from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Field
 
@@ -79,7 +80,7 @@ Kernel: TypeAlias = "Callable[..., Datum | Outcome]"
 
 def failed_where(values: Datum, rows: pa.Array, message: str) -> Outcome:
     """Return values of which those rows failed for which the mask is true."""
-    rows = rows.fill_null(False)
+    rows = rows.fill_null(pv.FALSE)
     return Outcome(values, (Failure(rows, message),) if pc.any(rows).as_py() else ())
 
 
@@ -106,11 +107,11 @@ def null_where_failed(node: CallNode, name: str, keeps: tuple[Callable[[Datum], 
             return outcome
         results = outcome.values
         for failure in outcome.failures:
-            results = pc.if_else(failure.rows, pa.scalar(None, results.type), results)
+            results = pc.if_else(failure.rows, pv.scalar(None, results.type), results)
         if keeps is None or not outcome.failures:
             return results
         chosen, message = keeps
-        stay = pc.fill_null(chosen(values[0]), fill_value=False)
+        stay = pc.fill_null(chosen(values[0]), fill_value=pv.FALSE)
         return Outcome(results, tuple(Failure(failure.only(stay).rows, message) for failure in outcome.failures))
 
     return replace(node, name=name, kernel=forgive)
@@ -206,7 +207,7 @@ class LiteralNode(Node):
     @property
     def scalar(self) -> pa.Scalar:
         """The value. A number that is widened is made of the wider type alone."""
-        return self.given if isinstance(self.given, pa.Scalar) else pa.scalar(self.given, arrow_type(self.type))
+        return self.given if isinstance(self.given, pa.Scalar) else pv.scalar(self.given, arrow_type(self.type))
 
     def evaluate(self, _: Frame) -> Outcome:
         """Return the scalar."""
@@ -287,7 +288,7 @@ class ListNode(Node):
     @property
     def values(self) -> pa.Array:
         """The literals. Numbers that are widened are made of the wider type alone."""
-        return self.given if isinstance(self.given, pa.Array) else pa.array(self.given, arrow_type(self.type))
+        return self.given if isinstance(self.given, pa.Array) else pv.array(self.given, arrow_type(self.type))
 
     def cast_by(self, convert: Callable[[Node], Node]) -> ListNode | None:
         """Return the literals, converted as a column is; None if that fails for one of them."""

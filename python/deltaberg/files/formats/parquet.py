@@ -16,6 +16,7 @@ from deltaberg.files.formats.data_file import DataFile, PositionedBatch, RowGrou
 from deltaberg.files.formats.encryption import encrypted_file, has_encrypted_columns
 from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.formats.parquet_chunks import ParquetChunks
+from deltaberg.kernels import plain_values as pv
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning.evaluate import may_match
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
@@ -110,7 +111,7 @@ class ParquetSource(DataFile):
 
     def group_statistics(self, groups: Sequence[RowGroup], path: tuple[Field, ...]) -> ColumnStats:
         """Return the statistics of a column in some row groups, as far as their footer tells them, found by name."""
-        counts = pa.array([group.rows for group in groups], pa.int64())
+        counts = pv.array([group.rows for group in groups], pa.int64())
         return self._column_stats(groups, path, counts, by_id=False)
 
     def batches(
@@ -181,7 +182,7 @@ class ParquetSource(DataFile):
     def _group_stats(
         self, groups: Sequence[RowGroup], condition: Bound, constants: Mapping[StatsKey, pa.Scalar], layout: FileLayout
     ) -> FileStats:
-        counts = pa.array([group.rows for group in groups], pa.int64())
+        counts = pv.array([group.rows for group in groups], pa.int64())
         columns: dict[StatsKey, ColumnStats] = {}
         for path in bound_paths(condition):
             key = stats_key(path)
@@ -204,7 +205,7 @@ class ParquetSource(DataFile):
         nulls = [None if stats is None or not stats.has_null_count else stats.null_count for stats in found]
         lower = [None if stats is None or not stats.has_min_max else stats.min_raw for stats in found]
         upper = [None if stats is None or not stats.has_min_max else stats.max_raw for stats in found]
-        return ColumnStats(_bounds(lower, leaf, path[-1]), _bounds(upper, leaf, path[-1]), pa.array(nulls, pa.int64()))
+        return ColumnStats(_bounds(lower, leaf, path[-1]), _bounds(upper, leaf, path[-1]), pv.array(nulls, pa.int64()))
 
 
 def _middle(group: Any) -> int:
@@ -250,14 +251,14 @@ def _bounds(raw: list[Any], leaf: Leaf, field: Field) -> pa.Array | None:
 def _physical(raw: list[Any], file_type: pa.DataType) -> pa.Array:
     """Return an array of a file's type from values of its physical type."""
     if pt.is_decimal(file_type):
-        return pa.array([_decimal(value, file_type.scale) for value in raw], file_type)
+        return pv.array([_decimal(value, file_type.scale) for value in raw], file_type)
     if pt.is_date32(file_type):
-        return pa.array(raw, pa.int32()).view(file_type)
+        return pv.array(raw, pa.int32()).view(file_type)
     if pt.is_timestamp(file_type):
-        return pa.array(raw, pa.int64()).view(file_type)
+        return pv.array(raw, pa.int64()).view(file_type)
     if pt.is_string(file_type) or pt.is_large_string(file_type):
-        return pa.array([None if value is None else value.decode() for value in raw], file_type)
-    return pa.array(raw, file_type)
+        return pv.array([None if value is None else value.decode() for value in raw], file_type)
+    return pv.array(raw, file_type)
 
 
 def _decimal(value: Any, scale: int) -> PyDecimal | None:

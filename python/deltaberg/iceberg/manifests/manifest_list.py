@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.iceberg.manifests.fields import MANIFESTS
+from deltaberg.kernels import plain_values as pv
 
 __all__ = ["describe_manifests", "read_manifest_list"]
 
-#: What a list of version 1 does not say.
-_DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
+#: What a list of version 1 does not say; each is 0 then.
+_ZERO_BY_DEFAULT = ("content", "sequence_number", "min_sequence_number")
 
 
 def read_manifest_list(data: bytes) -> pa.Table:
@@ -26,10 +27,10 @@ def read_manifest_list(data: bytes) -> pa.Table:
         If the list cannot be decoded, or says what no list may say.
     """
     table = AvroFile(data).read_by_id(MANIFESTS)
-    for name, value in _DEFAULTS.items():
-        index = table.schema.get_field_index(name)
-        table = table.set_column(index, MANIFESTS.field(name), table.column(name).fill_null(value))
-    known = pc.is_in(table.column("content"), value_set=pa.array([0, 1], pa.int32()))
+    for name in _ZERO_BY_DEFAULT:
+        column = table.column(name).fill_null(pv.scalar(0, MANIFESTS.field(name).type))
+        table = table.set_column(table.schema.get_field_index(name), MANIFESTS.field(name), column)
+    known = pc.is_in(table.column("content"), value_set=pv.array([0, 1], pa.int32()))
     if not pc.all(known, min_count=0).as_py():
         raise CorruptMetadataError("a manifest holds neither data files nor delete files (content is not 0 or 1)")
     return table.combine_chunks()

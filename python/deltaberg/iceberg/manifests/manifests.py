@@ -26,6 +26,7 @@ from deltaberg.iceberg.manifests.fields import (
     numbered,
 )
 from deltaberg.iceberg.partition.structs import AS_TEXT
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.evaluate import keep_rows
 from deltaberg.schema.arrow import arrow_type, as_array, count_up, with_columns
 from deltaberg.schema.types import Struct
@@ -107,7 +108,7 @@ def read_manifest(
         table = with_columns(table, file_format=pc.utf8_lower(table.column("file_format")))
     if part.deleted or DELETED not in states:
         return table
-    return keep_rows(table, pc.not_equal(table.column("status"), DELETED))
+    return keep_rows(table, pc.not_equal(table.column("status"), pv.scalar(DELETED)))
 
 
 def _by_partition(
@@ -164,7 +165,7 @@ def _with_text(values: pa.StructArray, partition: Struct) -> pa.StructArray:
     for index, child in enumerate(partition):
         own = values.field(index)
         if pt.is_binary(own.type) or pt.is_fixed_size_binary(own.type):
-            own = pa.array([None if value is None else value.hex() for value in own.to_pylist()], pa.string())
+            own = pv.array([None if value is None else value.hex() for value in own.to_pylist()], pa.string())
         arrays.append(own.cast(pa.string()) if AS_TEXT in child.metadata else values.field(index))
     fields = [pa.field(child.name, array.type) for child, array in zip(partition, arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
@@ -206,10 +207,10 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any], states: frozenset[int
     sequence = manifest["sequence_number"]
     status = table.column("status")
     own = {
-        "snapshot_id": table.column("snapshot_id").fill_null(manifest["added_snapshot_id"])
+        "snapshot_id": table.column("snapshot_id").fill_null(pv.scalar(manifest["added_snapshot_id"]))
         if manifest["added_snapshot_id"] is not None
         else table.column("snapshot_id"),
-        "content": table.column("content").fill_null(DATA),
+        "content": table.column("content").fill_null(pv.scalar(DATA, pa.int32())),
     }
     for name in ("sequence_number", "file_sequence_number"):
         recorded = own[name] = table.column(name)
@@ -217,10 +218,10 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any], states: frozenset[int
             continue
         # Files of version 1 have the number 0, like their manifests; otherwise only added files inherit the manifest's.
         if not sequence or states <= {ADDED}:
-            own[name] = recorded if sequence is None else recorded.fill_null(sequence)
+            own[name] = recorded if sequence is None else recorded.fill_null(pv.scalar(sequence))
         elif ADDED in states:
-            inherits = pc.and_(recorded.is_null(), pc.equal(status, ADDED))
-            own[name] = pc.if_else(inherits, pa.scalar(sequence, pa.int64()), recorded)
+            inherits = pc.and_(recorded.is_null(), pc.equal(status, pv.scalar(ADDED)))
+            own[name] = pc.if_else(inherits, pv.scalar(sequence, pa.int64()), recorded)
     unknown = own["sequence_number"]
     if unknown.null_count and pc.any(pc.and_(unknown.is_null(), _live(table)), min_count=0).as_py():
         raise CorruptMetadataError("an existing entry of a manifest has no sequence number, and must not inherit one")
@@ -231,7 +232,7 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any], states: frozenset[int
 
 
 def _live(table: pa.Table) -> pa.ChunkedArray:
-    return pc.not_equal(table.column("status"), DELETED)
+    return pc.not_equal(table.column("status"), pv.scalar(DELETED))
 
 
 def _row_ids(table: pa.Table, first: int | None) -> pa.Array:
@@ -240,6 +241,6 @@ def _row_ids(table: pa.Table, first: int | None) -> pa.Array:
     if first is None:
         return pa.nulls(len(table), pa.int64())
     takes = pc.and_(recorded.is_null(), _live(table))
-    counts = pc.if_else(takes, table.column("record_count"), 0)
+    counts = pc.if_else(takes, table.column("record_count"), pv.ZERO)
     before = pc.subtract(pc.cumulative_sum(counts), counts)
-    return pc.if_else(takes, pc.add(before, pa.scalar(first, pa.int64())), recorded)
+    return pc.if_else(takes, pc.add(before, pv.scalar(first, pa.int64())), recorded)

@@ -12,6 +12,7 @@ from deltaberg import kernels
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.schema.type_names import iceberg_type_name, is_shape
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
 from deltaberg.schema.arrow import arrow_type, as_array
 from deltaberg.schema.types import Decimal, Field, Fixed, Primitive
@@ -28,7 +29,7 @@ _FLOATING = frozenset({"float", "double"})
 def entry_numbers(table: pa.Table) -> pa.Int64Array:
     """Return the numbers of entries, which are unique in a snapshot."""
     manifests = table.column("manifest").cast(pa.int64())
-    return as_array(pc.add(pc.multiply(manifests, 1 << _MANIFEST_SHIFT), table.column("position")))
+    return as_array(pc.add(pc.multiply(manifests, pv.scalar(1 << _MANIFEST_SHIFT)), table.column("position")))
 
 
 def manifests_of(manifests: pa.Table, entries: pa.Int64Array) -> pa.Table:
@@ -90,7 +91,7 @@ def _with_null_structs(nulls: pa.Int64Array, values: pa.Int64Array, rows: pa.Int
     """Return in how many rows a field of a struct is null, or the struct; null if the counts do not tell."""
     whole = pc.add(nulls, pc.subtract(rows, values))
     is_sound = pc.and_(pc.less_equal(values, rows), pc.less_equal(whole, rows))
-    return pc.if_else(is_sound, whole, pa.scalar(None, pa.int64()))
+    return pc.if_else(is_sound, whole, pv.scalar(None, pa.int64()))
 
 
 def _metrics_of(entries: Sequence[Entries]) -> pa.Table:

@@ -27,6 +27,7 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_keys, partition_struct
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.evaluate import may_match, must_match
 from deltaberg.pruning.stats import FileStats, StatsKey
 from deltaberg.schema.arrow import as_array
@@ -108,7 +109,7 @@ class ManifestReader:
                 if snapshot.key_id is not None:
                     raise encrypted("a manifest list", self.table) from error
                 raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
-        return table.append_column("number", pa.array(range(len(table)), pa.int32()))
+        return table.append_column("number", pv.array(range(len(table)), pa.int32()))
 
     def read(
         self, manifests: Sequence[Mapping[str, Any]], part: ManifestPart, condition: Bound = TRUE
@@ -154,7 +155,7 @@ class ManifestReader:
     def no_entries(self, spec_id: int, part: ManifestPart) -> Entries:
         """Return no entries, with the columns that those of a spec have."""
         ready = self._prepare(spec_id, TRUE)
-        return Entries(ready.spec, ready.partition, no_entries(ready.partition, part), pa.array([], pa.bool_()))
+        return Entries(ready.spec, ready.partition, no_entries(ready.partition, part), pv.array([], pa.bool_()))
 
     def _prepare(self, number: int, condition: Bound) -> _Prepared:
         spec = self.spec_of(number)
@@ -177,9 +178,9 @@ class ManifestReader:
 
         with in_context(table=self.table, file=path):
             table = read_manifest(data, row, ready.partition, part, threads, None if ready.may == TRUE else choose)
-        table = table.append_column("manifest", pa.repeat(pa.scalar(row["number"], pa.int32()), len(table)))
+        table = table.append_column("manifest", pa.repeat(pv.scalar(row["number"], pa.int32()), len(table)))
         if ready.must == TRUE:
-            return table, pa.repeat(ready.may == TRUE, len(table))
+            return table, pa.repeat(pv.scalar(ready.may == TRUE), len(table))
         return table, must_match(ready.must, _partition_stats(as_array(table.column("partition")), ready.partition))
 
     def fetch(self, path: str) -> bytes:
@@ -214,5 +215,5 @@ def _partition_stats(partitions: pa.StructArray, partition: Struct) -> FileStats
         (child.physical_name,): pc.struct_field(partitions, index) for index, child in enumerate(partition)
     }
     # With values, nothing depends on how many records there are.
-    records = pa.repeat(pa.scalar(1, pa.int64()), len(partitions))
+    records = pa.repeat(pv.scalar(1, pa.int64()), len(partitions))
     return FileStats(len(partitions), records, values=values)

@@ -11,6 +11,7 @@ from deltaberg.files.read.task import constant_column
 from deltaberg.iceberg.manifests.metrics import entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.partition.structs import identity_sources, union_struct, union_values
+from deltaberg.kernels import plain_values as pv
 from deltaberg.kernels.results import empty_structs
 from deltaberg.schema.arrow import arrow_schema, arrow_type, as_array
 from deltaberg.schema.types import Field, Primitive, Struct
@@ -103,7 +104,7 @@ class FileRows:
             "base_row_id": table.column("first_row_id"),
             "row_commit_version": table.column("sequence_number"),
             constant_column(_FILE.name): table.column("file_path"),
-            self._column_of(_SPEC_ID.name): pa.repeat(pa.scalar(entries.spec.spec_id, pa.int32()), rows),
+            self._column_of(_SPEC_ID.name): pa.repeat(pv.scalar(entries.spec.spec_id, pa.int32()), rows),
         }
         if self.partition:
             columns[self._column_of(_PARTITION)] = union_values(own, entries.partition, self.partition)

@@ -25,6 +25,7 @@ from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS, FileRows
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.evaluate import keep_rows
 from deltaberg.pruning.stats import FileStats
 from deltaberg.schema.arrow import as_array, with_columns
@@ -181,12 +182,12 @@ class IcebergSource:
     @property
     def data_manifests(self) -> pa.Table:
         """The manifests of data files."""
-        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), DATA))
+        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), pv.scalar(DATA)))
 
     @cached_property
     def deletes(self) -> DeleteFiles:
         """The delete files of the snapshot."""
-        found = keep_rows(self.manifests, pc.equal(self.manifests.column("content"), DELETES))
+        found = keep_rows(self.manifests, pc.equal(self.manifests.column("content"), pv.scalar(DELETES)))
         return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
 
     def select_files(self, condition: Bound) -> FileSelection:
@@ -233,8 +234,10 @@ class IcebergSource:
             return None
         values = self.partition_values(files)
         fields = [pc.struct_field(values, [at]) for at in range(values.type.num_fields)]
-        codes = row_codes([pa.array(self.spec_ids(files), pa.int32()), *fields], len(files))
-        return PartitionShare(len(codes.unique()), pc.sum(pc.greater(stats.column("data_file_count"), 0)).as_py() or 0)
+        codes = row_codes([pv.array(self.spec_ids(files), pa.int32()), *fields], len(files))
+        return PartitionShare(
+            len(codes.unique()), pc.sum(pc.greater(stats.column("data_file_count"), pv.ZERO)).as_py() or 0
+        )
 
     def spec_ids(self, files: pa.Table) -> list[int]:
         """Return the ids of the specs of rows of a file table."""
@@ -258,5 +261,8 @@ class IcebergSource:
 
 def _counted(name: str, manifests: pa.Table) -> PruneStep:
     """Return the step that leaves manifests, with the number of their files as far as they count them."""
-    counts = [manifests.column(column).fill_null(0) for column in ("added_files_count", "existing_files_count")]
+    counts = [
+        manifests.column(column).fill_null(pv.scalar(0, pa.int32()))
+        for column in ("added_files_count", "existing_files_count")
+    ]
     return PruneStep(name, sum(pc.sum(count).as_py() or 0 for count in counts), None)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.kernels import plain_values as pv
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema.convert import floor_divide
 
@@ -45,7 +46,7 @@ def of_ordinals(numbers: Sequence[int | None], kind: pa.DataType) -> pa.Array:
     if wrong is not None:
         raise InvalidArgumentError(f"{wrong} is out of the range of type {kind}")
     if not pa.types.is_decimal128(kind):
-        return pa.array(numbers, _storage(kind)).view(kind)
+        return pv.array(numbers, _storage(kind)).view(kind)
     decimals = (None if number is None else exact_decimal(number, kind.scale) for number in numbers)
     return pa.array(decimals, kind)
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.files.read.task import DELETE_FILES, constant_column, task_schema
+from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.evaluate import keep_rows, may_match, must_match
 from deltaberg.pruning.stats import FileStats, StatsKey, known_values
 from deltaberg.schema.arrow import arrow_schema, as_array
@@ -67,20 +68,20 @@ class Plan:
         """The number of deleted rows in each file; null if delete files apply, since planning does not read them."""
         vectors = as_array(self.files.column("deletion_vector"))
         if not len(vectors) or vectors.null_count == len(vectors):
-            counts = pa.repeat(pa.scalar(0, pa.int64()), len(self.files))
+            counts = pa.repeat(pv.scalar(0, pa.int64()), len(self.files))
         else:
-            counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
-        return pc.if_else(self._has_delete_files(), pa.scalar(None, pa.int64()), counts)
+            counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), pv.ZERO)
+        return pc.if_else(self._has_delete_files(), pv.scalar(None, pa.int64()), counts)
 
     def row_counts(self, with_deleted: bool = False) -> pa.Array:
         """Return the number of rows of each file, with or without deleted ones; null if it is not known."""
-        deleted = pa.repeat(pa.scalar(0, pa.int64()), len(self.files)) if with_deleted else self.deleted_counts
+        deleted = pa.repeat(pv.scalar(0, pa.int64()), len(self.files)) if with_deleted else self.deleted_counts
         live = pc.subtract(self.record_counts, deleted)
         included = as_array(self.files.column("only_in_vector")).is_valid()
         # Both numbers come from the log, and may be wrong.
-        lies = pc.or_(pc.less(deleted, 0), pc.greater(deleted, self.record_counts))
-        unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
-        return pc.if_else(unknown, pa.scalar(None, pa.int64()), live)
+        lies = pc.or_(pc.less(deleted, pv.ZERO), pc.greater(deleted, self.record_counts))
+        unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, pv.ZERO)), fill_value=pv.TRUE))
+        return pc.if_else(unknown, pv.scalar(None, pa.int64()), live)
 
     @property
     def has_deletes(self) -> pa.BooleanArray:
@@ -95,16 +96,18 @@ class Plan:
         files, and a log need not count the rows of a file.
         """
         deleted = self.deleted_counts.cast(pa.float64())
-        shares = pc.divide(deleted, pc.max_element_wise(self.record_counts.cast(pa.float64()), 1.0, skip_nulls=False))
-        return pc.coalesce(shares, pc.if_else(self.has_deletes, float("inf"), 0.0))
+        shares = pc.divide(
+            deleted, pc.max_element_wise(self.record_counts.cast(pa.float64()), pv.scalar(1.0), skip_nulls=False)
+        )
+        return pc.coalesce(shares, pc.if_else(self.has_deletes, float("inf"), pv.scalar(0.0)))
 
     def _has_delete_files(self) -> pa.BooleanArray:
         """Return, for each file, whether delete files apply to it."""
-        has_deletes = pa.repeat(False, len(self.files))
+        has_deletes = pa.repeat(pv.FALSE, len(self.files))
         for name in ("delete_files", "only_in_delete_files"):
             if name in self.files.column_names:
                 lengths = pc.list_value_length(as_array(self.files.column(name)))
-                has_deletes = pc.or_(has_deletes, pc.greater(lengths.fill_null(0), 0))
+                has_deletes = pc.or_(has_deletes, pc.greater(lengths.fill_null(pv.ZERO), pv.ZERO))
         return has_deletes
 
     @property
@@ -137,7 +140,7 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
     selection = source.select_files(condition)
     files, steps = selection.files, list(selection.steps)
     if condition == TRUE:
-        return Plan(source, condition, files, pa.repeat(False, len(files)), steps)
+        return Plan(source, condition, files, pa.repeat(pv.FALSE, len(files)), steps)
     proven = selection.proven
     if proven is not None and pc.all(proven, min_count=0).as_py():
         # Every file matches as a whole, so statistics need not be read.
@@ -197,10 +200,10 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     files, located = plan.files, plan.located
     sizes, widths, pieces = _split_widths(files, split_size)
     if limits is not None:
-        pieces = pc.if_else(pc.is_valid(limits), pa.scalar(1, pa.int64()), pieces)
+        pieces = pc.if_else(pc.is_valid(limits), pv.scalar(1, pa.int64()), pieces)
     counts = pieces.to_pylist()
     repeated = [index for index, count in enumerate(counts) for _ in range(count)]
-    take = pa.array(repeated, pa.int64())
+    take = pv.array(repeated, pa.int64())
     parts = [
         (width, piece, count) for width, count in zip(widths.to_pylist(), counts, strict=True) for piece in range(count)
     ]
@@ -229,7 +232,7 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     }
     for child in constants:
         columns[constant_column(child.name)] = files.column(constant_column(child.name))
-    own = {"start": pa.array(starts, pa.int64()), "stop": pa.array(stops, pa.int64())}
+    own = {"start": pv.array(starts, pa.int64()), "stop": pv.array(stops, pa.int64())}
     arrays = [own[child.name] if child.name in own else _taken(columns[child.name], take) for child in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -242,21 +245,21 @@ def count_splits(plan: Plan, split_size: int) -> int:
 
 def _split_widths(files: pa.Table, split_size: int) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the size of each file, the size of its splits, and how many splits it has."""
-    sizes = as_array(files.column("size")).fill_null(0)
-    before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
+    sizes = as_array(files.column("size")).fill_null(pv.ZERO)
+    before_last = pc.subtract(pc.max_element_wise(sizes, pv.ONE), pv.ONE)
     # The size comes from the log; a wrong one must not lead to a huge number of splits.
-    widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
-    pieces = pc.add(pc.divide(before_last, widths), 1)
+    widths = pc.max_element_wise(pc.add(pc.divide(before_last, pv.scalar(_MOST_SPLITS)), pv.ONE), pv.scalar(split_size))
+    pieces = pc.add(pc.divide(before_last, widths), pv.ONE)
     # The rows of an ORC file are one group, so all but one of its splits would be empty.
-    whole = pc.equal(file_formats(files), "orc")
-    return sizes, pc.if_else(whole, sizes, widths), pc.if_else(whole, 1, pieces)
+    whole = pc.equal(file_formats(files), pv.scalar("orc"))
+    return sizes, pc.if_else(whole, sizes, widths), pc.if_else(whole, pv.ONE, pieces)
 
 
 def file_formats(files: pa.Table) -> pa.Array:
     """Return the formats of files."""
     if "format" not in files.column_names:
-        return pa.repeat(pa.scalar("parquet"), len(files))
-    return as_array(files.column("format")).fill_null("parquet")
+        return pa.repeat(pv.scalar("parquet"), len(files))
+    return as_array(files.column("format")).fill_null(pv.scalar("parquet"))
 
 
 def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
@@ -267,7 +270,7 @@ def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
 def split_sizes(tasks: pa.RecordBatch) -> pa.Int64Array:
     """Return the size of each split in bytes."""
     stops = pc.min_element_wise(tasks.column("stop"), tasks.column("size"))
-    return pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0)
+    return pc.max_element_wise(pc.subtract(stops, tasks.column("start")), pv.ZERO)
 
 
 def group_tasks(tasks: pa.RecordBatch, target: int, least: int, share: float = 1) -> list[pa.RecordBatch]:
@@ -284,7 +287,7 @@ def group_tasks(tasks: pa.RecordBatch, target: int, least: int, share: float = 1
     total = ends[-1].as_py()
     wanted = max(least, 1) * math.ceil(total / target / max(least, 1))
     # A split belongs to the group whose range of bytes contains the middle of the split.
-    middles = pc.subtract(ends, pc.divide(costs, 2.0))
+    middles = pc.subtract(ends, pc.divide(costs, pv.scalar(2.0)))
     groups = pc.floor(pc.multiply(middles, wanted / total)).cast(pa.int64())
     lengths = pc.run_end_encode(groups).run_ends.to_pylist()
     return [tasks.slice(start, stop - start) for start, stop in zip([0, *lengths], lengths, strict=False)]
