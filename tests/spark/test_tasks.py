@@ -7,9 +7,6 @@ import contextlib
 import io
 import pickle
 import re
-import sys
-import zipfile
-import zipimport
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +20,7 @@ from deltaberg import Scan, open_table
 from deltaberg.choices import Planning
 from deltaberg.files.read.task import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema.arrow import arrow_schema
-from deltaberg.spark.read.read_tasks import FusedTask, ReadTask, task_groups
+from deltaberg.spark.read.read_tasks import FusedTask, ReadTask
 from deltaberg.spark.read.task_frames import partition_keys
 from deltaberg.spark.types import spark_width
 from deltaberg.table.read.scan import bound_scan
@@ -291,20 +288,6 @@ def test_rows_do_not_depend_on_how_tasks_travel(
     _as_rows(monkeypatch)
     rows = collect(scan.to_spark(spark, road="arrow"))
     assert sorted(carried["id"].to_pylist()) == sorted(rows["id"].to_pylist()) == sorted([*range(9), *range(9)])
-
-
-def test_no_task_has_the_archives_of_spark_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of Spark load PySpark from an archive, beside a jar; the workers of these tests have neither."""
-    archives = {name: tmp_path / name for name in ("pyspark.zip", "spark-core.jar", "own.zip")}
-    for archive in archives.values():
-        with zipfile.ZipFile(archive, "w") as made:
-            made.writestr("x.py", "")
-        monkeypatch.setitem(sys.path_importer_cache, str(archive), zipimport.zipimporter(str(archive)))
-    monkeypatch.setattr("pyspark.__file__", f"{archives['pyspark.zip']}/pyspark/__init__.py")
-    assert list(task_groups([], None)) == []
-    assert {str(archive) for archive in archives.values()} & sys.path_importer_cache.keys() == {
-        str(archives["own.zip"])
-    }
 
 
 def test_tasks_are_small(builder: DeltaBuilder) -> None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyspark
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files.read.reader import ReadSpec, read_task
@@ -20,6 +18,7 @@ from deltaberg.files.read.task import pack_tasks, task_schema, tasks_of, unpack_
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.types import Struct
 from deltaberg.spark.arrays import fitted, for_spark
+from deltaberg.spark.reused_workers import spare_next_task
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks, scan_part
 
@@ -117,7 +116,7 @@ class ReadTask:
 
 def task_groups(batches: Iterable[pa.RecordBatch], carried: tuple[bytes, ...] | None) -> Iterator[bytes]:
     """Return the packed groups of tasks that batches hold; or their numbers, where a function carries the groups."""
-    _forget_archives_of_spark()
+    spare_next_task()
     for batch in batches:
         if carried is None:
             yield from batch.column(TASK_COLUMN).to_pylist()
@@ -166,20 +165,6 @@ class FusedTask:
             )
         columns = [fitted(batch.column(name), wanted, name) for name, wanted in self.types.items()]
         return _batch(columns, list(self.types), batch)
-
-
-def _forget_archives_of_spark() -> None:
-    """Drop the importers of Spark's own archives from CPython's cache; it makes them again when they are needed.
-
-    A worker of Spark invalidates all cached importers before each task. CPython before 3.13 then reads the whole index
-    of the archive for each importer of one: a tenth of a second for those of ``pyspark.zip`` and of the jar that Spark
-    puts on the path.
-    """
-    zipped = "".join((pyspark.__file__ or "").rpartition(".zip")[:2])
-    for path, importer in list(sys.path_importer_cache.items()):
-        archive = getattr(importer, "archive", "")
-        if archive and (archive == zipped or archive.endswith(".jar")):
-            del sys.path_importer_cache[path]
 
 
 def _batch(columns: list[pa.Array], names: list[str], like: pa.RecordBatch) -> pa.RecordBatch:

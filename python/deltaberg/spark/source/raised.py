@@ -1,4 +1,4 @@
-"""Errors of the Data Sources, as Spark shows them.
+"""Calls of Spark to the Data Sources, and their errors as Spark shows them.
 
 Spark runs a source in Python processes of its own, and what these raise reaches the user as the text of a traceback.
 Without the calls inside this library, what is left of it is the error and the method of the source.
@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from deltaberg.errors import DeltabergError, in_words
 from deltaberg.spark.hints import ELSEWHERE, in_data_source
+from deltaberg.spark.reused_workers import spare_next_task
 
 __all__ = ["briefly", "briefly_yielded"]
 
@@ -27,6 +28,7 @@ def briefly(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        spare_next_task()
         try:
             return method(*args, **kwargs)
         except DeltabergError as error:
@@ -40,6 +42,7 @@ def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        spare_next_task()
         try:
             yield from method(*args, **kwargs)
         except DeltabergError as error:
