@@ -16,7 +16,7 @@ import pytest
 
 from deltaberg.errors import AuthenticationError, StorageError, UnsupportedFeatureError
 from deltaberg.storage import atomic
-from deltaberg.storage.base import PutOutcome
+from deltaberg.storage.base import PutOutcome, is_temporary
 from deltaberg.storage.local import LocalStorage
 
 pytestmark = pytest.mark.one_backend
@@ -122,7 +122,7 @@ def test_what_a_crash_leaves_is_not_listed(
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     (left,) = _names(tmp_path)
-    assert atomic.is_temporary(left)
+    assert is_temporary(left)
     assert list(store.list_from(str(tmp_path))) == []
     assert not store.has_objects(str(tmp_path))
     # Whoever removes orphans finds it.

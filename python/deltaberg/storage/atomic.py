@@ -7,7 +7,6 @@ import ctypes
 import errno
 import functools
 import os
-import re
 import stat
 import sys
 import uuid
@@ -18,7 +17,6 @@ from deltaberg.errors import StorageError, UnsupportedFeatureError
 from deltaberg.storage.base import PutOutcome, PutResult
 
 __all__ = [
-    "is_temporary",
     "link_if_absent",
     "open_temporary",
     "publish",
@@ -26,8 +24,6 @@ __all__ = [
     "sync_file",
 ]
 
-#: The names of files that are being written. A crash leaves them behind.
-_TEMPORARY = re.compile(r"\.deltaberg-[0-9a-f]{32}\.tmp")
 #: What file systems say that have no hard links, or not between these two names.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 #: What file systems say that cannot rename without replacing.
@@ -40,13 +36,8 @@ _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
 
-def is_temporary(name: str) -> bool:
-    """Return whether a file is one that is being written, or that a crash left behind."""
-    return _TEMPORARY.fullmatch(name) is not None
-
-
 def open_temporary(directory: str) -> BinaryIO:
-    """Create a new temporary file in a directory, which is created too where it is missing."""
+    """Create a new temporary file (`is_temporary`) in a directory, which is created too where it is missing."""
     name = os.path.join(directory, f".deltaberg-{uuid.uuid4().hex}.tmp")
     try:
         return open(name, "xb")

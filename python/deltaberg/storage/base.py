@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import TracebackType
@@ -22,10 +23,13 @@ __all__ = [
     "PutResult",
     "Storage",
     "check_whole",
+    "is_temporary",
 ]
 
 #: The most bytes of an object that is read whole, unless the reader knows better.
 MOST_WHOLE = 1 << 31
+#: The names of files that are being written. A crash leaves them behind.
+_TEMPORARY = re.compile(r"\.deltaberg-[0-9a-f]{32}\.tmp")
 
 
 class ObjectMeta(NamedTuple):
@@ -99,6 +103,11 @@ def check_whole(size: int, most: int, path: str) -> None:
             hint="look at what the file holds, and restore it from a copy if it is not what was written",
             path=path,
         )
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file is one that is being written, or that a crash left behind."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 class OutputFile(Protocol):

@@ -14,7 +14,6 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from deltaberg.errors import AuthenticationError, NotAFileError, ObjectNotFoundError, StorageError
-from deltaberg.storage.atomic import is_temporary, link_if_absent, open_temporary, publish, remove_quietly, sync_file
 from deltaberg.storage.base import (
     MOST_WHOLE,
     Counters,
@@ -25,9 +24,8 @@ from deltaberg.storage.base import (
     PutOutcome,
     PutResult,
     check_whole,
+    is_temporary,
 )
-from deltaberg.storage.deletion import delete_each
-from deltaberg.storage.probe import conditional_put_works
 from deltaberg.workers import in_chunks
 
 __all__ = ["LocalStorage"]
@@ -179,6 +177,8 @@ class LocalStorage:
 
     def put(self, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
         """Write a file in one step: it is on disk, with its name, before this returns."""
+        from deltaberg.storage.atomic import link_if_absent, open_temporary, publish, remove_quietly, sync_file
+
         temporary = None
         try:
             with _OurErrors(path, "written"):
@@ -196,6 +196,8 @@ class LocalStorage:
 
     def probe_conditional_put(self, directory: str) -> bool:
         """Return whether two writers can be told apart, once for each file system."""
+        from deltaberg.storage.probe import conditional_put_works
+
         # A table that does not exist yet has no directory, and a probe must not make it. It would be on the same file
         # system as the nearest directory above it.
         above = directory
@@ -210,6 +212,8 @@ class LocalStorage:
 
     def open_output(self, path: str) -> LocalOutput:
         """Open a file that gets its name when it is closed."""
+        from deltaberg.storage.atomic import open_temporary
+
         with _OurErrors(path, "written"):
             return LocalOutput(open_temporary(os.path.dirname(path)), path)
 
@@ -244,6 +248,8 @@ class LocalStorage:
         self, paths: Iterable[str], deleted: Callable[[str], object] | None = None
     ) -> list[DeletionFailure]:
         """Delete files, one after the other: on threads it takes as long, since the system waits for directories."""
+        from deltaberg.storage.deletion import delete_each
+
         return delete_each(paths, self.delete, deleted)
 
 
@@ -270,6 +276,8 @@ class LocalOutput(OutputFile):
 
     def close(self) -> None:
         """Rename the temporary file, replacing any existing file."""
+        from deltaberg.storage.atomic import publish, remove_quietly, sync_file
+
         if self.closed:
             return
         try:
@@ -285,6 +293,8 @@ class LocalOutput(OutputFile):
 
     def abort(self) -> None:
         """Remove the file."""
+        from deltaberg.storage.atomic import remove_quietly
+
         if self.closed:
             return
         self.closed = True

@@ -22,17 +22,15 @@ from deltaberg.storage.base import (
     DeletionFailure,
     Level,
     ObjectMeta,
+    OutputFile,
     PutOutcome,
     PutResult,
     check_whole,
 )
 from deltaberg.storage.clients import open_client
-from deltaberg.storage.deletion import delete_batches
 from deltaberg.storage.location import Location
 from deltaberg.storage.options.options import StoreOptions
-from deltaberg.storage.probe import conditional_put_works
 from deltaberg.storage.range_file import RangeFile
-from deltaberg.storage.upload import Upload
 
 __all__ = ["RemoteStorage"]
 
@@ -286,14 +284,18 @@ class RemoteStorage:
 
     def probe_conditional_put(self, directory: str) -> bool:
         """Return whether the store honours conditional puts, which it is asked once."""
+        from deltaberg.storage.probe import conditional_put_works
+
         with self._probing:
             if self._probed is None:
                 self._probed = conditional_put_works(self, directory)
             return self._probed
 
-    def open_output(self, path: str) -> Upload:
+    def open_output(self, path: str) -> OutputFile:
         """Open an object for writing."""
         import obstore
+
+        from deltaberg.storage.upload import Upload
 
         def stream(parts: Iterator[bytes]) -> None:
             def put() -> None:
@@ -353,6 +355,8 @@ class RemoteStorage:
         obstore raises the first of many answers, and does not tell the others. Some stores stop at an object that is
         missing, and a name that no object can have fails a whole batch.
         """
+        from deltaberg.storage.deletion import delete_batches
+
         return delete_batches(paths, _DELETED_AT_ONCE, self._delete_batch, self.delete, is_outage, deleted)
 
     def _delete_batch(self, paths: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,7 +12,6 @@ from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location
 from deltaberg.storage.options.options import StoreOptions, environment_of, server_of
-from deltaberg.storage.remote import RemoteStorage
 from deltaberg.storage.vending import Vendor
 
 __all__ = ["StoreSpec", "open_store"]
@@ -51,7 +50,7 @@ class StoreSpec:
         scope = vendor.scope(location)
         renewed = partial(vendor.options, scope)
         key = fingerprint(location.scheme, location.authority, vendor.key.hex(), scope)
-        return _clients.get(key, lambda: RemoteStorage(location, renewed(), renewed))
+        return _clients.get(key, lambda: _remote(location, renewed(), renewed))
 
 
 def open_store(location: Location, options: StoreOptions | None = None) -> Storage:
@@ -62,4 +61,11 @@ def open_store(location: Location, options: StoreOptions | None = None) -> Stora
     named = sorted((str(name), repr(value)) for name, value in chosen.items())
     # Credentials that rotate in the environment are those of another client.
     key = fingerprint(location.scheme, location.authority, named, environment_of(location.scheme))
-    return _clients.get(key, lambda: RemoteStorage(location, chosen))
+    return _clients.get(key, lambda: _remote(location, chosen))
+
+
+def _remote(location: Location, options: StoreOptions, renewed: Callable[[], StoreOptions] | None = None) -> Storage:
+    # Who reads local files alone loads nothing of buckets.
+    from deltaberg.storage.remote import RemoteStorage
+
+    return RemoteStorage(location, options, renewed)

@@ -36,7 +36,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.summary import CLONED_FROM
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema.arrow import as_array, with_columns
-from deltaberg.storage.atomic import is_temporary
+from deltaberg.storage.base import is_temporary
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import CommitResult

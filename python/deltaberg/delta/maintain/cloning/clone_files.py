@@ -17,7 +17,7 @@ from deltaberg.delta.data.deletion_vectors import locate_vectors
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.atomic import is_temporary
+from deltaberg.storage.base import is_temporary
 from deltaberg.storage.location import Location, PathResolver, decode_path, parse_location
 from deltaberg.table.maintain.cloning.copies import COPY_NAME, CopyNames, name_of_copy
 from deltaberg.table.maintain.cloning.file_copy import FileCopy
