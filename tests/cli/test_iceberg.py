@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table, load_catalog
+from deltaberg import IcebergTable, create_table, load_catalog
 from tests.support.command_line import call, json_lines, printed
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
@@ -339,7 +339,22 @@ def test_tables_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(months.glob("data/*.parquet"))
     assert "sales.months" in call("drop-table", "sales.months", *shop, "--dry-run").stderr
     refused = call("drop-table", months, "--yes")
-    assert (refused.exit_code, "is in no catalog" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "pass --purge to delete them" in refused.stderr) == (2, True)
+
+
+def test_directories_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_table("a.b", pa.schema([("id", pa.int64())]), format="iceberg").append(pa.table({"id": [1]}))
+    (planned,) = json_lines("drop-table", "a.b", "--purge", "--dry-run")
+    asked = call("drop-table", "a.b/", "--purge")
+    assert (asked.exit_code, "pass --yes" in asked.stderr, len(planned["files"])) == (2, True, 6)
+    file = IcebergTable("a.b").metadata_location
+    assert "cannot be written to" in call("drop-table", file, "--purge", "--yes").stderr
+    (done,) = json_lines("drop-table", "a.b", "--purge", "--yes")
+    assert (done["failed"], done["kept"], done["files"]) == ({}, {}, planned["files"])
+    assert not (tmp_path / "a.b").exists()
+    create_table("d", pa.schema([("id", pa.int64())]))
+    assert "there is no Iceberg table" in call("drop-table", "d", "--purge", "--yes").stderr
 
 
 def test_delta_tables_have_no_metadata_tables(tmp_path: Path) -> None:

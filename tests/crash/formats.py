@@ -190,7 +190,7 @@ class _Iceberg:
         last = posixpath.basename(name)
         return (
             last.endswith(_ICEBERG_FILES)
-            or last.startswith((_TEMPORARY, "catalog.db", "version-hint.text"))
+            or last.startswith((_TEMPORARY, "catalog.db", "version-hint.text", "dropped-table.json"))
             or _METADATA_FILE.fullmatch(last) is not None
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import deltaberg
-from deltaberg.errors import TableNotFoundError
+from deltaberg.errors import StorageError, TableNotFoundError
 from tests.support.postgres import keep_rows, put_rows
 
 __all__ = ["CATALOGS", "KINDS", "Target"]
@@ -113,7 +113,14 @@ class Target:
         return several, one, other
 
     def drop(self) -> None:
-        """Drop the table from its catalog."""
+        """Drop the table from its catalog; if its directory is the table, with its files."""
+        if self.kind == "iceberg":
+            warehouse, _, name = self.location.rpartition("/")
+            catalog = deltaberg.load_catalog("shop", type="hadoop", warehouse=warehouse, **self.options)
+            done = catalog.drop_table((name,), purge=True)
+            if done is None or not done.is_complete:
+                raise StorageError(f"files stay: {done and done.warnings}")
+            return
         self.catalog.drop_table((_NAMESPACE, self.name))
 
     def rename(self) -> None:

@@ -224,6 +224,8 @@ class Catalog(ABC):
     def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> CleanupResult | None:
         """Remove a table from the catalog. Its files stay, unless they are to be purged.
 
+        In a catalog of directories, the directory is the table, which can only be purged.
+
         A purge deletes the data files, delete files, statistics and metadata that the table names, where they are in
         its own directories. Other files of these directories, and tables below them, stay.
 
@@ -248,6 +250,10 @@ class Catalog(ABC):
         InvalidArgumentError
             If its files are to be purged, and may be those of others: the property ``gc.enabled`` is false, or another
             table has the same directory. The table was not dropped.
+        CommitConflictError
+            If another writer changes a table of a catalog of directories meanwhile. It was not dropped.
+        UnsupportedFeatureError
+            If a catalog of directories is asked to leave the files.
         """
         levels = identifier_levels(identifier)
         checked_flag("purge", purge)

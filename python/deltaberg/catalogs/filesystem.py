@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from deltaberg.catalogs.base import Catalog
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
-from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError
+from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError, in_context
+from deltaberg.hints import Hint
 from deltaberg.iceberg.location.find_metadata import has_metadata
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.signatures import public
 from deltaberg.storage.location import Location, LocationMap, parse_location
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.cleanup import CleanupResult
 
 __all__ = ["FilesystemCatalog"]
 
@@ -31,7 +33,9 @@ class FilesystemCatalog(Catalog):
         The options of the store.
     """
 
-    _refusal = "tables and namespaces of this catalog are directories: create a table, or delete its directory"
+    _refusal = Hint(
+        "tables and namespaces of this catalog are directories: create tables, and drop them with ⟪purge=True⟫"
+    )
 
     def __init__(self, name: str, warehouse: str, storage_options: StoreOptions | None = None) -> None:
         self.name = name
@@ -54,6 +58,15 @@ class FilesystemCatalog(Catalog):
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the directory is a table."""
         return has_metadata(self._directory(identifier_levels(identifier)), self._store)
+
+    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult:
+        if not purge:
+            raise self._refused(f"the table {'.'.join(levels)} cannot be dropped without its files")
+        from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
+
+        with in_context(catalog=self.name):
+            dropped = DroppedDirectory.find(self._directory(levels), self._store)
+            return dropped.planned() if dry_run else dropped.run()
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         # The table is in this directory now, whatever location it records.

@@ -125,13 +125,13 @@ def orphans(opened: Any, asking: Asking, **options: Any) -> None:
 def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, purge: bool) -> None:
     """Take an Iceberg table out of its catalog, and with --purge delete its files.
 
-    What would go is shown first, and goes after a question.
+    A table in a directory is dropped with its files. What would go is shown first, and goes after a question.
     """
-    if place.catalog is None:
-        raise click.UsageError("a table in a directory is in no catalog: pass --catalog, or delete the directory")
-    catalog, name = place.loaded_catalog(), place.location
+    if place.catalog is None and not purge:
+        raise click.UsageError("a table in a directory is its files: pass --purge to delete them, or pass --catalog")
+    catalog, name = place.loaded_catalog(), place.name_in_catalog
     files = "the catalog deletes its files" if purge else "its files stay where they are"
-    asking = Asking(name, as_json, dry_run, is_agreed)
+    asking = Asking(place.location, as_json, dry_run, is_agreed)
 
     def show(found: CleanupResult | None) -> None:
         if found is not None:
@@ -142,7 +142,7 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
 
     def question(planned: CleanupResult | None) -> Question:
         shown = [files] if planned is None else [*_file_lines(planned), *planned.warnings, in_words(planned)]
-        return Question(f"Drop the table {name}?", shown, "it was not dropped")
+        return Question(f"Drop the table {place.location}?", shown, "it was not dropped")
 
     result = asking.carry_out(
         "dropping", lambda dry_run: catalog.drop_table(name, purge=purge, dry_run=dry_run), show, question

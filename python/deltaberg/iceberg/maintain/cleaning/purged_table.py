@@ -1,14 +1,16 @@
-"""Purge of a table that leaves its catalog: the files that its metadata names go, and nothing else of its directory.
+"""Purge of a table that is dropped: the files that its metadata names go, and nothing else of its directory.
 
-Each file goes after all that it names, the newest metadata file at the very end, and nothing goes that names a file
-which could not be read or deleted. Where a purge was interrupted, the newest metadata file can be entered into the
-catalog again, and the table dropped once more: what is gone already is passed over.
+Each file goes after all that it names, and nothing goes that names a file which could not be read or deleted. In a
+catalog the newest metadata file goes at the very end: where a purge was interrupted, it can be entered into the catalog
+again, and the table dropped once more. A directory is a table as long as it has metadata files, so that they go first
+(`dropped_directory.py`). What is gone already is passed over.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
@@ -24,8 +27,10 @@ from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
+from deltaberg.storage.base import ObjectMeta
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.verifying.findings import first_paths
+from deltaberg.table.removal import FileKind
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["TablePurge"]
@@ -34,8 +39,13 @@ _REASON = "its table was dropped"
 _PART = ManifestPart(deleted=True)
 #: How many manifests are read at a time, and by how many threads.
 _AT_ONCE, _READERS = 64, 16
-#: Content goes first, then manifests, then what the newest metadata file names, and at last this file.
-_STAGES = 4
+#: What makes a directory a table goes in the first two stages, its newest metadata file in the second one. Then content
+#: goes, then manifests, then what the newest metadata file names, and at last this file.
+_POINTERS, _POINTER, _CONTENT, _MANIFESTS, _NAMED, _NEWEST = range(6)
+_POINTER_FILE = FileKind(
+    "a file that makes a directory a table",
+    re.compile(rf"{METADATA_DIRECTORY}/(?:{METADATA_FILE.names.pattern}|{re.escape(VERSION_HINT)})"),
+)
 
 
 class TablePurge:
@@ -45,6 +55,8 @@ class TablePurge:
     ----------
     loaded
         The table.
+    pointers
+        The files that make its directory a table, the newest metadata file last; None for a table of a catalog.
 
     Raises
     ------
@@ -52,11 +64,14 @@ class TablePurge:
         The property ``gc.enabled`` is false, or the directory is also that of another table.
     """
 
-    def __init__(self, loaded: LoadedTable) -> None:
+    def __init__(self, loaded: LoadedTable, pointers: Sequence[ObjectMeta] | None = None) -> None:
         check_alone(loaded)
         check_writable(loaded.metadata, loaded.resolver)
         check_collected(loaded.metadata)
         self._loaded = loaded
+        self._pointers = pointers
+        #: Whether all files are gone that could be found.
+        self.is_whole = False
         self._places = Places(loaded)
         self._reader = reader_of(loaded)
         self._unread: list[str] = []
@@ -88,13 +103,16 @@ class TablePurge:
         named = self._files()
         files = sweep.in_own_folders(named)
         gone = [files.slice(0, 0)]
-        for stage in range(_STAGES):
-            gone.append(sweep.carry_out(files.filter(pc.equal(files.column("stage"), stage)), TABLE_FILE))
-            if self._unread or sweep.warnings or sweep.failed:
+        for stage in pc.unique(files.column("stage")).to_pylist():
+            kind = _POINTER_FILE if stage < _CONTENT else TABLE_FILE
+            gone.append(sweep.carry_out(files.filter(pc.equal(files.column("stage"), stage)), kind))
+            if sweep.warnings or sweep.failed or (self._unread and stage >= _CONTENT):
                 break
         warnings = [*self._unread, *sweep.warnings]
-        if warnings or sweep.failed:
-            warnings.append(f"to go on, register the table again by {self._loaded.file}, and drop it once more")
+        self.is_whole = not (warnings or sweep.failed)
+        if not self.is_whole:
+            again = f"register the table again by {self._loaded.file}, and " if self._pointers is None else ""
+            warnings.append(f"to go on, {again}drop the table once more")
         warnings += self._of_lost()
         warnings += _of_outside(named, files)
         return _result(begun, sweep, pa.concat_tables(gone), warnings, is_dry=False)
@@ -109,20 +127,31 @@ class TablePurge:
         named = [self._table(lists, "manifest list")]
         named.append(self._table(sorted({path for path, _ in statistics_of(metadata)}), STATISTICS))
         named.append(self._table([entry.metadata_file for entry in metadata.metadata_log], "metadata"))
-        stages = [
-            [REACHED.empty_table(), *self._contents(rows)],
-            [self._table([row["manifest_path"] for row in rows], "manifest")],
-            named,
-            [self._table([str(self._loaded.file)], "metadata")],
+        stages = {
+            _CONTENT: [REACHED.empty_table(), *self._contents(rows)],
+            _MANIFESTS: [self._table([row["manifest_path"] for row in rows], "manifest")],
+            _NAMED: named,
+            **self._metadata(),
+        }
+        tables = [pa.concat_tables(some) for some in stages.values()]
+        numbers = [
+            pa.repeat(pa.scalar(stage, pa.int8()), len(table)) for stage, table in zip(stages, tables, strict=True)
         ]
-        tables = [pa.concat_tables(some) for some in stages]
-        numbers = [pa.repeat(pa.scalar(stage, pa.int8()), len(table)) for stage, table in enumerate(tables)]
         files = pa.concat_tables(tables).append_column("stage", pa.chunked_array(numbers, pa.int8()))
         numbered = files.append_column("number", pa.array(range(len(files)), pa.int64()))
-        # A file that damaged metadata names twice goes in the later stage.
+        # A file that damaged metadata names twice goes in the later stage, but one that the table is found by as such.
         last = numbered.group_by("location").aggregate([("number", "max")]).column("number_max")
-        files = files.take(last.combine_chunks().sort())
+        files = files.take(last.combine_chunks().sort()).sort_by("stage")
         return files.append_column("reason", pa.repeat(_REASON, len(files)))
+
+    def _metadata(self) -> dict[int, list[pa.Table]]:
+        """Return the files by which the table is found, with the stages in which they go."""
+        if self._pointers is None:
+            return {_NEWEST: [self._table([str(self._loaded.file)], "metadata")]}
+        names = [str(self._loaded.root._replace(path=meta.path)) for meta in self._pointers]
+        table = self._table(names, "metadata", pa.array([meta.size for meta in self._pointers], pa.int64()))
+        newest = max(0, len(table) - 1)
+        return {_POINTERS: [table.slice(0, newest)], _POINTER: [table.slice(newest)]}
 
     def _manifests(self) -> tuple[list[str], list[dict[str, Any]]]:
         """Return the manifest lists of all snapshots, and the manifests in them, each once."""

@@ -1,0 +1,171 @@
+"""Dropping a table that is its directory, with its files.
+
+No catalog forgets the table, so that its metadata files go first, the newest one last: until then it is as it was, and
+then there is no table. Only now the files go that it names. What they are is in a note, a copy of the newest metadata
+that is no metadata file by its name, so that a drop that was interrupted can be carried on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptMetadataError,
+    InvalidArgumentError,
+    ObjectNotFoundError,
+    TableNotFoundError,
+)
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, has_metadata
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.pointer import FilePointer
+from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
+from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
+from deltaberg.iceberg.metadata.write_metadata import encode_metadata
+from deltaberg.storage.base import ObjectMeta, Storage
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.listed_files import list_files
+from deltaberg.table.removal import FileKind, delete_files, drop_empty_directories
+from deltaberg.workers import map_in_order
+
+__all__ = ["DroppedDirectory"]
+
+_NOTE = f"{METADATA_DIRECTORY}/dropped-table.json"
+_NOTE_FILE = FileKind("the note of a dropped table", re.compile(re.escape(_NOTE)))
+_READERS = 16
+_UNNAMED = "the table did not name it"
+
+
+@dataclass(frozen=True)
+class DroppedDirectory:
+    """A table in a directory that is dropped.
+
+    Parameters
+    ----------
+    loaded
+        The table, by its newest metadata file, or by the note of a drop that was interrupted.
+    pointers
+        The files that make the directory a table, the newest metadata file last; none where these have gone.
+    """
+
+    loaded: LoadedTable
+    pointers: tuple[ObjectMeta, ...]
+
+    @classmethod
+    def find(cls, root: Location, store: StoreSpec) -> DroppedDirectory:
+        """Find the table, or what is left of one whose drop was interrupted.
+
+        Raises
+        ------
+        TableNotFoundError
+            There is neither.
+        InvalidArgumentError
+            The directory has metadata of another table, too, or what cannot be read as metadata.
+        """
+        pointer = FilePointer(root, store)
+        # One of its metadata files is no table that could be dropped.
+        pointer.committer(unsafe_single_writer=True)
+        try:
+            loaded = pointer.load()
+        except TableNotFoundError:
+            note = root.join(_NOTE)
+            try:
+                return cls(LoadedTable(load_file(note, store), note, root, store), ())
+            except ObjectNotFoundError:
+                pass
+            raise
+        return cls(loaded, _pointers(loaded))
+
+    def planned(self) -> CleanupResult:
+        """Return what a drop would delete."""
+        return self._with_left(self._purge().planned())
+
+    def run(self) -> CleanupResult:
+        """Let the directory cease to be a table, and delete the files that the table named.
+
+        Raises
+        ------
+        CommitConflictError
+            Another writer has changed the table meanwhile. It is as it was.
+        """
+        purge, note = self._purge(), self.loaded.root.join(_NOTE)
+        self._check()
+        if self.pointers:
+            self._store.put(note.path, encode_metadata(self.loaded.metadata.raw))
+        done = purge.run(self._check)
+        root = self.loaded.root
+        if purge.is_whole:
+            delete_files(self._store, root.path, [note.path], _NOTE_FILE, "all files of the table are gone")
+            if root.scheme == "file":
+                folder = os.path.realpath(root.path)
+                above = root._replace(path=os.path.dirname(folder))
+                drop_empty_directories(above, [os.path.join(one, "") for one, *_ in os.walk(folder)])
+        return self._with_left(done)
+
+    @property
+    def _store(self) -> Storage:
+        return self.loaded.store.open(self.loaded.root)
+
+    def _purge(self) -> TablePurge:
+        return TablePurge(self.loaded, self.pointers)
+
+    def _check(self) -> None:
+        """Refuse to go on where there is a newer version of the table, or another table."""
+        root, store = self.loaded.root, self.loaded.store
+        if has_metadata(root, store) and FilePointer(root, store).load(self.loaded) is not self.loaded:
+            raise CommitConflictError(
+                "another writer has changed the table since it was to be dropped",
+                hint="drop it again if it is to go nonetheless",
+                table=str(root),
+            )
+
+    def _with_left(self, result: CleanupResult) -> CleanupResult:
+        """Return a result that also counts the files that stay in the directory, since the table did not name them."""
+        root, gone = self.loaded.root.path, result.files.column("path")
+        listed = (
+            batch.column("path") for batch in list_files(self._store, root, lambda paths: _is_none_of(paths, gone))
+        )
+        left = sum(len(paths) for paths in listed)
+        return replace(result, kept={**result.kept, **({_UNNAMED: left} if left else {})})
+
+
+def _is_none_of(paths: pa.StringArray, gone: pa.ChunkedArray) -> pa.BooleanArray:
+    return pc.invert(pc.is_in(paths, value_set=pa.chunked_array([*gone.chunks, pa.array([_NOTE])], pa.string())))
+
+
+def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:
+    """Return the files that make the directory of a table one, the newest metadata file last."""
+    root, store = loaded.root, loaded.store.open(loaded.root)
+    metadata, pointers = list[ObjectMeta](), list[ObjectMeta]()
+    for meta in store.list_from(root.join(METADATA_DIRECTORY).path):
+        name = meta.path.rpartition("/")[2]
+        if name == VERSION_HINT:
+            pointers.append(meta)
+        elif METADATA_FILE.names.fullmatch(name):
+            metadata.append(meta)
+
+    def check(meta: ObjectMeta) -> None:
+        try:
+            if belongs_to(store.get(meta.path, MOST_BYTES), loaded.metadata):
+                return
+        except ObjectNotFoundError:
+            return
+        except CorruptMetadataError:
+            pass
+        raise InvalidArgumentError(
+            f"{meta.path} is not known to be metadata of the table, and would be the newest then",
+            hint="see whose it is, and delete or move it first",
+            table=str(root),
+        )
+
+    for _ in map_in_order(_READERS, check, metadata):
+        pass
+    newest = [meta for meta in metadata if meta.path == loaded.file.path]
+    return (*pointers, *(meta for meta in metadata if meta.path != loaded.file.path), *newest)

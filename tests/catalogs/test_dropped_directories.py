@@ -1,0 +1,163 @@
+"""Tables that are directories, dropped with their files: there is a table, or there is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltaberg
+from deltaberg.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
+from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
+from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    return deltaberg.load_catalog("local", type="hadoop", warehouse=str(tmp_path / "w"))
+
+
+@pytest.fixture
+def table(catalog: Any, tmp_path: Path) -> Any:
+    """A table with files of each kind, some of which only an older snapshot needs, and few names of older metadata."""
+    properties = {"format-version": "3", "write.metadata.previous-versions-max": "2"}
+    made: Any = deltaberg.create_table(
+        str(tmp_path / "w" / "db" / "t"), ids().schema, format="iceberg", properties=properties
+    )
+    made.append(ids(1, 2, 3))
+    made.delete("id = 1", strategy="merge-on-read")
+    made.append(ids(4))
+    made.delete("id = 4", strategy="copy-on-write")
+    assert catalog.table_exists("db.t")
+    return made
+
+
+def _files(root: Any) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file())
+
+
+def test_the_directory_goes(catalog: Any, table: Any, tmp_path: Path) -> None:
+    before = _files(table.location)
+    planned = catalog.drop_table("db.t", purge=True, dry_run=True)
+    assert (planned.dry_run, planned.kept, sorted(planned.files["path"].to_pylist())) == (True, {}, before)
+    with pytest.raises(UnsupportedFeatureError, match="cannot be dropped without its files") as refused:
+        catalog.drop_table("db.t")
+    assert "drop them with purge=True" in str(refused.value)
+    assert _files(table.location) == before
+    done = catalog.drop_table("db.t", purge=True)
+    assert planned.files.equals(done.files)
+    assert (done.dry_run, done.is_complete, done.kept) == (False, True, {})
+    # The table is found by its newest metadata, which goes behind the older ones and before its rows.
+    order = done.files["path"].to_pylist()
+    newest = order.index(table.metadata_location.rpartition(f"{table.location}/")[2])
+    pointing = [path for path in before if path.endswith((".metadata.json", "version-hint.text"))]
+    assert sorted(order[: newest + 1]) == pointing
+    assert not Path(table.location).exists()
+    assert (catalog.list_tables("db"), catalog.list_namespaces("db")) == ([], [])
+    with pytest.raises(TableNotFoundError):
+        catalog.drop_table("db.t", purge=True)
+
+
+def test_what_the_table_does_not_name_stays(catalog: Any, table: Any) -> None:
+    Path(table.location, "data", "notes.txt").write_text("of somebody else")
+    inner = Path(table.location, "inner")
+    deltaberg.create_table(str(inner), ids().schema, format="iceberg").append(ids(7))
+    stays = {"the table did not name it": 1 + len(_files(inner))}
+    assert catalog.drop_table("db.t", purge=True, dry_run=True).kept == stays
+    done = catalog.drop_table("db.t", purge=True)
+    assert (done.kept, done.is_complete) == (stays, True)
+    assert {path for path in _files(table.location) if not path.startswith("inner/")} == {"data/notes.txt"}
+    assert ids_of(catalog.load_table("db.t.inner")) == [7]
+
+
+def test_metadata_of_others_and_shared_files_keep_the_table(catalog: Any, table: Any, tmp_path: Path) -> None:
+    older = Path(table.location, "metadata", "v1.metadata.json")
+    text = older.read_text()
+    for wrong in ("{", json.dumps({**json.loads(text), "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"})):
+        older.write_text(wrong)
+        with pytest.raises(InvalidArgumentError, match="is not known to be metadata of the table"):
+            catalog.drop_table("db.t", purge=True)
+    older.write_text(text)
+    table.alter().set({"gc.enabled": "false"}).commit()
+    before = _files(table.location)
+    for dry_run in (True, False):
+        with pytest.raises(InvalidArgumentError, match=r"the property gc\.enabled is not true"):
+            catalog.drop_table("db.t", purge=True, dry_run=dry_run)
+    assert _files(table.location) == before
+    deltaberg.write_table(str(tmp_path / "w" / "delta"), ids(1))
+    with pytest.raises(TableNotFoundError):
+        catalog.drop_table("delta", purge=True)
+
+
+def test_a_drop_that_is_interrupted_goes_on(
+    catalog: Any, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each number of deleted files, there is the whole table or none, and all files are gone in the end."""
+    kept, root = tmp_path / "kept", Path(table.location)
+    shutil.copytree(root, kept)
+    count = len(_files(root))
+    delete_many, whole = LocalStorage.delete_many, 0
+    for number in range(0, count, 3):
+        left = [number]
+
+        def some(self: Any, paths: Any, deleted: Any = None, left: list[int] = left) -> Any:
+            names = list(paths)
+            chosen, left[0] = names[: left[0]], max(0, left[0] - len(names))
+            yield from delete_many(self, chosen, deleted)
+            if len(chosen) < len(names):
+                raise StorageError("the machine stops")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStorage, "delete_many", some)
+            with pytest.raises(StorageError, match="the machine stops"):
+                catalog.drop_table("db.t", purge=True)
+        if catalog.table_exists("db.t"):
+            assert ids_of(catalog.load_table("db.t")) == [2, 3]
+            whole += 1
+        done = catalog.drop_table("db.t", purge=True)
+        # Whoever goes on cannot know whether a manifest was deleted or lost.
+        assert (done.failed, [text for text in done.warnings if "unless an earlier purge" not in text]) == ({}, [])
+        assert not root.exists()
+        shutil.copytree(kept, root)
+    assert 0 < whole < count
+
+
+def test_a_commit_meanwhile_keeps_the_table(catalog: Any, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    carry_out, at = Sweep.carry_out, [0]
+    for stage in (0, 2):
+
+        def slowly(self: Any, files: Any, kind: Any, stage: int = stage) -> Any:
+            if at[0] == stage:
+                # Before the newest metadata goes, somebody writes to the table; later, makes it anew.
+                deltaberg.write_table(table.location, ids(9), format="iceberg", mode="append")
+            at[0] += 1
+            return carry_out(self, files, kind)
+
+        at[0] = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(Sweep, "carry_out", slowly)
+            done = catalog.drop_table("db.t", purge=True)
+        assert "another writer has changed the table" in done.warnings[0]
+        assert ids_of(catalog.load_table("db.t")) == ([2, 3, 9] if stage == 0 else [9])
+        assert catalog.load_table("db.t").verify(depth="footers").is_clean
+    dropped = DroppedDirectory.find(parse_location(table.location), StoreSpec())
+    catalog.load_table("db.t").append(ids(10))
+    before = _files(table.location)
+    with pytest.raises(CommitConflictError, match="another writer has changed the table"):
+        dropped.run()
+    assert _files(table.location) == before
