@@ -63,7 +63,7 @@ _UNFIT: list[tuple[Callable[[Any], Any], str, str]] = [
 @pytest.mark.parametrize("form", _FORMATS)
 @pytest.mark.parametrize(("call", "message", "hint"), _UNFIT)
 def test_calls_that_do_not_fit(tmp_path: Path, form: str, call: Callable[[Any], Any], message: str, hint: str) -> None:
-    with pytest.raises(InvalidArgumentError) as caught:
+    with pytest.raises(ArgumentNameError) as caught:
         call(_table(tmp_path, form))
     assert isinstance(caught.value, ArgumentNameError)
     assert message in caught.value.message

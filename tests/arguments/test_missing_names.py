@@ -248,5 +248,5 @@ def test_rows_of_tables(table: Any) -> None:
     with duckdb.connect() as connection:
         assert connection.register("rows", table).sql("SELECT sum(id) FROM rows").fetchall() == [(6,)]
     for wrong in (-1, "2", None, 1.5, True):
-        with pytest.raises(deltaberg.errors.InvalidArgumentError):
+        with pytest.raises(deltaberg.errors.InvalidArgumentError, match="n must be a 64-bit integer"):
             table.head(wrong)

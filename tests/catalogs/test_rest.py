@@ -260,10 +260,10 @@ def test_asking_again_ends(server: RestServer, orders: Any, waits: list[float]) 
     assert len(waits) == 2
     # Nobody waits for an hour, and nobody for ever by steps of a minute.
     server.scripted[_TABLE] = [(429, {"Retry-After": "3600"}, None)]
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match=r"the catalog failed.*status: 429"):
         catalog.table_exists("sales.orders")
     server.scripted[_TABLE] = [(429, {"Retry-After": "40"}, None)] * 2
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match=r"the catalog failed.*status: 429"):
         catalog.table_exists("sales.orders")
     assert waits[2:] == [40.0]
 

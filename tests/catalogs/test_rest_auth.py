@@ -203,10 +203,10 @@ def test_the_catalog_does_not_say_where_tokens_are_granted(server: RestServer, o
 def test_redirects_take_no_token_along(server: RestServer, orders: Any) -> None:
     with running(RestServer()) as other:
         server.scripted[_TABLE] = [(307, {"Location": f"{other.uri}{_TABLE}"}, None)]
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="redirects are not followed"):
             _load(server, token="t").table_exists("sales.orders")
         server.grants = [(307, {"Location": f"{other.uri}{_TOKENS}"}, None)]
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="redirects are not followed"):
             _load(server, credential="a:b").table_exists("sales.orders")
         assert other.asked == []
 

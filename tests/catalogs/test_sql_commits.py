@@ -23,7 +23,7 @@ from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
     NamespaceNotFoundError,
-    StorageError,
+    ObjectNotFoundError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -184,7 +184,7 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
     for missing in missing_calls:
         with pytest.raises(TableNotFoundError):
             missing()
-    with pytest.raises(StorageError):
+    with pytest.raises(ObjectNotFoundError, match="there is no such file"):
         catalog.register_table("stock.copy", str(tmp_path / "no.metadata.json"))
     with pytest.raises(ConstraintViolationError):
         catalog.drop_namespace("sales")
@@ -195,7 +195,10 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
         lambda: catalog.update_namespace_properties("stock", {"a"}, {"a": "b"}),
     ]
     for wrong in wrong_calls:
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(
+            InvalidArgumentError,
+            match=r"is to be removed and to be set|there is a namespace",
+        ):
             wrong()
     unknown_calls: list[Callable[[], Any]] = [
         lambda: catalog.create_table("no.t", FIRST.schema),

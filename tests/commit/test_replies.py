@@ -12,7 +12,7 @@ import pytest
 from deltaberg import DeltaTable, find_commit
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
+from deltaberg.errors import AuthenticationError, CommitUnknownError, InvalidArgumentError, StorageError
 from deltaberg.table.commit.commit import ClockedPolicy
 from tests.storage.conftest import Bucket
 from tests.support.below_verbs import begin
@@ -232,7 +232,7 @@ def test_surely_nothing_was_sent(remote: _Remote, s3_proxy: FaultyProxy) -> None
     """A refused put is not an unknown commit: the store's own error comes, and the same change can be begun again."""
     s3_proxy.faults.append(Fault(conditional_put, forwards=0, answer=403))
     transaction = remote.begin(remote.ours, "mine.parquet")
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(AuthenticationError) as caught:
         transaction.commit("WRITE")
     assert not isinstance(caught.value, CommitUnknownError)
     assert find_commit(remote.url, transaction.token, storage_options=remote.bucket.options) is None

@@ -81,7 +81,7 @@ _TAKEN_BY_SPARK = ("0000-01-01", "2020-01-03 01", "2020-01-03 01:02:03.", "2020-
 def test_what_is_not(builder: DeltaBuilder, text: str) -> None:
     builder.create(pa.schema([("at", pa.timestamp("us", "UTC")), ("day", pa.date32())]))
     table = open_table(builder.root)
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(InvalidArgumentError, match="is not a timestamp"):
         open_table(builder.root, timestamp=text)
     for condition in ([("at", "=", text)], [("day", "=", text)], f"at = TIMESTAMP '{text}'", f"day = DATE '{text}'"):
         # Spark takes more texts than what names a version, and of a date what stands before a time.

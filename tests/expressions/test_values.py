@@ -169,9 +169,18 @@ def test_what_no_moment_can_do_is_an_error(text: str) -> None:
     assert not isinstance(caught.value, UnsupportedExpressionError)
 
 
-@pytest.mark.parametrize("text", ["x +", "name + s", "upper(x, name)", "CAST(s AS INT)", "x AND 1"])
-def test_what_is_wrong_is_an_error(text: str) -> None:
-    with pytest.raises(ExpressionError):
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("x +", "is not a SQL expression: something is missing"),
+        ("name + s", r"\+ cannot be applied to string, struct"),
+        ("upper(x, name)", "upper does not take 2 arguments"),
+        ("CAST(s AS INT)", "a value of type struct<z: bigint> cannot be cast to int"),
+        ("x AND 1", "and cannot be applied to int"),
+    ],
+)
+def test_what_is_wrong_is_an_error(text: str, error: str) -> None:
+    with pytest.raises(ExpressionError, match=error):
         bind_value(text, _SCHEMA)
 
 

@@ -14,9 +14,9 @@ import pytest
 from deltaberg import IcebergTable, create_table, open_table
 from deltaberg.errors import (
     CorruptMetadataError,
-    DeltabergError,
     InvalidArgumentError,
     SchemaError,
+    TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -235,7 +235,7 @@ def test_positions_that_are_gone(tmp_path: Path) -> None:
         with pytest.raises(VersionNotFoundError, match="expired"):
             _stream(at).latest(position, ALL)
     shutil.rmtree(at)
-    with pytest.raises(DeltabergError):
+    with pytest.raises(TableNotFoundError, match="there is no Iceberg table: the directory does not exist"):
         stream.latest(stream.read_position(record), ALL)
     _table(at, [1], [2], [3])
     with pytest.raises((CorruptMetadataError, VersionNotFoundError), match="begin a new stream"):

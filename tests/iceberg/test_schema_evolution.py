@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, SpecViolationError
+from deltaberg.errors import SchemaError, SpecViolationError
 from deltaberg.schema.types import List, Map
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 from tests.support.roads import by_every_road
@@ -222,7 +222,7 @@ def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str
     made.commit(made.data([{"a": value}], format=form))
     made.schemas.append([_field(1, "a", new)])
     made.write()
-    with pytest.raises(DeltabergError) as caught:
+    with pytest.raises(SchemaError) as caught:
         open_table(made.root).scan().to_arrow()
     assert caught.value.context["column"] == "a"
 

@@ -74,7 +74,7 @@ def test_bucket() -> None:
     for name in ("boolean", "float", "double", "variant"):
         with pytest.raises(SchemaError, match=rf"bucket\[4\] does not take a column of type {name}"):
             parse_transform("bucket[4]").result_type(Primitive(name))
-        with pytest.raises(SchemaError):
+        with pytest.raises(SchemaError, match=r"the transform bucket\[4\] does not take a column of type"):
             parse_transform("bucket[4]").apply(pa.nulls(1), Primitive(name))
 
 

@@ -94,7 +94,7 @@ def test_bucket_keys_have_31_bits(kernels: ModuleType) -> None:
     data[12:16] = struct.pack("<I", 0x80000000)
     with pytest.raises(CorruptDeletionVectorError, match="most significant bit"):
         kernels.unframe_bitmap(bytes(data), "delta-inline")
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(InvalidArgumentError, match=r"is greater than 2\^63 - 1"):
         _encoded(kernels, [1 << 63])
     assert _decoded(kernels, _encoded(kernels, [(1 << 63) - 1])) == [(1 << 63) - 1]
 
@@ -123,7 +123,7 @@ def test_file_framing(kernels: ModuleType) -> None:
     for bit in range(8 * len(six)):
         broken = bytearray(six)
         broken[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(CorruptDeletionVectorError):
+        with pytest.raises(CorruptDeletionVectorError, match=r"checksum mismatch: stored|the deletion vector declares"):
             kernels.unframe_bitmap(bytes(broken), "delta-file")
     data, offsets = dv_file([_encoded(kernels, _SIX), _encoded(kernels, [0, 9])])
     assert data == b"\x01" + six + two

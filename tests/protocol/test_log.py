@@ -336,5 +336,5 @@ def test_a_version_that_is_not_there_says_which_are(builder: DeltaBuilder, tmp_p
     builder.commit()
     with pytest.raises(VersionNotFoundError, match="1"):
         open_table(builder.root, version=5)
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match="the table has no version"):
         open_table(builder.root, version=-1)

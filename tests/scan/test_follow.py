@@ -99,7 +99,7 @@ def test_other_columns_end_it(table: Any) -> None:
     table.append(_rows(3).append_column("more", pa.array(["x"])), schema_mode="merge")
     following = older.follow(first.token)
     assert _ids(next(following)) == [2]
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match=r"columns? .*than the stream"):
         next(following)
     assert [_ids(commit) for commit in open_table(table.location).follow(first.token)] == [[2], [3]]
 
@@ -109,9 +109,8 @@ def test_a_table_that_is_made_anew_is_noticed(table: Any) -> None:
     (first,) = table.follow()
     other: Any = create_table(f"{table.location}-other", _rows().schema, format=_format_of(table))
     other.append(_rows(7))
-    with pytest.raises(DeltabergError) as raised:
+    with pytest.raises(VersionNotFoundError):
         list(other.follow(first.token))
-    assert isinstance(raised.value, VersionNotFoundError)
 
 
 def _format_of(table: Any) -> Any:

@@ -181,7 +181,7 @@ def test_options_of_the_environment(s3: Bucket, odd: Path, monkeypatch: pytest.M
 
 def test_odd_options_are_refused() -> None:
     for options in ({"AWS_ALLOW_HTTP": "perhaps"}, {"max_retries": "many"}, {"s3.nonsense": "1"}):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match="storage option"):
             open_table("s3://bucket/t", storage_options=options)
 
 

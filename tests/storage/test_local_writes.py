@@ -93,7 +93,7 @@ def test_a_directory_that_cannot_be_synced(
     assert result.outcome is PutOutcome.UNKNOWN
     assert "does not say whether the file was written" in str(result.cause)
     assert _names(tmp_path) == ["x", "y"]
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="the file cannot be written"):
         store.put(str(tmp_path / "x"), b"2")
 
 

@@ -101,7 +101,7 @@ def test_a_key_that_the_client_cannot_name_is_raised(behind: Bucket, s3_proxy: F
         if is_taken:
             assert [meta.path for meta in store.walk("t")] == [key]
         else:
-            with pytest.raises(StorageError):
+            with pytest.raises(StorageError, match="invalid path"):
                 list(store.walk("t"))
 
 
@@ -145,7 +145,7 @@ def test_a_page_that_fails_is_raised(
 
     s3_proxy.faults += [Fault(is_later_page), Fault(is_later_page, forwards=int(answer == "cut"), answer=answer)]
     found: list[str] = []
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="the store failed"):
         found.extend(meta.path for meta in store.walk("t"))
     assert found == [f"t/{number:02}" for number in range(len(found))]
     assert len(found) < 35

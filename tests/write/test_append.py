@@ -343,7 +343,7 @@ def test_files_as_they_are_asked_for(tmp_path: Path) -> None:
     assert codecs == {"ZSTD", "GZIP"}
     assert table.scan().count() == 400_000
     for wrong in ({"compression": "zip"}, {"target_file_size": 0}, {"schema_mode": "widen"}):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=r"not a codec|must be merge or|target_file_size must"):
             table.append(rows, **wrong)
 
 

@@ -226,7 +226,7 @@ def test_a_commit_to_the_clone_meanwhile(
     if wins:
         assert table.clone(root).found_files == 1
     else:
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitConflictError, match="version 1 was committed meanwhile"):
             table.clone(root)
     assert len(made) == 1
     assert ids_of(DeltaTable(root)) == ([1, 2] if wins else [1, 77])

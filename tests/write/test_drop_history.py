@@ -22,8 +22,8 @@ from deltaberg.delta.after_commit.checkpoints import write_checkpoint
 from deltaberg.delta.maintain import feature_drop
 from deltaberg.delta.maintain.cleaning import vacuum_candidates
 from deltaberg.errors import (
-    CommitConflictError,
     InvalidArgumentError,
+    MetadataChangedError,
     SchemaError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -158,7 +158,7 @@ def test_the_history_is_cut_off_after_a_day(tmp_path: Path, name: str) -> None:
     writers = 4 if name == "columnMapping" else 2
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, writers)
     for older in range(last + 1):
-        with pytest.raises(VersionNotFoundError):
+        with pytest.raises(VersionNotFoundError, match="is no longer available: its log entries were cleaned up"):
             DeltaTable(tmp_path, version=older)
     assert ids_of(DeltaTable(tmp_path, validate=True)) == rows
     theirs = deltalake.DeltaTable(tmp_path)
@@ -266,7 +266,7 @@ def test_protection_goes_with_the_history(tmp_path: Path) -> None:
     table.drop_feature(_DROPPED, truncate_history=True)
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 2)
     assert _BEFORE not in table.properties
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match="version 8 is no longer available: its log entries were"):
         DeltaTable(tmp_path, version=barrier - 1)
     assert ids_of(DeltaTable(tmp_path, validate=True)) == rows
 
@@ -337,7 +337,7 @@ def test_a_writer_that_goes_on_with_vectors_is_a_conflict(tmp_path: Path) -> Non
     rows = ids_of(table)
     stale = DeltaTable(tmp_path)
     table.drop_feature("deletionVectors")
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(MetadataChangedError, match="version 4 was committed meanwhile, and it changed the"):
         stale.delete("id = 2", strategy="merge-on-read")
     assert ids_of(DeltaTable(tmp_path)) == rows
     copy = tmp_path.parent / "copy"

@@ -147,7 +147,7 @@ def test_a_handle_that_is_behind_does_not_say_that_a_branch_is_there_already(tmp
     for change in changes:
         behind: Any = open_table(tmp_path / "t")
         open_table(tmp_path / "t").append(_ROWS)
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitConflictError, match="the reference main names the snapshot"):
             change(behind.alter()).commit()
         assert change(open_table(tmp_path / "t").alter()).commit().committed
 

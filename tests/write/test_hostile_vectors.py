@@ -45,6 +45,6 @@ def test_a_vector_of_more_rows_than_its_file_is_refused(builder: DeltaBuilder, c
         "update": lambda: table.update({"id": "id + 10"}, "id = 1"),
         "merge": lambda: table.merge(ids(1), "target.id = source.id").when_matched_delete().execute(),
     }
-    with pytest.raises(CorruptDeletionVectorError):
+    with pytest.raises(CorruptDeletionVectorError, match="the deletion vector has"):
         changes[change]()
     assert (DeltaTable(builder.root).version, ids_of(table)) == (0, [1, 2])

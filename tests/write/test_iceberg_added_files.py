@@ -99,7 +99,7 @@ def test_files_are_added_where_they_are(tmp_path: Path, version: str) -> None:
         assert table.scan(columns=["_row_id"]).to_arrow()["_row_id"].null_count == 0
     table.compact(min_files=2)
     assert Path(two).exists()
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="string cannot be written to a column of the type long"):
         table.append(pa.table({"number": ["x"]}))
     assert Path(one).exists()
 
@@ -220,7 +220,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         table.add_files([str(tmp_path / "mixed.parquet")])
     for name in ("a.orc", "b.avro", "c"):
         (tmp_path / name).write_bytes(b"x")
-        with pytest.raises(CorruptDataFileError):
+        with pytest.raises(CorruptDataFileError, match=r"not a Parquet file|cannot be decoded|not an Avro file"):
             table.add_files([str(tmp_path / name)])
     with pytest.raises(InvalidArgumentError, match="no files to add"):
         table.add_files([str(tmp_path / "nothing")])

@@ -144,7 +144,7 @@ def test_identity_and_wider_types(tmp_path: Path, version: str) -> None:
     with pytest.raises(SchemaError, match="may be null"):
         table.alter().identify_by("name")
     wide = pa.table({"id": pa.array([1 << 40], pa.int64()), "name": ["b"], "s": [{"x": pa.scalar(1, pa.int32())}]})
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="the rows have columns that the table does not have: s"):
         table.append(wide)
     table.append(wide.set_column(2, "s", pa.array([{"x": 1}], pa.struct([("x", pa.int32())]))), schema_mode="merge")
     table.append(pa.table({"id": pa.array([3], pa.int32()), "s": pa.array([{"x": 1, "y": 0.5}])}), schema_mode="merge")

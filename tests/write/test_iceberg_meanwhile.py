@@ -13,8 +13,8 @@ from pyiceberg.table import StaticTable
 
 from deltaberg import IcebergTable, create_table, open_table
 from deltaberg.errors import (
-    CommitConflictError,
     ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
     DeltabergError,
     InvalidArgumentError,
     MetadataChangedError,
@@ -149,7 +149,7 @@ def test_columns_that_others_remove_or_require(
     """Values are not lost in silence, and rows that no reader takes are not added."""
     root = tmp_path / "t"
     table = _table(root)
-    with pytest.raises(CommitConflictError) as caught, racing(table, lambda: race(root)) as transaction:
+    with pytest.raises(MetadataChangedError) as caught, racing(table, lambda: race(root)) as transaction:
         write(transaction)
     assert message in str(caught.value)
     assert "refresh the table" in str(caught.value)
@@ -281,7 +281,7 @@ def test_rows_changed_in_a_file_that_is_deleted_as_a_whole(tmp_path: Path, mode:
     transaction = racing(table, race)
     transaction.delete("p = 1")
     if mode == "copy-on-write":
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(ConcurrentDeleteDeleteError, match="another commit removed 1 data files that are to be"):
             transaction.commit()
         assert sorted(row["p"] for row in _other(root).scan().to_arrow().to_pylist()) == [1, 2]
         table.refresh().delete("p = 1")

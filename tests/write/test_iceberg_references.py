@@ -75,7 +75,7 @@ def test_a_branch_that_others_create_meanwhile_is_left_alone(tmp_path: Path) -> 
     assert done.committed
     assert {name: behind.refs[name] for name in known} == known
     assert behind.refs["c"].snapshot_id == first
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(CommitConflictError, match="the reference t names the snapshot"):
         other.alter().create_branch("t", if_exists="ignore").commit()
 
 

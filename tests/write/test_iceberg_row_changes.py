@@ -15,6 +15,8 @@ from deltaberg import create_table, open_table
 from deltaberg.errors import (
     CommitConflictError,
     ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
     ConstraintViolationError,
     EvaluationError,
     InvalidArgumentError,
@@ -306,7 +308,7 @@ def test_files_that_others_replace_meanwhile(tmp_path: Path, name: str, other: _
     _CHANGES[name](late)
     other(table)
     before = _content(table)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentDeleteDeleteError, match="another commit removed 1 data files that are to be"):
         late.commit()
     assert _content(table.refresh()) == before
 
@@ -328,7 +330,7 @@ def test_rows_that_others_hide_meanwhile(tmp_path: Path, name: str, mode: str, v
         late.commit()
         assert sorted(_content(table.refresh())) == [3, 4]
         return
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentDeleteReadError, match="another commit deleted"):
         late.commit()
     assert sorted(_content(table.refresh())) == [0, 2, 3, 4]
 

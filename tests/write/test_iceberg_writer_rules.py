@@ -11,7 +11,13 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import IcebergTable, create_table, open_table
-from deltaberg.errors import CommitConflictError, ConcurrentAppendError, ConstraintViolationError, SchemaError
+from deltaberg.errors import (
+    CommitConflictError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConstraintViolationError,
+    SchemaError,
+)
 from deltaberg.iceberg.alter.alter import Alteration
 from deltaberg.schema.types import Field, Fixed, List, Primitive, Struct
 from tests.support.rows import ids, ids_of
@@ -139,7 +145,7 @@ def test_files_have_to_be_there_still(tmp_path: Path) -> None:
     late.delete("id = 10")
     other.refresh().append(ids(40))
     assert other.compact().conflicts == []
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentDeleteDeleteError, match="another commit removed data files of which rows are"):
         late.commit()
     table.refresh().delete("id = 10")
     assert ids_of(table) == [0, 1, 11, 20, 40]

@@ -119,7 +119,7 @@ def test_a_thousand_files_have_a_thousand_names(tmp_path: Path, monkeypatch: pyt
     (path,) = write_files(ids(1), spec, store, root).column("path").to_pylist()
     before = (tmp_path / path).read_bytes()
     monkeypatch.setattr(write, "file_place", lambda *_: places.FilePlace(path, True))
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="a data file of this name exists, and is never"):
         write_files(ids(2), spec, store, root)
     assert (tmp_path / path).read_bytes() == before
 

@@ -17,7 +17,7 @@ import deltaberg
 from deltaberg import CommitPolicy, load_catalog, open_table, write_table
 from deltaberg.delta.transaction.transaction import Transaction as DeltaTransaction
 from deltaberg.errors import (
-    CommitConflictError,
+    ConcurrentAppendError,
     ConstraintViolationError,
     InvalidArgumentError,
     SchemaError,
@@ -199,7 +199,7 @@ def test_the_partitioning_of_a_table_that_is_there(place: Place, mode: str) -> N
 def test_columns_of_rows(place: Place) -> None:
     """What becomes of columns that the table lacks does not matter to a new table that is overwritten."""
     place.write(ids(1), mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="the rows have columns that the table does not have: p"):
         place.write(_ROWS, mode="append")
     place.write(_ROWS, mode="append", schema_mode="merge")
     assert place.ids() == [1, 1, 2, 3]
@@ -305,7 +305,7 @@ def test_a_table_that_others_never_stop_to_change_is_not_replaced(
     monkeypatch.setattr("deltaberg.table.verbs.place._ATTEMPTS", 2)
     place.write(ids(1))
     before_commit.extend([lambda: place.write(ids(2), mode="append")] * 3)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentAppendError, match=r"another commit added data files|and it added a file"):
         place.create(_WIDE, if_exists="replace")
     assert place.ids() == [1, 2, 2]
     assert len(before_commit) == 1
@@ -347,6 +347,6 @@ def test_names_of_columns_are_checked_whether_there_is_a_table(
     write_table(tmp_path / "t", ids(1), format=format)
     for place, mode in (("t", "append"), ("t", "ignore"), ("new", "append")):
         call: Any = write_table
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=r"is not a column name|does not name columns"):
             call(tmp_path / place, ids(2), format=format, mode=mode, **{argument: names})
     assert ids_of(open_table(tmp_path / "t")) == [1]

@@ -133,7 +133,7 @@ def test_true_shows_it_where_somebody_sees_it(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ShownProgress, "on_screen", staticmethod(on_screen))
     table.append(pa.table({"id": [1, 2]}), progress=True)
     table.append(pa.table({"id": [3]}), progress=False)
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="string cannot be written to a column of the type long"):
         table.append(pa.table({"id": ["x"]}), progress=True)
     table.compact(progress=True)
     (table.vacuum if isinstance(table, DeltaTable) else table.remove_orphan_files)(dry_run=True, progress=True)

@@ -14,7 +14,7 @@ import pytest
 from deltaberg import DeltaTable, create_table, write_table
 from deltaberg.delta.alter import recomputed_statistics
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
-from deltaberg.errors import CommitConflictError, DataFileNotFoundError
+from deltaberg.errors import ConcurrentDeleteReadError, DataFileNotFoundError
 from tests.support.command_line import json_lines
 from tests.support.log_entries import named_actions
 
@@ -133,7 +133,7 @@ def test_a_delete_meanwhile_is_a_conflict(tmp_path: Path, monkeypatch: pytest.Mo
         return recorded_adds(*arguments)
 
     monkeypatch.setattr(recomputed_statistics, "recorded_adds", read)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentDeleteReadError, match="version 3 was committed meanwhile, and it removed a file"):
         table.compute_statistics()
     assert table.refresh().scan().to_arrow()["id"].to_pylist() == [1]
     done = table.compute_statistics()

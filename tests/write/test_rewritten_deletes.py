@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import RewriteDeletesResult, create_table, open_table
-from deltaberg.errors import CommitConflictError, InvalidArgumentError
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteReadError, InvalidArgumentError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.change.write_deletes import write_vectors_of
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
@@ -379,7 +379,7 @@ def test_a_rewrite_that_never_fits_is_given_up(tmp_path: Path, monkeypatch: pyte
     table.delete_by_keys(pa.table({"id": [1]}))
     others = [lambda n=n: open_table(table.location, "iceberg").delete(f"id = {n}") for n in range(2, 30)]
     _before_puts(monkeypatch, *others)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentDeleteReadError, match="another commit deleted other rows of a file, which can"):
         table.convert_equality_deletes()
     assert _ids(table) == [0, *range(13, 40)]
     assert faults_of_directory(Path(table.location)) == []
@@ -388,7 +388,7 @@ def test_a_rewrite_that_never_fits_is_given_up(tmp_path: Path, monkeypatch: pyte
     _before_puts(
         monkeypatch, lambda: open_table(table.location, "iceberg").alter().rollback_to_snapshot(before).commit()
     )
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(CommitConflictError, match="the snapshot that the change was planned on is no longer"):
         table.convert_equality_deletes()
     assert table.refresh().snapshot_id == before
 

@@ -164,7 +164,7 @@ def test_which_are_rewritten(tmp_path: Path) -> None:
         table.rewrite_manifests(spec_id=7)
     assert table.rewrite_manifests(spec_id=0, rewrite_all=True).rewritten_manifests == half.added_manifests
     for wrong in ({"min_manifests": 1}, {"target_size": 0}, {"rewrite_all": 1}, {"spec_id": "0"}, {"dry_run": None}):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
             table.rewrite_manifests(**wrong)
 
 

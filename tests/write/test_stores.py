@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, convert_to_delta, create_table, write_table
-from deltaberg.errors import CommitConflictError, TableExistsError
+from deltaberg.errors import ConcurrentAppendError, TableExistsError
 from deltaberg.storage.remote import RemoteStorage
 from tests.storage.conftest import Bucket
 from tests.support.rows import ids_of
@@ -27,7 +27,7 @@ def _use(url: str, options: dict[str, str] | None) -> DeltaTable:
         write_table(url, _ROWS, storage_options=options)
     stale = DeltaTable(url, storage_options=options)
     table.overwrite(pa.table({"id": [4], "p": ["b/ %"]}), where=[("p", "=", "b/ %")])
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(ConcurrentAppendError, match="version 2 was committed meanwhile, and it added a file"):
         stale.overwrite(_ROWS)
     write_table(
         url, pa.table({"id": [5], "p": ["c"], "x": [1.5]}), mode="append", schema_mode="merge", storage_options=options

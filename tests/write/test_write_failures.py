@@ -148,7 +148,7 @@ def test_failures_of_a_bucket(request: pytest.FixtureRequest) -> None:
     narrow = Struct((Field("p", Primitive("long")), Field("n", Primitive("integer"))))
     spec = WriteSpec(narrow, partition_columns(narrow, ["p"]))
     written = write_files(bad.slice(0, 2), spec, store, place.path)
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="a value does not fit the type integer"):
         write_files(pa.Table.from_batches(bad.to_batches(max_chunksize=1)), spec, store, place.path)
     assert sorted(meta.path for meta in store.walk(place.path)) == sorted(
         f"{place.path}/{path}" for path in written["path"].to_pylist()
