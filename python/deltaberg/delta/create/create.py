@@ -124,14 +124,14 @@ def descriptions(table: Snapshot, new: NewTable) -> Iterator[Description]:
     for name, condition in check_constraints(recorded).items():
         del recorded[f"delta.constraints.{name}"]
         recorded[constraint_property(name)] = condition
-    known = dict(table.metadata.configuration)
+    configured = dict(table.metadata.configuration)
     # Delta reads true, TRUE and True alike.
-    known.update((name, text) for name, text in recorded.items() if text.lower() == known.get(name, "").lower())
+    configured |= {name: text for name, text in recorded.items() if text.lower() == configured.get(name, "").lower()}
     asked, own = (
         {f"delta.feature.{name}": "supported" for name in names}
         for names in (sorted(features), supported_features(table.protocol))
     )
-    yield from Description.of_properties(recorded | asked, known | own)
+    yield from Description.of_properties(recorded | asked, configured | own)
     for what in ("name", "description"):
         if (text := getattr(new, what)) is not None:
             own_text = getattr(table.metadata, what)

@@ -22,6 +22,7 @@ from deltaberg.errors import (
     UnsupportedExpressionError,
     first_line,
 )
+from deltaberg.expressions.bind.constants import refuse_failing
 from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.build.literals import no_value
 from deltaberg.expressions.functions.function import Context
@@ -212,7 +213,9 @@ def bind_value(
     ColumnNotFoundError
         If a column does not exist.
     ExpressionError
-        If the types do not fit each other.
+        If the types do not fit each other, or a column is compared with a literal that is no value of its type.
+    EvaluationError
+        If another part that is the same for every row cannot be computed, unless CASE or COALESCE may pass it over.
     SchemaError
         If fields are matched by name, and the value has one that the target lacks, or lacks one that it has.
     UnsupportedExpressionError
@@ -238,6 +241,7 @@ def bind_value(
         if target is not None:
             path = () if column is None else split_name(column)
             node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
+        refuse_failing(node)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
         return BoundValue(node.type, tree, node, column, not binder.is_of_the_present)

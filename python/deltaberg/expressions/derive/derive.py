@@ -8,7 +8,6 @@ literal, with the kernel of the conversion itself. What has no such form prunes 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,17 +17,17 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.bind.bind import BoundValue, bind_condition
+from deltaberg.expressions.bind.constants import moment_out_of_range
 from deltaberg.expressions.build.column import all_of, any_of
 from deltaberg.expressions.compute.bound import Bound, BoundComputed, BoundPredicate, join_bound, member
 from deltaberg.expressions.compute.evaluate import among_doubles
 from deltaberg.expressions.derive.sides import Side, side_of
 from deltaberg.expressions.tree.nodes import CallNode, ColumnNode, LazyNode, LiteralNode, MemberNode, Node
-from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Cast, ColumnValue, Literal, Value, type_text
+from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, Cast, ColumnValue, Literal, Value
 from deltaberg.expressions.tree.types import (
     BINARY,
     BOOLEAN,
     DOUBLE,
-    MICROS_OF,
     NTZ,
     STRING,
     TIMESTAMP,
@@ -38,7 +37,6 @@ from deltaberg.expressions.tree.types import (
 )
 from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import Decimal, Field, Struct
 
 __all__ = ["bind", "value_filter"]
@@ -195,10 +193,6 @@ def _form(node: Node, relation: int, negated: bool) -> _Form:
         forms = [_form(part, relation, negated) for part in node.arguments]
         joined = join_bound((form for form, _ in forms), not _is_or(node, negated))
         return joined, all(is_exact for _, is_exact in forms)
-    if isinstance(node, LazyNode) and node.name == "in":
-        side = side_of(node.arguments[0], relation)
-        if side is not None:
-            _refuse_literals(side, node.arguments[1:])
     return _UNKNOWN
 
 
@@ -233,11 +227,9 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
     side = side_of(left, relation)
     if side is None:
         return _UNKNOWN
-    if isinstance(right, CallNode) and right.type in MICROS_OF and isinstance(right.arguments[0], LiteralNode):
-        moment = right.arguments[0].scalar
-        if right.name == "cast" and pa.types.is_timestamp(moment.type):
-            return _beyond(operator, side.path, is_above=moment.value > 0), True
-    _refuse_literals(side, (right,))
+    moment = moment_out_of_range(right)
+    if moment is not None:
+        return _beyond(operator, side.path, is_above=moment.value > 0), True
     if not isinstance(right, LiteralNode):
         return _columns(operator, side, side_of(right, relation))
     literal = right.scalar
@@ -246,20 +238,6 @@ def _comparison(node: CallNode, relation: int, negated: bool) -> _Form:
             return FALSE, True
         return BoundPredicate("is not null" if negated else "is null", side.path), True
     return _literal(operator, side, literal)
-
-
-def _refuse_literals(side: Side, items: Sequence[Node]) -> None:
-    """Refuse literals that cannot be converted to what a column is compared as: every row would fail."""
-    for item in items:
-        target, inner = item.type, item
-        while isinstance(inner, CallNode) and inner.name == "cast":
-            target, inner = inner.type, inner.arguments[0]
-        if isinstance(inner, LiteralNode) and inner is not item:
-            raise ExpressionError(
-                f"{_python(inner.scalar)!r:.200} cannot be compared with a column of type {side.column.type}: "
-                f"it is not a value of the type {type_text(target)}",
-                column=join_name([part.name for part in side.path]),
-            )
 
 
 def _columns(operator: str, left: Side, right: Side | None) -> _Form:

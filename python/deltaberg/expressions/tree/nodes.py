@@ -36,6 +36,7 @@ __all__ = [
     "Node",
     "Outcome",
     "columns_of",
+    "computed_once",
     "failed_where",
     "folded",
     "null_where_failed",
@@ -331,11 +332,16 @@ def columns_of(node: Node) -> list[ColumnNode]:
 _ONE_ROW = Frame(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"]))
 
 
+def computed_once(node: Node) -> Outcome:
+    """Return what a node without columns is for every row."""
+    return node.evaluate(_ONE_ROW)
+
+
 def folded(node: Node) -> Node:
     """Return the value of a node whose children are literals as a literal, unless it fails."""
     if not node.children or not all(isinstance(child, LiteralNode) for child in node.children):
         return node
-    outcome = node.evaluate(_ONE_ROW)
+    outcome = computed_once(node)
     if any(pc.any(failure.rows).as_py() for failure in outcome.failures):
         return node
     return LiteralNode(node.type, spread(outcome.values, 1)[0])

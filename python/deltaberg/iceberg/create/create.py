@@ -218,9 +218,9 @@ def descriptions(metadata: TableMetadata, new: NewTable) -> Iterator[Description
             [sort_field(columns, name) for name in new.sort_by],
             metadata.sort_orders[metadata.default_sort_order_id].fields,
         )
-        wanted, known = ([_term_text(metadata, part) for part in order] or None for order in orders)
+        new_terms, own_terms = ([_term_text(metadata, part) for part in order] or None for order in orders)
         change = f"sort_by({', '.join(map(repr, new.sort_by))})"
-        yield Description("sort_by", "order of rows", wanted, known, change)
+        yield Description("sort_by", "order of rows", new_terms, own_terms, change)
 
 
 def _term_text(metadata: TableMetadata, part: SortField) -> str:

@@ -103,13 +103,13 @@ class Description:
             The two differ.
         """
         if self.asked != self.own:
-            known = f"the table has no {self.what}"
+            own_words = f"the table has no {self.what}"
             if self.own is not None:
-                known = f"the {self.what} of the table is {self.own!r:.200}"
+                own_words = f"the {self.what} of the table is {self.own!r:.200}"
             call = f"alter().{self.change}.commit()"
-            wanted = "nothing" if self.asked is None else f"{self.asked!r:.200}"
+            asked_words = "nothing" if self.asked is None else f"{self.asked!r:.200}"
             raise InvalidArgumentError(
-                f"{known}, but {wanted} is asked for, and writing rows does not change it",
+                f"{own_words}, but {asked_words} is asked for, and writing rows does not change it",
                 hint=Hint(f"change it by ⟪{verbatim(call)}⟫ of the table, or leave it out of ⟪{self.argument}⟫"),
                 table=table,
             )
