@@ -94,7 +94,7 @@ def test_in_a_catalog(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [DeltaTable, IcebergTable])
 def test_an_open_table_has_its_options(kind: Any, tmp_path: Path) -> None:
-    form = "delta" if kind is DeltaTable else "iceberg"
+    form: Any = "delta" if kind is DeltaTable else "iceberg"
     create_table(tmp_path / "t", _ROWS.schema, format=form)
     options = {"AWS_REGION": "a"}
     table = kind(str(tmp_path / "t"), storage_options=options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -36,6 +36,7 @@ __all__ = [
     "Claims",
     "PlannedSnapshotExpiredError",
     "Rebase",
+    "are_deleted_from",
     "check_conflicts",
     "checked_isolation",
     "conflict",
@@ -135,6 +136,9 @@ class Claims:
         they apply to may be added meanwhile.
     rebase
         What follows deletes of rows that move; None if no rows move, or none of them may be deleted meanwhile.
+    shares_deletes
+        Whether others may have deleted rows meanwhile that the transaction deletes, too, so that nobody knows how many
+        it has deleted.
     """
 
     conditions: list[Bound] = field(default_factory=list)
@@ -145,6 +149,7 @@ class Claims:
     picked: set[int] = field(default_factory=set)
     unneeded: set[str] = field(default_factory=set)
     rebase: Rebase | None = None
+    shares_deletes: bool = False
 
     @property
     def reads_nothing(self) -> bool:
@@ -273,9 +278,47 @@ def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
         )
 
 
+def are_deleted_from(files: AbstractSet[str], planned: Snapshot | None, newest: IcebergSource) -> bool:
+    """Return whether rows of some files may have been deleted since a snapshot; True if nobody knows.
+
+    Parameters
+    ----------
+    files
+        The recorded paths of the files, which are still in the table.
+    planned, newest
+        As for `check_conflicts`.
+    """
+    current = newest.snapshot
+    if not files or current is None or (planned and planned.snapshot_id == current.snapshot_id):
+        return False
+    try:
+        since = _snapshots_since(planned, current, newest)
+    except CommitConflictError:
+        return True
+    ids = pa.array([snapshot.snapshot_id for snapshot in since], pa.int64())
+    return any(applies for _, _, applies in _later_deletes(files, newest, ids))
+
+
 def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Array) -> None:
     """Refuse to move rows of files that others have deleted rows of, and to give a file a second deletion vector."""
-    moved = claims.moved
+    for path, is_vector, applies in _later_deletes(claims.moved, newest, snapshots):
+        if is_vector and path in claims.hidden:
+            raise conflict(
+                ConcurrentDeleteReadError,
+                "another commit deleted other rows of a file, which can have one deletion vector only",
+                path,
+            )
+        if applies:
+            raise conflict(ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved")
+
+
+def _later_deletes(
+    files: AbstractSet[str], newest: IcebergSource, snapshots: pa.Int64Array
+) -> Iterator[tuple[str | None, bool, bool]]:
+    """Yield the one data file that each delete file of some snapshots is about, and whether it is a deletion vector.
+
+    The third member is whether the delete file may apply to some files, given by their recorded paths.
+    """
     manifests = newest.manifests
     is_new = pc.is_in(manifests.column("added_snapshot_id"), value_set=snapshots)
     deletes = manifests.filter(pc.and_(is_new, pc.not_equal(manifests.column("content"), DATA)))
@@ -288,19 +331,12 @@ def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Arr
         table = entries.table
         columns = (table.column(name).to_pylist() for name in ("content", "referenced_data_file", "content_offset"))
         for key, content, path, offset in zip(entries.keys, *columns, strict=True):
-            if offset is not None and path in claims.hidden:
-                raise conflict(
-                    ConcurrentDeleteReadError,
-                    "another commit deleted other rows of a file, which can have one deletion vector only",
-                    path,
-                )
-            if path is None and partitions is None and moved:
-                partitions = _partitions_of(moved, newest)
+            if path is None and partitions is None and files:
+                partitions = _partitions_of(files, newest)
             is_global = content == EQUALITY_DELETES and not entries.spec.is_partitioned
             own = (entries.spec.spec_id, key)
             may_apply = is_global or (partitions is not None and own in partitions)
-            if path in moved or (path is None and bool(moved) and may_apply):
-                raise conflict(ConcurrentDeleteReadError, "another commit deleted rows of files whose rows are moved")
+            yield path, offset is not None, path in files or (path is None and bool(files) and may_apply)
 
 
 def _check_unneeded(deletes: AbstractSet[str], newest: IcebergSource, snapshots: pa.Int64Array) -> None:

@@ -26,7 +26,7 @@ from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction import expiry_guard
 from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
-from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts, checked_isolation
+from deltaberg.iceberg.transaction.conflict import Claims, are_deleted_from, check_conflicts, checked_isolation
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles, Regrouping
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
@@ -43,6 +43,7 @@ from deltaberg.table.commit.commit import ClockedPolicy, CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.formats import ICEBERG
 from deltaberg.table.transaction import transaction as shared
+from deltaberg.table.transaction.operation import without_deleted
 from deltaberg.table.write.sources import WriteRoad
 
 __all__ = ["Transaction"]
@@ -453,6 +454,8 @@ class Transaction(shared.Transaction):
         after = apply_updates(base, updates, now_ms=self._now()) if updates else base
         source = self._source(after, self._target.parent(after))
         check_conflicts(self.claims, self.planned, source)
+        deleted = {*self.pending.removed, *self.claims.hidden} if self.numbers[2] else set()
+        self.claims.shares_deletes = are_deleted_from(deleted, self.planned, source)
         if self.pending.is_empty and not self._creates and say_the_same(after, base):
             return None
         if not self.pending.is_empty:
@@ -477,7 +480,7 @@ class Transaction(shared.Transaction):
             token=self.token,
             snapshot_id=int(self.token) if has_snapshot else self._target.newest(loaded.metadata),
             road=self._files.road,
-            operations=self._operations,
+            operations=without_deleted(self._operations) if self.claims.shares_deletes else self._operations,
             moves=not has_snapshot and moves_reference(self._loaded.metadata, self.metadata),
         )
         if self._committed is not None and committed is not None:

@@ -9,7 +9,10 @@ from typing import Any
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import known_sum
 
-__all__ = ["Operation", "RowNumbers", "row_sums", "with_rows"]
+__all__ = ["Operation", "RowNumbers", "row_sums", "with_rows", "without_deleted"]
+
+#: What metrics call the rows that were deleted.
+_OF_DELETED = frozenset({"numDeletedRows", "numTargetRowsDeleted"})
 
 
 @dataclass
@@ -65,6 +68,18 @@ def with_rows(result: CommitResult, operations: Sequence[Operation]) -> CommitRe
     names = [f"{one.name}_rows" for one in fields(RowNumbers)]
     sums: dict[str, Any] = dict(zip(names, row_sums(operations), strict=True))
     return replace(result, **sums)
+
+
+def without_deleted(operations: Sequence[Operation]) -> list[Operation]:
+    """Return operations of which nobody knows how many rows they have deleted, as others deleted some of these."""
+    return [
+        replace(
+            one,
+            rows=replace(one.rows, deleted=None) if one.rows.deleted else one.rows,
+            metrics={name: number for name, number in one.metrics.items() if name not in _OF_DELETED},
+        )
+        for one in operations
+    ]
 
 
 def row_sums(operations: Sequence[Operation]) -> tuple[int | None, int | None, int | None, int | None]:
