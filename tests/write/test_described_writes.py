@@ -66,6 +66,7 @@ def _files(root: Path) -> set[Path]:
 def test_a_write_changes_nothing_but_rows(form: Any, tmp_path: Path) -> None:
     said = _SAID[form]
     write_table(tmp_path / "t", _ROWS, format=form, **said)
+    mode: Any
     for mode in ("append", "overwrite"):
         assert write_table(tmp_path / "t", _ROWS, mode=mode, **said).committed
         assert write_table(open_table(tmp_path / "t"), _ROWS, mode=mode, **_SAME[form]).committed

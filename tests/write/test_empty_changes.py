@@ -169,3 +169,13 @@ def test_a_default_of_another_sign_is_another_default(tmp_path: Path) -> None:
     for value, is_new in ((0.0, True), (-0.0, True), (-0.0, False)):
         assert table.alter().set_default("v", value).commit().committed is is_new
     assert str(table.metadata.current_schema.struct.fields[0].metadata["write-default"]) == "-0.0"
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_transaction_without_changes_is_called_nothing_else(format: Format, tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", format)
+    for begin in (lambda transaction: None, lambda transaction: transaction.alter()):
+        with table.transaction() as transaction:
+            begin(transaction)
+        assert not transaction.result.committed
+        assert transaction.result.operation == {"delta": "TRANSACTION", "iceberg": "commit"}[format]

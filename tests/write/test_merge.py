@@ -215,7 +215,7 @@ def test_merges_that_cannot_be(tmp_path: Path) -> None:
         (lambda: table.merge(source, "x = 1", predicate="x = 1"), InvalidArgumentError, "are the same"),
         (lambda: table.merge(source, "a.id = A.id", source_alias="a", target_alias="A"), InvalidArgumentError, "alias"),
         (lambda: table.merge(source, "true", schema_mode="overwrite"), InvalidArgumentError, "overwrite"),
-        (lambda: merge.when_matched_update({}), InvalidArgumentError, "not a dict of columns"),
+        (lambda: merge.when_matched_update({}), InvalidArgumentError, "no column gets a new value"),
         (
             merge.when_matched_update,
             InvalidArgumentError,

@@ -44,10 +44,12 @@ def _values(table: DeltaTable) -> dict[int, tuple[Any, Any]]:
 def test_values_that_are_no_dict(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", _SCHEMA)
     table.append(_rows(1))
-    others: list[Any] = [None, "x = 1", {}, [("x", 1)]]
+    others: list[Any] = [None, "x = 1", [("x", 1)]]
     for wrong in others:
-        with pytest.raises(InvalidArgumentError, match="the new values are not a dict of columns"):
+        with pytest.raises(InvalidArgumentError, match=r"the new values are of the type \w+, not a dict of columns"):
             table.update(wrong)
+    with pytest.raises(InvalidArgumentError, match=r"no column gets a new value\nhint: pass columns with SQL"):
+        table.update({})
     assert _values(table) == {1: (10, "a")}
 
 

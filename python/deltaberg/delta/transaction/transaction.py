@@ -10,7 +10,7 @@ from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
-from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
+from deltaberg.delta.transaction.commit_info import SEVERAL, Attempt, Provenance, together
 from deltaberg.delta.transaction.commit_words import USER_METADATA, check_hooks, checked_members
 from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
 from deltaberg.delta.transaction.entry import Rebase, build_entry, version_made
@@ -267,7 +267,7 @@ class Transaction(PendingChanges):
         self._is_ended = True
         if self._base is not None and not self._operations and self._changes.is_empty and not even_if_empty:
             self._delete_all()
-            return self._committed_as(self._unchanged(self._base, provenance))
+            return self._committed_as(self._unchanged(self._base, replace(provenance, operation=operation or SEVERAL)))
         begun = time.monotonic()
         change: LogChange | None = None
         try:

@@ -152,6 +152,10 @@ def checked_values(values: Any) -> dict[ColumnName, Any]:
     >>> checked_values({"price": "price * 2"})
     {'price': 'price * 2'}
     """
-    if not isinstance(values, Mapping) or not values:
-        raise InvalidArgumentError("the new values are not a dict of columns", hint='pass {"column": "expression"}')
+    hint = 'pass columns with SQL for their values, such as {"price": "price * 2"}'
+    if not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise InvalidArgumentError(f"the new values are of the type {kind}, not a dict of columns", hint=hint)
+    if not values:
+        raise InvalidArgumentError("no column gets a new value", hint=hint)
     return dict(values)
