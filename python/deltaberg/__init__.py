@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltaberg.api.writing import create_table, write_table
     from deltaberg.catalogs.load import load_catalog
     from deltaberg.convert.directory import convert_to_delta
+    from deltaberg.convert.tree import convert_to_iceberg
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.table import DeltaTable
     from deltaberg.errors import DeltabergError
@@ -100,6 +101,7 @@ __all__ = [
     "__version__",
     "col",
     "convert_to_delta",
+    "convert_to_iceberg",
     "create_table",
     "find_commit",
     "load_catalog",
@@ -155,6 +157,7 @@ _HOMES = {
     "WriteRoad": "table.write.sources",
     "col": "expressions.build.column",
     "convert_to_delta": "convert.directory",
+    "convert_to_iceberg": "convert.tree",
     "create_table": "api.writing",
     "find_commit": "api.commits",
     "load_catalog": "catalogs.load",

@@ -32,7 +32,7 @@ __all__ = [
 Format = Literal["delta", "iceberg"]
 #: What `write_table` does about a table that is there already.
 Mode = Literal["error", "append", "overwrite", "ignore"]
-#: What `convert_to_delta` does about a table that is there already.
+#: What `convert_to_delta` and `convert_to_iceberg` do about a table that is there already.
 ConvertMode = Literal["error", "ignore"]
 #: What becomes of a table, a branch or a tag that is there already.
 IfExists = Literal["error", "ignore", "replace"]

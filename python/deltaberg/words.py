@@ -30,6 +30,7 @@ _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 DELTALAKE: dict[str, dict[str, str]] = {
     "DeltaTable": {"table_uri": "location"},
     "convert_to_delta": {"configuration": "properties", "uri": "target"},
+    "convert_to_iceberg": {"configuration": "properties"},
     "create_table": {"configuration": "properties", "table_uri": "target"},
     "write_table": {"configuration": "properties", "predicate": "where", "table_or_uri": "target"},
     "overwrite": {"predicate": "where"},

@@ -210,14 +210,12 @@ def _filter(name: str, folder: Path) -> Opened:
     return Opened(function, call, table)
 
 
-def _converted(folder: Path) -> Opened:
-    function = deltaberg.convert_to_delta
-
+def _converted(function: Callable[..., Any], argument: str, folder: Path) -> Opened:
     def call(**named: Any) -> Any:
         place = Path(_place(folder))
         place.mkdir()
         pq.write_table(ROWS, place / "a.parquet")
-        return function(**{"target": place, **named})
+        return function(**{argument: place, **named})
 
     return Opened(function, call)
 
@@ -279,7 +277,8 @@ def _doors() -> Iterator[tuple[str, Door]]:
             yield f"{form} {name}", door
     for options in (CommitPolicy, ScanOptions, ParquetOptions, CheckpointLayout):
         yield options.__name__, Door(partial(_class, options))
-    yield "convert_to_delta", Door(_converted)
+    yield "convert_to_delta", Door(partial(_converted, deltaberg.convert_to_delta, "target"))
+    yield "convert_to_iceberg", Door(partial(_converted, deltaberg.convert_to_iceberg, "source"))
     for made, catalog in (("hadoop", FilesystemCatalog), ("sql", SqlCatalog)):
         for name in _methods(catalog):
             usual = _usual(getattr(catalog, name), "db.u" if name.startswith("create") else "db.t")

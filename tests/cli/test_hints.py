@@ -75,7 +75,6 @@ _OBJECTS = {
     "expressions/build/column.py": "is_true()",
     "expressions/build/filters.py": "col()",
     "catalogs/rest/vended.py": "pass X=X to allow it",
-    "delta/create/convert.py": "such as X=1",
     "delta/write/write_rows.py": "frame.toArrow()",
     "expressions/bind/bind.py": "X()",
     "expressions/build/parse.py": "if()",
@@ -84,6 +83,7 @@ _OBJECTS = {
     "table/arguments.py": "pa.int64()",
     "table/read/scan.py": "to_pandas()",
     "table/rows/stream.py": "frames and streams",
+    "table/write/hive_names.py": "such as X=1",
 }
 
 

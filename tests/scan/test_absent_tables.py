@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, IcebergTable, convert_to_delta, open_table, write_table
+from deltaberg import DeltaTable, IcebergTable, convert_to_delta, convert_to_iceberg, open_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import AuthenticationError, TableNotFoundError
 from deltaberg.storage.local import LocalStorage
@@ -25,6 +25,7 @@ _OPENED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "DeltaTable": (DeltaTable, "there is no Delta table"),
     "IcebergTable": (IcebergTable, "there is no Iceberg table"),
     "convert_to_delta": (convert_to_delta, "there is nothing to convert"),
+    "convert_to_iceberg": (convert_to_iceberg, "there is nothing to convert"),
 }
 
 

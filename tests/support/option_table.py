@@ -40,7 +40,7 @@ VERBS_OF_COMMANDS = {
     **{name: (name, "open_table") for name in ("changes", "history")},
     "cherry-pick": ("cherrypick_snapshot",),
     "tail": ("follow", "open_table"),
-    "convert": ("convert_to_delta",),
+    "convert": ("convert_to_delta", "convert_to_iceberg"),
     "copy-plan": ("rewrite_table_path",),
     "create": ("create_table",),
     "expire": ("expire_snapshots",),
@@ -136,7 +136,15 @@ def verbs_of_library() -> set[str]:
         for name in dir(kind)
         if not name.startswith("_") and inspect.isroutine(inspect.getattr_static(kind, name))
     }
-    return members | {"convert_to_delta", "create_table", "drop_table", "find_commit", "open_table", "write_table"}
+    return members | {
+        "convert_to_delta",
+        "convert_to_iceberg",
+        "create_table",
+        "drop_table",
+        "find_commit",
+        "open_table",
+        "write_table",
+    }
 
 
 def _commands() -> dict[str, tuple[tuple[str, ...], frozenset[str]]]:
@@ -259,7 +267,7 @@ _COMMAND_LINE = Door(
             "a clone in a catalog is made in Python": ("clone catalog",),
             "statistics of files are those of the table": ("compute_statistics branch",),
             "a new table has no branches, and Delta tables have none": (
-                *("convert_to_delta branch", "create_table branch", "drop_feature branch"),
+                *("convert_to_delta branch", "convert_to_iceberg branch", "create_table branch", "drop_feature branch"),
             ),
         }
     ),

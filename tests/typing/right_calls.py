@@ -56,6 +56,7 @@ from deltaberg import (
     WriteRoad,
     col,
     convert_to_delta,
+    convert_to_iceberg,
     create_table,
     find_commit,
     load_catalog,
@@ -112,6 +113,7 @@ def making(path: Path, catalog: Catalog, mode: Mode, exists: IfExists) -> None:
     write_table(path, [{"id": 1}], format="iceberg", mode="overwrite", predicate=col("id") > 1)
     write_table("db.t", _ROWS, catalog=catalog, mode="append", txn=("app", 1))
     assert_type(convert_to_delta(path, partition_by={"day": pa.date32()}, mode="ignore"), CommitResult)
+    assert_type(convert_to_iceberg(path, "copy", partition_by={"day": pa.date32()}, mode="ignore"), CommitResult)
     assert_type(find_commit(path, "token"), CommitResult | None)
 
 

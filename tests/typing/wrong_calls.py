@@ -18,6 +18,7 @@ from deltaberg import (
     ParquetOptions,
     ScanOptions,
     convert_to_delta,
+    convert_to_iceberg,
     create_table,
     open_table,
     write_table,
@@ -43,6 +44,7 @@ def making() -> None:
     create_table("t", _SCHEMA, format="Delta")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     convert_to_delta("t", mode="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     convert_to_delta("t", partition_strategy="hiv")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    convert_to_iceberg("t", mode="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def choosing() -> None:

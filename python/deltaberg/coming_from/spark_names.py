@@ -51,7 +51,7 @@ ICEBERG_SPARK: dict[str, Names] = {
         "create_changelog_view": "`changes(start, end)`",
         "expire_snapshots": "`expire_snapshots(older_than=…)`",
         "fast_forward": "`alter().fast_forward(branch, to).commit()`",
-        "migrate": "`add_files(file_paths)` of a new table",
+        "migrate": "`deltaberg.convert_to_iceberg(source)`",
         "publish_changes": "`publish(wap_id)`",
         "register_table": "call `register_table(identifier, metadata_location)` of a catalog",
         "remove_orphan_files": "`remove_orphan_files(older_than=…, dry_run=False)`",
@@ -62,6 +62,6 @@ ICEBERG_SPARK: dict[str, Names] = {
         "rollback_to_snapshot": "`alter().rollback_to_snapshot(snapshot_id).commit()`",
         "rollback_to_timestamp": "`alter().rollback_to_timestamp(timestamp).commit()`",
         "set_current_snapshot": "`alter().set_current_snapshot(snapshot_id).commit()`",
-        "snapshot": "`clone(target)`",
+        "snapshot": "`deltaberg.convert_to_iceberg(source, target)`",
     },
 }

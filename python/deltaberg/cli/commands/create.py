@@ -93,7 +93,13 @@ def create(
     print_done(made.location, {number: getattr(made, number)}, as_json)
 
 
-@write_command("mode", "timezone", *_COMMIT)
+@write_command("format", "mode", "timezone", *_COMMIT)
+@click.option(
+    "--to",
+    "target",
+    metavar="PLACE",
+    help="Leave the directory as it is, and make a table here that names its files (Iceberg).",
+)
 @click.option(
     "--partition-by",
     multiple=True,
@@ -110,11 +116,19 @@ def convert(
     partition_by: tuple[str, ...],
     no_stats: bool,
     dry_run: bool,
+    target: str | None,
     **options: Any,
 ) -> None:
-    """Make a Delta table of the Parquet files in a directory, in place."""
-    place.check_is_location()
+    """Make a table of the Parquet files in a directory, in place; or of all data files, an Iceberg table."""
     columns = columns_of(partition_by) if partition_by else None
+    if arguments.pop("format", "delta") == "iceberg":
+        if no_stats or arguments.get("timezone") is not None:
+            raise click.UsageError("--no-stats and --timezone apply to Delta tables only")
+        _convert_tree(place, {**arguments, **options, "target": target, "partition_by": columns}, as_json, dry_run)
+        return
+    if target is not None:
+        raise click.UsageError("--to applies to Iceberg tables only: pass --table-format iceberg")
+    place.check_is_location()
     with progress(f"{TRYING if dry_run else 'converting'} {place.location}"):
         from deltaberg import convert_to_delta
 
@@ -142,3 +156,24 @@ def convert(
         "bytes_to_add": sum(one.size for one in files),
     }
     print_result(place.location, facts, as_json)
+
+
+def _convert_tree(place: TablePlace, arguments: dict[str, Any], as_json: bool, dry_run: bool) -> None:
+    """Make an Iceberg table of the files in a directory, and say what was made."""
+    if place.catalog is None:
+        where: dict[str, Any] = {"storage_options": place.storage_options}
+    elif arguments["target"] is None:
+        raise click.UsageError("pass the name of the table in the catalog by --to")
+    else:
+        where = {"catalog": place.loaded_catalog()}
+    with progress(f"{TRYING if dry_run else 'converting'} {place.location}"):
+        from deltaberg import convert_to_iceberg
+
+        def make(**policy: Any) -> CommitResult:
+            return convert_to_iceberg(place.location, **arguments, **where, **policy)
+
+        if not dry_run:
+            print_result(arguments["target"] or place.location, make(), as_json)
+            return
+        is_made = unsent(lambda policy: make(policy=policy)) is not None
+    print_result(arguments["target"] or place.location, {"tables_to_create": int(is_made)}, as_json)

@@ -16,20 +16,20 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.files.formats.footers import Footer, read_footers
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
-from deltaberg.hints import Hint, verbatim
+from deltaberg.hints import Hint
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.columns import join_name
-from deltaberg.schema.types import DataType, Field, List, Map, Struct
+from deltaberg.schema.types import Struct
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.new_table import NewTable
 from deltaberg.table.open.not_found import table_not_found
 from deltaberg.table.write.footers import footer_statistics
-from deltaberg.table.write.hive_names import HIVE_NULL, named_values
+from deltaberg.table.write.hive_names import HIVE_NULL, texts_of_columns
+from deltaberg.table.write.united_columns import united_columns
 
 __all__ = ["Conversion", "convert_directory"]
 
@@ -100,7 +100,8 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     with Transaction(log, None, conversion.commit) as transaction:
         files = _data_files(log, conversion)
         footers = read_footers((log.storage, file.meta) for file in files)
-        schema = _columns(files, footers, conversion.partition)
+        columns = zip((file.path for file in files), (footer.columns for footer in footers), strict=True)
+        schema = united_columns(columns, conversion.partition)
         names = conversion.partition.names
         define_table(transaction, replace(conversion.table, schema=schema, partition_by=names), None)
         table = transaction.snapshot
@@ -130,7 +131,7 @@ def _check_names(table: Snapshot) -> None:
 def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
     """Return the data files below the directory, in the order of their paths."""
     prefix = log.root.path.rstrip("/") + "/"
-    read, partition = _named_values if conversion.is_hive else _values_in_order, conversion.partition
+    read, partition = texts_of_columns if conversion.is_hive else _values_in_order, conversion.partition
     files = []
     for meta in log.storage.walk(log.root.path):
         path = meta.path.removeprefix(prefix) if prefix != "/" else meta.path.lstrip("/")
@@ -156,86 +157,6 @@ def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -
             path=path,
         )
     return {field.name: None if text == HIVE_NULL else text for field, text in zip(partition, directories, strict=True)}
-
-
-def _named_values(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:
-    """Return the text of each partition value where directories are named as Hive does."""
-    folded = {field.name.lower(): field.name for field in partition}
-    values: dict[str, str | None] = {}
-    for directory, name, text in named_values(path, directories):
-        column = folded.get(name.lower())
-        if column is None or column in values:
-            raise InvalidArgumentError(
-                f"the directory {directory} names a partition column that is "
-                f"{'not expected' if column is None else 'named twice'}",
-                hint="use ⟪partition_by⟫ with the types of all of them"
-                f'⟦, such as ⟪{{"{verbatim(name)}": pa.string()}}⟫⟧',
-                path=path,
-            )
-        values[column] = text
-    missing = [field.name for field in partition if field.name not in values]
-    if missing:
-        raise InvalidArgumentError(
-            f"the file is in no directory that gives the partition column {missing[0]} a value, such as {missing[0]}=1",
-            hint="move the file, or leave the column out of ⟪partition_by⟫",
-            path=path,
-        )
-    return values
-
-
-# Their columns
-
-
-def _columns(found: Sequence[_Found], footers: Sequence[Footer], partition: Struct) -> Struct:
-    """Return the columns of all files in the order in which they appear; partition columns come last."""
-    merged = Struct()
-    seen: dict[Struct, None] = {}
-    for file, footer in zip(found, footers, strict=True):
-        if footer.columns not in seen:
-            seen[footer.columns] = None
-            try:
-                merged = _union(merged, footer.columns, ())
-            except SchemaError as error:
-                raise error.with_context(file=file.path) from None
-    partitions = {field.name.lower() for field in partition}
-    stored = [field for field in merged if field.name.lower() not in partitions]
-    return Struct((*stored, *(replace(field, nullable=True) for field in partition)))
-
-
-def _union(known: Struct, found: Struct, above: tuple[str, ...]) -> Struct:
-    """Return the fields of two structs, all of which may be null."""
-    fields = {field.name: field for field in known}
-    folded = {field.name.lower(): field.name for field in known}
-    for field in found:
-        path = (*above, field.name)
-        earlier = folded.setdefault(field.name.lower(), field.name)
-        if earlier != field.name:
-            raise SchemaError(f"the column is spelled {earlier} in another file", column=join_name(path))
-        old = fields.get(field.name)
-        kind = _union_type(field.type if old is None else old.type, field.type, path)
-        fields[field.name] = replace(field if old is None else old, type=kind, nullable=True)
-    return Struct(tuple(fields.values()))
-
-
-def _union_type(united: DataType, kind: DataType, path: tuple[str, ...]) -> DataType:
-    if isinstance(united, Struct) and isinstance(kind, Struct):
-        return _union(united, kind, path)
-    if isinstance(united, List) and isinstance(kind, List):
-        return List(_union_inside(united.element, kind.element, path))
-    if isinstance(united, Map) and isinstance(kind, Map):
-        key = replace(united.key, type=_union_type(united.key.type, kind.key.type, (*path, "key")))
-        return Map(key, _union_inside(united.value, kind.value, path))
-    if united != kind:
-        raise SchemaError(
-            f"the column has the type {kind}, and {united} in another file",
-            hint="rewrite the files with one type",
-            column=join_name(path),
-        )
-    return united
-
-
-def _union_inside(known: Field, found: Field, path: tuple[str, ...]) -> Field:
-    return replace(known, type=_union_type(known.type, found.type, (*path, known.name)), nullable=True)
 
 
 # What the log says of them

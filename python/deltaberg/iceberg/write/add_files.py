@@ -43,11 +43,12 @@ from deltaberg.schema.name_mapping import NameMapping, field_id, has_field_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct, nullable_field
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location, parse_location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 from deltaberg.table.write.hive_names import named_values
 from deltaberg.workers import map_in_order
 
-__all__ = ["add_existing_files"]
+__all__ = ["FoundFile", "add_existing_files", "add_found_files", "files_at", "footers_of"]
 
 #: Files that are read whole at a time.
 _FILES_AT_A_TIME = 4
@@ -60,7 +61,7 @@ _SHOWN = frozenset(
 )
 
 
-class _Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file: its recorded path, where it is, and its format."""
 
     path: str
@@ -97,21 +98,40 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         )
     with transaction.operation("add files") as operation:
         listed = (paths,) if isinstance(paths, str) else paths
-        files_to_add = [one for path in listed for one in _files_of(transaction, path)]
-        if not files_to_add:
+        found = [one for path in listed for one in files_at(transaction.store, path)]
+        if not found:
             shown = ", ".join(map(str, listed))
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
-            _refuse_known(transaction, [one.path for one in files_to_add])
-        contents = _Contents(transaction, extend_name_mapping(transaction))
-        files = _entries(contents, contents.files(files_to_add))
-        operation.rows.inserted = files.rows
-        transaction.add_entries(files)
+            _refuse_known(transaction, [one.path for one in found])
+        footers = footers_of(transaction.store, found, transaction.metadata.format_version)
+        operation.rows.inserted = _add(transaction, found, footers)
 
 
-def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:
+def add_found_files(transaction: Transaction, found: Sequence[FoundFile], footers: Mapping[str, Footer]) -> None:
+    """Add files to a table, as `add_existing_files` does, whose footers were read before.
+
+    Parameters
+    ----------
+    footers
+        The footers of Parquet files by their paths.
+    """
+    with transaction.operation("add files") as operation:
+        operation.rows.inserted = _add(transaction, found, footers)
+
+
+def _add(transaction: Transaction, found: Sequence[FoundFile], footers: Mapping[str, Footer]) -> int:
+    """Add files, and return how many rows they have."""
+    contents = _Contents(transaction, extend_name_mapping(transaction))
+    files = _entries(contents, contents.files(found, footers))
+    transaction.add_entries(files)
+    return files.rows
+
+
+def files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:
+    """Yield a file, or all files below a directory, but for those whose names begin with ``_`` or ``.``."""
     place = parse_location(path)
-    store = transaction.store.open(place)
+    store = stores.open(place)
     try:
         meta = store.head(place.path)
     except ObjectNotFoundError:
@@ -121,9 +141,22 @@ def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:
             inside = one.path[len(prefix) :].strip("/").split("/")
             if not any(part.startswith((".", "_")) and "=" not in part for part in inside):
                 found = place.join("/".join(inside))
-                yield _Found(str(found), found, one, _format_of(found, store, one))
+                yield FoundFile(str(found), found, one, _format_of(found, store, one))
     else:
-        yield _Found(str(place), place, meta, _format_of(place, store, meta))
+        yield FoundFile(str(place), place, meta, _format_of(place, store, meta))
+
+
+def footers_of(stores: StoreSpec, files: Sequence[FoundFile], version: int) -> dict[str, Footer]:
+    """Return the footers of the Parquet files among some files, by their paths, for tables of a format version."""
+
+    def own_type(found: pa.DataType) -> DataType | None:
+        """Return the type of a column that tables of other formats cannot hold."""
+        # Iceberg spec, "Parquet": times have microseconds. Other engines read no others.
+        return None if pt.is_time(found) and found.unit != "us" else own_types(version)(found)
+
+    parquet = [one for one in files if one.format == "parquet"]
+    footers = read_footers(((stores.open(one.place), one.meta) for one in parquet), own_type)
+    return {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
 
 
 def _format_of(place: Location, store: Storage, meta: ObjectMeta) -> str:
@@ -167,20 +200,12 @@ class _Contents:
         """The partition fields."""
         return partition_struct(self.spec, self.metadata.known_columns)
 
-    def files(self, files: Sequence[_Found]) -> list[WrittenFile]:
+    def files(self, files: Sequence[FoundFile], footers: Mapping[str, Footer]) -> list[WrittenFile]:
         """Describe files, in their order."""
-        parquet = [one for one in files if one.format == "parquet"]
-        footers = read_footers(((self._store.open(one.place), one.meta) for one in parquet), self._own_type)
-        by_path = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
-        # The other formats are read whole, which takes the memory of as many files.
-        return map_in_order(_FILES_AT_A_TIME, lambda one: self._file(one, by_path.get(one.path)), files)
+        # Formats without footers are read whole, which takes the memory of as many files.
+        return map_in_order(_FILES_AT_A_TIME, lambda one: self._file(one, footers.get(one.path)), files)
 
-    def _own_type(self, found: pa.DataType) -> DataType | None:
-        """Return the type of a column of a Parquet file that tables of other formats cannot hold."""
-        # Iceberg spec, "Parquet": times have microseconds. Other engines read no others.
-        return None if pt.is_time(found) and found.unit != "us" else own_types(self.metadata.format_version)(found)
-
-    def _file(self, one: _Found, footer: Footer | None) -> WrittenFile:
+    def _file(self, one: FoundFile, footer: Footer | None) -> WrittenFile:
         with in_context(file=one.path):
             shown = self._shown_values(one)
             rows, held, stats = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
@@ -195,7 +220,7 @@ class _Contents:
         facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
         return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *stats, facts, one.format)
 
-    def _shown_values(self, one: _Found) -> dict[int, pa.Scalar]:
+    def _shown_values(self, one: FoundFile) -> dict[int, pa.Scalar]:
         """Return the values that the names of directories give to sources of identity fields, by the ids of columns."""
         columns_by_name: dict[str, dict[int, Field]] = {}
         for part in self.spec.fields:
@@ -226,7 +251,7 @@ class _Contents:
         self._check_nulls(required, known)
         return footer.rows, held, known
 
-    def _of_rows(self, one: _Found, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
+    def _of_rows(self, one: FoundFile, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
         held, required = Struct(), list[tuple[Field, ...]]()
 
         def check(file_schema: pa.Schema) -> None:
