@@ -29,7 +29,7 @@ pytestmark = pytest.mark.one_backend
 _SCALE = 0.0005
 #: The session of the tests has no jar; a JVM takes one only when it starts.
 _OWN_JVM = ("delta-spark", "iceberg-java", "iceberg-spark")
-_ON_SPARK = [name for subject in ("spark", "spark-writing") for name in SUBJECTS[subject].cases]
+_ON_SPARK = [name for subject in ("spark", "spark-streams", "spark-writing") for name in SUBJECTS[subject].cases]
 _MIB = 1 << 20
 
 

@@ -128,10 +128,10 @@ def catalog(server: WritableServer) -> _Rest:
     return _Rest(server, _Steps())
 
 
-@pytest.fixture(params=["rest", "directory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, _Steps]]:
+@pytest.fixture
+def place(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[tuple[Any, _Steps]]:
     steps = _Steps()
-    if request.param == "rest":
+    if kind == "rest":
         yield _Rest(request.getfixturevalue("server"), steps), steps
     else:
         with _stepped_store(steps):
@@ -159,8 +159,8 @@ _RETURNS: dict[str, tuple[Callable[[Any, int, int], object], str, list[int]]] = 
     "publish": (lambda table, *_: table.publish("later"), "main", [3, 9]),
 }
 
-#: One of each kind: a name that is new, one that moves, and files that are added again.
-_FIRST = ("tag", "pick")
+#: One of each kind: a name that is new, and files that are added again. A catalog is asked the same for both.
+_FIRST = {("rest", "tag"), ("directory", "tag"), ("directory", "pick")}
 
 
 def _tried(go_back: Callable[[], object]) -> tuple[Callable[[], None], list[Exception | None]]:
@@ -180,7 +180,12 @@ def _tried(go_back: Callable[[], object]) -> tuple[Callable[[], None], list[Exce
 @pytest.mark.req("ICE-MNT-24")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "what", [pytest.param(one, marks=[] if one in _FIRST else pytest.mark.full) for one in _RETURNS]
+    ("kind", "what"),
+    [
+        pytest.param(kind, what, marks=[] if (kind, what) in _FIRST else pytest.mark.full)
+        for kind in ("rest", "directory")
+        for what in _RETURNS
+    ],
 )
 @pytest.mark.parametrize("between", ["return", "expiry"])
 def test_at_every_step(place: tuple[Any, _Steps], what: str, between: str) -> None:

@@ -17,6 +17,8 @@ from tests.support.rows import ID, ids, ids_of
 
 _JUDGED = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
 judged = pytest.mark.parametrize("engine", [pytest.param("delta-spark", marks=_JUDGED)])
+#: Mapped columns have all that plain ones have, and names of their own.
+_MODES = pytest.mark.parametrize("mode", ["name", pytest.param("none", marks=pytest.mark.full)])
 
 _LONG = Primitive("long")
 _MAP = pa.map_(pa.string(), pa.string())
@@ -47,7 +49,7 @@ def _refused(table: DeltaTable, rows: pa.Table, message: str) -> None:
 
 
 @judged
-@pytest.mark.parametrize("mode", ["none", "name"])
+@_MODES
 def test_a_table_of_delta_spark(tmp_path: Path, judge: Judge, engine: str, mode: str) -> None:
     path = tmp_path / "t"
     judge.run(_MADE, path=str(path), mode=mode)
@@ -104,7 +106,7 @@ def test_a_table_of_ours(tmp_path: Path, judge: Judge, engine: str) -> None:
 
 
 @judged
-@pytest.mark.parametrize("mode", ["none", "name"])
+@_MODES
 def test_texts_with_lengths(tmp_path: Path, judge: Judge, engine: str, mode: str) -> None:
     path = tmp_path / "t"
     columns = "id BIGINT, c CHAR(5), v VARCHAR(4), d CHAR(4) DEFAULT 'x', p CHAR(2), "

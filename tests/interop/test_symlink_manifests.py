@@ -20,6 +20,9 @@ def _manifests(root: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("partition_by", [None, "p", ["n", "p"]])
 def test_the_same_manifests(judge: Judge, tmp_path: Path, partition_by: str | list[str] | None) -> None:
     root = tmp_path / "t"
