@@ -201,6 +201,21 @@ def test_columns_that_cannot_be_compared(builder: DeltaBuilder, rows: pa.Table, 
         open_table(builder.root).scan(condition)
 
 
+@pytest.mark.parametrize("condition", ["id IN (id, 'x')", "id NOT IN (1, 'x')", "b IN (b, 'x')", "b <=> 'x'"])
+def test_a_literal_that_no_row_could_be_compared_with(builder: DeltaBuilder, rows: pa.Table, condition: str) -> None:
+    builder.create(rows.schema)
+    with pytest.raises(ExpressionError, match="'x' cannot be compared with a column of type"):
+        open_table(builder.root).scan(condition)
+
+
+@pytest.mark.parametrize("condition", ["coalesce(b, 'x')", "if(b, b, 'x')", "b OR CAST('x' AS BOOLEAN)"])
+def test_a_literal_that_only_some_rows_would_take(builder: DeltaBuilder, condition: str) -> None:
+    """They fail where they take it, as on Spark."""
+    table = pa.table({"b": [True, True]})
+    builder.create(table.schema, builder.add(table))
+    assert open_table(builder.root).scan(condition).count() == 2
+
+
 @pytest.mark.parametrize(
     "text", ["id % rand() = 0", "soundex(s) = 'a'", "id IN (SELECT 1)", "id = 1; SELECT 2", "", "id =", "*"]
 )

@@ -113,6 +113,7 @@ def test_dates_that_became_timestamps(kernels: ModuleType) -> None:
 
 
 def test_lengths_that_would_take_all_memory(kernels: ModuleType) -> None:
-    rows = pa.nulls(4, _MAP)
-    with pytest.raises(TooLargeError, match="4 values of 2000000000 bytes"):
-        kernels.parse_bounds(rows, [(1, "fixed[2000000000]")])
+    # A column has at most 2**31 - 1 bytes.
+    for count, size in ((4, 2_000_000_000), (2, 1 << 30)):
+        with pytest.raises(TooLargeError, match=f"{count} values of {size} bytes"):
+            kernels.parse_bounds(pa.nulls(count, _MAP), [(1, f"fixed[{size}]")])
