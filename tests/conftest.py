@@ -154,11 +154,28 @@ def conformance() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def catalog_of_spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The properties of a catalog that the processes of the Spark session, and no others, know as ``of-spark``."""
+    folder = tmp_path_factory.mktemp("of-spark")
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db",
+        "warehouse": str(folder),
+        "s3.secret-access-key": "NotToBeSeen",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(catalog_of_spark: dict[str, str]) -> Iterator[Any]:
     """A Spark session without any jar of a table format."""
     from tests.support.spark_session import start_session
 
-    session = start_session()
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark's processes get what its JVM has when it starts.
+        for name, value in catalog_of_spark.items():
+            spelled = name.replace(".", "__").replace("-", "_").upper()
+            patch.setenv(f"PYICEBERG_CATALOG__OF_SPARK__{spelled}", value)
+        session = start_session()
     yield session
     session.stop()
 

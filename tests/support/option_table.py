@@ -26,6 +26,7 @@ from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.iceberg_write_options import _AS_IT_IS, _REFUSED, IcebergWriteOptions
+from deltaberg.spark.source.options import IN_CATALOG
 from deltaberg.spark.source.streaming.delta_stream_settings import DeltaStreamSettings
 from deltaberg.spark.source.streaming.iceberg_stream_settings import IcebergStreamSettings
 from deltaberg.spark.source.streaming.stream_settings import LIMITS_ANYWHERE
@@ -320,6 +321,7 @@ _SOURCES = Door(
             "it chooses changes instead of rows": ("changes", "readChangeData", "readChangeFeed"),
             "it is refused, or asks for what is done anyway": (*_AS_IT_IS, *_REFUSED),
             "it is a property of the table": ("write-format",),
+            "it names what load_catalog returns": (IN_CATALOG,),
             "it is for streams": tuple(_OF_STREAMS),
         }
     ),

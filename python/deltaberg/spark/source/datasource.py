@@ -182,7 +182,11 @@ class IcebergDataSource(_TableSource):
     Options
     -------
     path
-        The location of the table, or of one of its metadata files.
+        The location of the table, or of one of its metadata files; with ``catalog``, its name, such as
+        ``sales.orders``.
+    catalog
+        The name of the catalog that has the table. Spark's processes load it by its configuration, as `load_catalog`
+        does by the environment and by ``.pyiceberg.yaml``, which also has the options of the store.
     snapshot-id, as-of-timestamp, branch, tag
         The snapshot to read; the timestamp is in milliseconds since 1970. The default is the newest snapshot at the
         time when the frame is made.
@@ -200,7 +204,7 @@ class IcebergDataSource(_TableSource):
 
     Options of streams
     ------------------
-    path, branch, location-map, columns, filter, batchSize, timezone
+    path, catalog, branch, location-map, columns, filter, batchSize, timezone
         As above. A stream begins with the rows of the newest snapshot, and goes on with those that later ones append.
     stream-from-timestamp
         Begin with what the first snapshot appended that is not older than this, in milliseconds since 1970.
@@ -214,8 +218,8 @@ class IcebergDataSource(_TableSource):
 
     Options of writes
     -----------------
-    path
-        The location of the table, which is created if there is none.
+    path, catalog
+        The location of the table, or its name in a catalog. It is created if there is none.
     branch
         The branch that gets the rows.
     overwrite-mode

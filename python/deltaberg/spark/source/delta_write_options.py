@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.staged_write import StagedWrite, stage_write
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.spark.source.options import FEWER_TASKS, WriteOptions
+from deltaberg.spark.source.options import FEWER_TASKS, IN_CATALOG, NOT_IN_CATALOG, WriteOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 
@@ -28,6 +28,7 @@ class DeltaWriteOptions(WriteOptions):
         "optimizewrite": FEWER_TASKS,
         "overwrite-mode": "use partitionOverwriteMode",
         "compression-codec": "use compression",
+        IN_CATALOG: NOT_IN_CATALOG,
         "clusterby": "create the table by deltaberg.create_table with cluster_by, and append to it",
     }
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.iceberg.table import IcebergTable
-from deltaberg.spark.source.options import ReadOptions
+from deltaberg.spark.source.options import IN_CATALOG, ReadOptions
 from deltaberg.table.arguments import AUTO
 from deltaberg.table.read.scan import Scan
 
@@ -28,7 +28,7 @@ class IcebergReadOptions(ReadOptions):
     """The options of reading an Iceberg table; the metadata file and the snapshot that were found first are kept."""
 
     format = "iceberg"
-    own = (*_TRAVEL, *_RANGE, "changes", *_CHANGELOG, "location-map")
+    own = (*_TRAVEL, *_RANGE, "changes", *_CHANGELOG, "location-map", IN_CATALOG)
     others: ClassVar[Mapping[str, str]] = {
         "versionasof": "use snapshot-id, or branch or tag for a name",
         "timestampasof": "use as-of-timestamp, which takes milliseconds since 1970",
@@ -84,7 +84,7 @@ class IcebergReadOptions(ReadOptions):
         opened: IcebergTable | None = self._table
         if opened is not None:
             return opened
-        path = self._path()
+        by_name = self._named()
         common: dict[str, Any] = {
             "storage_options": self._store,
             "location_map": self._map(),
@@ -93,7 +93,7 @@ class IcebergReadOptions(ReadOptions):
         if self._found is None:
             millis = self._number("as-of-timestamp")
             table = IcebergTable(
-                path,
+                by_name or self._path(),
                 snapshot_id=self._number("snapshot-id"),
                 ref=self._options.get("branch", self._options.get("tag")),
                 timestamp=None if millis is None else _EPOCH + dt.timedelta(milliseconds=millis),
@@ -105,7 +105,9 @@ class IcebergReadOptions(ReadOptions):
             file, number = self._found
             named = any(name in self._options for name in ("snapshot-id", "as-of-timestamp", "tag"))
             ref = self._options.get("branch")
-            table = IcebergTable(file, snapshot_id=number if named else None, ref=ref, **common)
+            table = IcebergTable(
+                by_name.at(file) if by_name else file, snapshot_id=number if named else None, ref=ref, **common
+            )
         self._table = table
         return table
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
 from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.iceberg.staged_write import StagedWrite, stage_write
-from deltaberg.spark.source.options import FEWER_TASKS, WriteOptions
+from deltaberg.spark.source.options import FEWER_TASKS, IN_CATALOG, WriteOptions
+from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 
@@ -61,6 +62,7 @@ class IcebergWriteOptions(WriteOptions):
         "compression-strategy",
         *_AS_IT_IS,
         *_REFUSED,
+        IN_CATALOG,
     )
     overwrite_mode = "overwrite-mode"
     others: ClassVar[Mapping[str, str]] = {
@@ -82,6 +84,13 @@ class IcebergWriteOptions(WriteOptions):
         size = self._integer("target-file-size-bytes") if "target-file-size-bytes" in self._options else None
         rows = RowOptions("merge" if merges else None, target_file_size=size)
         return replace(request, rows=rows, write_properties=self._properties())
+
+    def _place(self) -> IcebergPlace:
+        named = self._named()
+        if named is None:
+            found: IcebergPlace = super()._place()
+            return found
+        return IcebergPlace(named, named.default_location(), OpenOptions())
 
     def _stage(self, place: IcebergPlace, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
         try:

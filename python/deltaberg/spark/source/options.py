@@ -17,6 +17,7 @@ from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.columns import ColumnName
+from deltaberg.spark.source.named_table import NamedTable
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.options.options import is_store_option
 from deltaberg.table.arguments import zone_of
@@ -27,12 +28,15 @@ from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.staged import StagedFiles
 
-__all__ = ["FEWER_TASKS", "ReadOptions", "SourceOptions", "WriteOptions"]
+__all__ = ["FEWER_TASKS", "IN_CATALOG", "NOT_IN_CATALOG", "ReadOptions", "SourceOptions", "WriteOptions"]
 
 _SHARED = ("path", "paths", "timezone")
 #: How a commit is made, and the partitioning of a new table.
 _WRITING = ("partitionBy", "txnAppId", "txnVersion", "userMetadata", "branch")
 _PROPERTY = "snapshot-property."
+#: The option of Iceberg tables that has the path be the name of a table in a catalog, and what to do with Delta tables.
+IN_CATALOG = "catalog"
+NOT_IN_CATALOG = 'leave it out, and pass the location of the table: catalogs have tables of format("iceberg")'
 _READING = ("columns", "filter", "batchSize")
 #: The parts between commas, but for those inside of parentheses and backticks.
 _PARTS = re.compile(r"(?:`(?:[^`]|``)*`|\([^()]*\)|[^,])+")
@@ -84,6 +88,20 @@ class SourceOptions:
             )
         self._check_names(path)
         return path
+
+    def _named(self) -> NamedTable | None:
+        """Return the table of a catalog that the options name; None if they have the location of a table."""
+        catalog = self._options.get(IN_CATALOG)
+        if catalog is None:
+            return None
+        name = self._path()
+        self._exclude(IN_CATALOG, "location-map")
+        for option in self._store:
+            raise InvalidArgumentError(
+                f"the option {option} cannot be used together with {IN_CATALOG}",
+                hint="leave it out; the configuration of the catalog has the options of its store",
+            )
+        return NamedTable(catalog, name)
 
     def _path_hint(self) -> str:
         return f"load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...')"
@@ -141,7 +159,8 @@ class WriteOptions(SourceOptions, ABC):
 
     def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedFiles:
         """Plan the write of rows with these columns."""
-        path = self._path_to_write()
+        # Not every write has times that need it.
+        zone_of(self._timezone)
         request = self._request(
             WriteRequest(
                 overwrite,
@@ -152,9 +171,11 @@ class WriteOptions(SourceOptions, ABC):
             )
         )
         self._check_overwrite(overwrite, self.overwrite_mode)
-        options = OpenOptions(storage_options=self._store)
-        # It refuses a place where there is a table of the other format.
-        return self._stage(place_to_write(path, self.format, None, options), columns, request)
+        return self._stage(self._place(), columns, request)
+
+    def _place(self) -> Any:
+        """Return where the table is written; a place that has a table of the other format is refused."""
+        return place_to_write(self._path_to_write(), self.format, None, OpenOptions(storage_options=self._store))
 
     @abstractmethod
     def _request(self, request: WriteRequest) -> WriteRequest:
@@ -181,8 +202,6 @@ class WriteOptions(SourceOptions, ABC):
 
     def _path_to_write(self) -> str:
         path = self._path()
-        # Not every write has times that need it.
-        zone_of(self._timezone)
         if parse_location(path).scheme == "memory":
             raise InvalidArgumentError(
                 "a table in memory exists only in one process", hint="write where the executors can write", table=path

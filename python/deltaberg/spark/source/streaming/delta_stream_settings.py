@@ -9,6 +9,7 @@ from deltaberg.delta.stream.commit_rules import DeltaStreamOptions
 from deltaberg.delta.stream.delta_stream import DeltaStream
 from deltaberg.delta.streams import delta_stream
 from deltaberg.delta.table import DeltaTable
+from deltaberg.spark.source.options import IN_CATALOG, NOT_IN_CATALOG
 from deltaberg.spark.source.streaming.stream_settings import LIMITS_ANYWHERE, StreamSettings
 from deltaberg.table.arguments import parse_instant, zone_of
 from deltaberg.table.streaming.follow import LATEST
@@ -31,6 +32,7 @@ class DeltaStreamSettings(StreamSettings):
         "versionasof": "use startingVersion",
         "timestampasof": "use startingTimestamp",
         "schematrackinglocation": "leave it out: a stream stops at a change of the schema, and says how to go on",
+        IN_CATALOG: NOT_IN_CATALOG,
         "ignorefiledeletion": "use skipChangeCommits or ignoreChanges",
         "stream-from-timestamp": 'use startingTimestamp, which takes text such as "2026-01-31 12:00:00"',
     }

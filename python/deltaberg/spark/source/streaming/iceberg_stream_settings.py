@@ -10,6 +10,7 @@ from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
 from deltaberg.iceberg.streams import iceberg_stream
 from deltaberg.iceberg.table import IcebergTable
+from deltaberg.spark.source.options import IN_CATALOG
 from deltaberg.spark.source.streaming.stream_settings import LIMITS_ANYWHERE, StreamSettings
 from deltaberg.table.arguments import AUTO
 
@@ -28,7 +29,7 @@ class IcebergStreamSettings(StreamSettings):
         "streaming-max-rows-per-micro-batch": "rows",
     }
     only_streams = (_START, *_SKIPS)
-    own = (*only_streams, *limits_of, LIMITS_ANYWHERE, "branch", "changes", "location-map")
+    own = (*only_streams, *limits_of, LIMITS_ANYWHERE, "branch", "changes", "location-map", IN_CATALOG)
     others: ClassVar[Mapping[str, str]] = {
         "snapshot-id": f"use {_START}, which takes milliseconds since 1970",
         "start-snapshot-id": f"use {_START}, which takes milliseconds since 1970",
@@ -45,7 +46,7 @@ class IcebergStreamSettings(StreamSettings):
             raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {moved!r:.200}')
         path = self._path()
         table = IcebergTable(
-            path if self.pointer is None else self.pointer,
+            self.pointer or self._named() or path,
             ref=None if branch == MAIN else branch,
             storage_options=self._store,
             location_map=moved,

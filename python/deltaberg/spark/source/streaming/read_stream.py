@@ -20,6 +20,7 @@ from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.spark.read.read_tasks import BatchFunction
 from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.source.options import IN_CATALOG
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.delta_stream_settings import DeltaStreamSettings
 from deltaberg.spark.source.streaming.iceberg_stream_settings import IcebergStreamSettings
@@ -165,8 +166,9 @@ def read_stream(
     asked: Any = {} if options is None else options
     if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
         raise InvalidArgumentError(Hint("⟪options⟫ must be a mapping"), hint="pass names and values, as in a dict")
-    if any(name.lower() == "path" for name in asked):
-        raise InvalidArgumentError("the option path is that of the table", hint="leave it out")
+    for name in asked:
+        if name.lower() in ("path", IN_CATALOG):
+            raise InvalidArgumentError(f"the option {name} is that of the table", hint="leave it out")
     asked = {name: json.dumps(value) if isinstance(value, (list, tuple)) else value for name, value in asked.items()}
     texts: dict[str, Any] = {"timezone": opened.timezone, **(opened.storage_options or {})}
     pointer = None
