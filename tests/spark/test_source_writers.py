@@ -126,27 +126,49 @@ needs_arrow_sinks = pytest.mark.skipif(VERSION < (4, 1), reason="sinks of PySpar
 @needs_arrow_sinks
 @pytest.mark.req("DL-STR-07", half="writer")
 def test_a_batch_that_is_sent_again_is_written_once(tmp_path: Path, table_format: str) -> None:
-    """By another process, which plans on the table that has the batch. Its files wait for a vacuum."""
+    """By another process, which plans on the table that has the batch, so that its files are nobody's and go."""
     root = tmp_path / "t"
     for number, ids in ((0, [1]), (0, [1]), (1, [2]), (0, [1]), (1, [2])):
         tasks, committing = (_sink(table_format, root, txnAppId="query") for _ in range(2))
         replies = pickle.loads(pickle.dumps([tasks.write(_batches(ids)), tasks.write(_batches())]))
         committing.commit(replies, number)
-    assert _ids(root) == [1, 2]
+    assert (_ids(root), len(_files(root))) == ([1, 2], 2)
+    # Planned before the other commit, they may be those of the table, as far as this process knows.
+    tasks, other = (_sink(table_format, root, txnAppId="query") for _ in range(2))
+    replies = [tasks.write(_batches([3]))]
+    other.commit(replies, 2)
+    tasks.commit(replies, 2)
+    assert (_ids(root), len(_files(root))) == ([1, 2, 3], 3)
     # Spark aborts a batch whose commit failed with the replies of all tasks, though it may have landed.
     again = _sink(table_format, root, txnAppId="query")
-    replies = [again.write(_batches([3]))]
-    again.commit(replies, 2)
-    _sink(table_format, root, txnAppId="query").abort(replies, 2)
-    assert _ids(root) == [1, 2, 3]
+    replies = [again.write(_batches([4]))]
+    again.commit(replies, 3)
+    _sink(table_format, root, txnAppId="query").abort(replies, 3)
+    assert _ids(root) == [1, 2, 3, 4]
     # Files that are in the table are not taken for those of a batch that was sent again.
-    _sink(table_format, root, txnAppId="query").commit(replies, 2)
-    assert _ids(root) == [1, 2, 3]
-    # Of a batch with a task that failed, nothing stays.
+    _sink(table_format, root, txnAppId="query").commit(replies, 3)
+    assert _ids(root) == [1, 2, 3, 4]
+
+
+@needs_arrow_sinks
+@pytest.mark.parametrize("lost", [0, 1])
+def test_of_a_batch_with_a_failed_task_nothing_stays(tmp_path: Path, table_format: str, lost: int) -> None:
+    """Whichever task it is, and though the table cannot be planned on any more."""
+    root = tmp_path / "t"
+    first = _writer(table_format, root)
+    first.commit([first.write(_batches([1]))])
     before = _files(root)
-    failed = _sink(table_format, root, txnAppId="query")
-    failed.abort([failed.write(_batches([4])), None], 3)
-    assert (_ids(root), _files(root)) == ([1, 2, 3], before)
+    failed = _sink(table_format, root)
+    done = failed.write(_batches([4]))
+    if lost == 0:
+        # Of all tasks, the first one alone sends the plan.
+        done.planned = None
+    _damage(root)
+    messages = [done, done]
+    messages[lost] = None
+    assert len(_files(root)) == len(before) + 1
+    _sink(table_format, root, commits=True).abort(messages, 3)
+    assert _files(root) == before
 
 
 @needs_arrow_sinks

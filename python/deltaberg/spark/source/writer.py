@@ -14,9 +14,15 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.write.write_tasks import WriteTask, written_of_replies
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.write.staged import StagedFiles, commit_staged, delete_written
 
-__all__ = ["TableWriter"]
+__all__ = ["TableWriter", "abort_tasks"]
+
+
+#: What opens the store of a table, and the directory that data files are written below.
+Place = tuple[StoreSpec, Location]
 
 
 @dataclass
@@ -68,17 +74,27 @@ class TableWriter(DataSourceArrowWriter):
         """Return the same writer for the batch of a stream; see `StagedFiles`."""
         return TableWriter(self._staged.of_batch(txn, compact_seconds), self._names)
 
+    @property
+    def place(self) -> Place:
+        """Where the files of tasks are."""
+        return self._staged.store, self._staged.place
+
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete the files of the tasks that succeeded, if another one failed.
-
-        If all of them succeeded, the commit was attempted, and its outcome may be unknown: nothing is deleted.
-        """
-        if any(message is None for message in messages):
-            self._delete(_replies(messages)[0])
+        """Delete the files of the tasks that succeeded, if another one failed."""
+        abort_tasks(messages, self.place)
 
     def _delete(self, tables: Iterable[pa.Table]) -> None:
-        delete_written(tables, self._staged.store, self._staged.place)
+        delete_written(tables, *self.place)
+
+
+def abort_tasks(messages: Sequence[WriterCommitMessage | None], place: Place) -> None:
+    """Delete the files of the tasks that succeeded, if another one failed, which has no reply.
+
+    If all of them succeeded, the commit was attempted, and its outcome may be unknown: nothing is deleted.
+    """
+    if any(message is None for message in messages):
+        delete_written(_replies(messages)[0], *place)
 
 
 def _replies(messages: Sequence[WriterCommitMessage | None]) -> tuple[list[pa.Table], list[Exception]]:

@@ -27,6 +27,10 @@ _TRIED: deque[str] = deque(maxlen=1000)
 class Committing(Protocol):
     """What a planned write becomes, once its files are there."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the table had all that the write is for when it was planned, so that it has nothing to do."""
+
     def commit(self) -> CommitResult:
         """Commit them."""
 
@@ -76,6 +80,8 @@ class StagedFiles(Protocol):
 def commit_staged(staged: StagedFiles, files: pa.Table, road: str) -> CommitResult:
     """Commit files that were written as a plan asks, once, however often it is tried.
 
+    Where the table had the progress of the application when the write was planned, the files are deleted.
+
     Parameters
     ----------
     files
@@ -95,7 +101,13 @@ def commit_staged(staged: StagedFiles, files: pa.Table, road: str) -> CommitResu
     """
     was_tried = staged.token in _TRIED
     _TRIED.append(staged.token)
-    return staged.begin(files, road, was_tried=was_tried).commit()
+    transaction = staged.begin(files, road, was_tried=was_tried)
+    is_needless = transaction.is_done
+    done = transaction.commit()
+    if is_needless:
+        # Every commit of this plan finds the same, so that none has added the files, and none will.
+        delete_written([files], staged.store, staged.place)
+    return done
 
 
 def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:

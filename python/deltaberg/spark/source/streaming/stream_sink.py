@@ -24,7 +24,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
-from deltaberg.spark.source.writer import TableWriter
+from deltaberg.spark.source.writer import Place, TableWriter, abort_tasks
 from deltaberg.spark.types import rows_schema
 from deltaberg.whole_numbers import whole_number
 
@@ -48,10 +48,23 @@ else:
 
 @dataclass
 class _Reply(WriterCommitMessage):
-    """The reply of a task: that of the writer of its files, its query, and, of the first task, the planned write."""
+    """The reply of a task.
+
+    Parameters
+    ----------
+    written
+        The reply of the writer of its files.
+    query
+        Its query.
+    place
+        Where the files are.
+    planned
+        The planned write, of the first task alone: it may be large.
+    """
 
     written: WriterCommitMessage
     query: str | None
+    place: Place
     planned: bytes | None
 
 
@@ -101,7 +114,7 @@ class StreamSink(_Base):
         written = self._writer.write(batches)
         context = TaskContext.get()
         is_first = context is None or context.partitionId() == 0
-        return _Reply(written, query_of_task(), pickle.dumps(self._writer) if is_first else None)
+        return _Reply(written, query_of_task(), self._writer.place, pickle.dumps(self._writer) if is_first else None)
 
     @briefly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -120,8 +133,10 @@ class StreamSink(_Base):
 
         After a commit that failed, Spark sends the replies of all tasks. It may have landed: nothing is deleted then.
         """
-        written = [message.written if isinstance(message, _Reply) else None for message in messages]
-        self._planned(_replies(messages)).abort(written)
+        replies = _replies(messages)
+        if replies:
+            # Any of them tells where the files are: the first task may have failed, and the table may be gone.
+            abort_tasks([getattr(message, "written", None) for message in messages], replies[0].place)
 
     def _planned(self, replies: Sequence[_Reply]) -> TableWriter:
         """Return the writer that the tasks had: the table may have changed since."""
