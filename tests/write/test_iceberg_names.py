@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
-from deltaberg import create_table, open_table, write_table
+from deltaberg import col, create_table, open_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
@@ -164,5 +164,11 @@ def test_merges_need_a_condition(tmp_path: Path, form: Format) -> None:
     write_table(tmp_path / form, pa.table({"id": [1]}), format=form)
     table: Any = open_table(tmp_path / form)
     with pytest.raises(InvalidArgumentError, match=r"a merge needs (a|one) condition"):
-        table.merge(pa.table({"id": [1]}), None).when_not_matched_insert_all().execute()
+        table.merge(pa.table({"id": [1]}), None)
+    for on in ("id", col("id"), "ID"):
+        with pytest.raises(InvalidArgumentError, match="(?i)a column alone, id") as raised:
+            table.merge(pa.table({"id": [1]}), on, target_alias="t")
+        assert str(raised.value.hint).lower().endswith("t.id = source.id")
+    with pytest.raises(ExpressionError, match="something is missing"):
+        table.merge(pa.table({"id": [1]}), "target.id =")
     assert table.scan().count() == 1

@@ -254,10 +254,6 @@ def _run(
         target.timezone,
         now,
     )
-    if on is None:
-        raise InvalidArgumentError(
-            "a merge needs a condition", hint='say which rows match, such as "target.id = source.id"'
-        )
     condition = scope.condition(on)
     refuse_constant(on, condition)
     if condition.paths and all(relation != 0 for relation, _ in condition.paths):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions.build.filters import as_value
+from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_memory, checked_text, fields_given
 from deltaberg.table.rows.row_options import RowOptions
@@ -57,6 +59,28 @@ class MergeOptions:
                 hint='use ⟪schema_mode="merge"⟫ to add columns',
             )
         object.__setattr__(self, "memory", checked_memory(self.memory))
+
+    def check_condition(self, on: Any) -> None:
+        """Refuse what cannot be the condition of a merge, whatever the columns are.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is none, or it is a column alone, which both sides may have.
+        ExpressionError
+            It is no SQL expression.
+        """
+        if on is None:
+            raise InvalidArgumentError(
+                "a merge needs a condition",
+                hint=f"say which rows match, such as {self.target_alias}.id = {self.source_alias}.id",
+            )
+        value = as_value(on)
+        if isinstance(value, ColumnValue) and len(value.path) == 1:
+            raise InvalidArgumentError(
+                f"the condition of the merge is a column alone, {value}",
+                hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}",
+            )
 
     @property
     def evolves(self) -> bool:

@@ -311,6 +311,8 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         ------
         InvalidArgumentError
             An argument is not valid.
+        ExpressionError
+            The condition is no SQL expression. That it does not fit the columns is told by ``execute()``.
 
         Examples
         --------
@@ -325,6 +327,7 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         from deltaberg.table.merge.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
+        options.check_condition(on)
         return MergeBuilder(lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments))
 
     @takes(UpsertArguments)
