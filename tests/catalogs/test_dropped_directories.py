@@ -161,3 +161,41 @@ def test_a_commit_meanwhile_keeps_the_table(catalog: Any, table: Any, monkeypatc
     with pytest.raises(CommitConflictError, match="another writer has changed the table"):
         dropped.run()
     assert _files(table.location) == before
+
+
+@pytest.mark.parametrize("linked", ["metadata", "metadata/v1.metadata.json", "newest"])
+def test_links_to_metadata_keep_the_table(linked: str, catalog: Any, table: Any, tmp_path: Path) -> None:
+    """A link is not followed to what it names, so that the directory would stay a table, of files that are gone."""
+    path = Path(table.location, linked) if linked != "newest" else Path(table.metadata_location.removeprefix("file://"))
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(path, elsewhere)
+    path.symlink_to(elsewhere)
+    for dry_run in (True, False):
+        with pytest.raises(InvalidArgumentError, match="is a link, or is behind one"):
+            catalog.drop_table("db.t", purge=True, dry_run=dry_run)
+    assert ids_of(catalog.load_table("db.t")) == [2, 3]
+
+
+def test_metadata_that_stays_keeps_the_rows(catalog: Any, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason is for which a metadata file stays, nothing goes that it names."""
+    without_reached = Sweep.without_reached
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweep, "without_reached", lambda self, files: without_reached(self, files).slice(1))
+        done = catalog.drop_table("db.t", purge=True)
+    assert (done.is_complete, done.warnings) == (False, ("to go on, drop the table once more",))
+    kept = catalog.load_table("db.t")
+    assert (kept.metadata_location, ids_of(kept)) == (table.metadata_location, [2, 3])
+    assert catalog.drop_table("db.t", purge=True).is_complete
+
+
+def test_a_table_of_a_catalog_stays(catalog: Any, table: Any, tmp_path: Path) -> None:
+    sql = deltaberg.load_catalog(
+        "sql", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w" / "sql")
+    )
+    sql.create_namespace("n")
+    sql.create_table("n.t", ids().schema).append(ids(5))
+    folder = Path(sql.load_table("n.t").location.removeprefix("file://"))
+    with pytest.raises(UnsupportedFeatureError, match="a catalog keeps this table") as refused:
+        catalog.drop_table(tuple(folder.relative_to(tmp_path / "w").parts), purge=True)
+    assert "drop it, by its catalog" in str(refused.value)
+    assert ids_of(sql.load_table("n.t")) == [5]

@@ -174,7 +174,7 @@ def test_a_default_of_another_sign_is_another_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_a_transaction_without_changes_is_called_nothing_else(format: Format, tmp_path: Path) -> None:
     table = _table(tmp_path / "t", format)
-    for begin in (lambda transaction: None, lambda transaction: transaction.alter()):
+    for begin in (lambda _: None, lambda transaction: transaction.alter()):
         with table.transaction() as transaction:
             begin(transaction)
         assert not transaction.result.committed

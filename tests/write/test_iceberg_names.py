@@ -166,7 +166,7 @@ def test_merges_need_a_condition(tmp_path: Path, form: Format) -> None:
     with pytest.raises(InvalidArgumentError, match=r"a merge needs (a|one) condition"):
         table.merge(pa.table({"id": [1]}), None)
     for on in ("id", col("id"), "ID"):
-        with pytest.raises(InvalidArgumentError, match="(?i)a column alone, id") as raised:
+        with pytest.raises(InvalidArgumentError, match=r"(?i)a column alone, id") as raised:
             table.merge(pa.table({"id": [1]}), on, target_alias="t")
         assert str(raised.value.hint).lower().endswith("t.id = source.id")
     with pytest.raises(ExpressionError, match="something is missing"):

@@ -131,7 +131,7 @@ class DirectoryCommitter:
             if is_metadata_file(Location(self.root.scheme, self.root.authority, meta.path)):
                 raise UnsupportedFeatureError(
                     "a catalog keeps this table: its metadata files have no versions in their names",
-                    hint="load the table from its catalog to write to it",
+                    hint="write to the table, or drop it, by its catalog",
                     table=str(self.root),
                 )
 

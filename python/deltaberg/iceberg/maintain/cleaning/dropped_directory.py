@@ -67,12 +67,13 @@ class DroppedDirectory:
         TableNotFoundError
             There is neither.
         InvalidArgumentError
-            The directory has metadata of another table, too, or what cannot be read as metadata.
+            The directory has metadata of another table, too, or what cannot be read as metadata, or is a link.
+        UnsupportedFeatureError
+            A catalog keeps the table, or a metadata file of it was named.
         """
         pointer = FilePointer(root, store)
-        # One of its metadata files is no table that could be dropped.
-        pointer.committer(unsafe_single_writer=True)
         try:
+            pointer.committer(unsafe_single_writer=True).load()
             loaded = pointer.load()
         except TableNotFoundError:
             note = root.join(_NOTE)
@@ -167,5 +168,11 @@ def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:
 
     for _ in map_in_order(_READERS, check, metadata):
         pass
+    for path in sorted(store.strays(root.path, [meta.path for meta in (*pointers, *metadata)])):
+        raise InvalidArgumentError(
+            f"{path} is a link, or is behind one, so that the table would still be found by it",
+            hint="put the file in the place of the link first",
+            table=str(root),
+        )
     newest = [meta for meta in metadata if meta.path == loaded.file.path]
     return (*pointers, *(meta for meta in metadata if meta.path != loaded.file.path), *newest)

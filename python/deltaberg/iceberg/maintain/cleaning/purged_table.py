@@ -103,13 +103,17 @@ class TablePurge:
         named = self._files()
         files = sweep.in_own_folders(named)
         gone = [files.slice(0, 0)]
-        for stage in pc.unique(files.column("stage")).to_pylist():
-            kind = _POINTER_FILE if stage < _CONTENT else TABLE_FILE
-            gone.append(sweep.carry_out(files.filter(pc.equal(files.column("stage"), stage)), kind))
-            if sweep.warnings or sweep.failed or (self._unread and stage >= _CONTENT):
+        stages = files.column("stage")
+        # While one of them stays, the directory is a table still, and what it names must stay, too.
+        stays = len(pc.indices_nonzero(pc.less(stages, _CONTENT))) < len(self._pointers or ())
+        for stage in [] if stays else pc.unique(stages).to_pylist():
+            chosen = files.filter(pc.equal(stages, stage))
+            gone.append(sweep.carry_out(chosen, _POINTER_FILE if stage < _CONTENT else TABLE_FILE))
+            stays = stage < _CONTENT and len(gone[-1]) < len(chosen)
+            if stays or sweep.warnings or sweep.failed or (self._unread and stage >= _CONTENT):
                 break
         warnings = [*self._unread, *sweep.warnings]
-        self.is_whole = not (warnings or sweep.failed)
+        self.is_whole = not (stays or warnings or sweep.failed)
         if not self.is_whole:
             again = f"register the table again by {self._loaded.file}, and " if self._pointers is None else ""
             warnings.append(f"to go on, {again}drop the table once more")
