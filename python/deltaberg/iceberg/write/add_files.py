@@ -98,17 +98,17 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         )
     with transaction.operation("add files") as operation:
         listed = (paths,) if isinstance(paths, str) else paths
-        found = [one for path in listed for one in files_at(transaction.store, path)]
-        if not found:
+        files = [one for path in listed for one in files_at(transaction.store, path)]
+        if not files:
             shown = ", ".join(map(str, listed))
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
-            _refuse_known(transaction, [one.path for one in found])
-        footers = footers_of(transaction.store, found, transaction.metadata.format_version)
-        operation.rows.inserted = _add(transaction, found, footers)
+            _refuse_known(transaction, [one.path for one in files])
+        footers = footers_of(transaction.store, files, transaction.metadata.format_version)
+        operation.rows.inserted = _add(transaction, files, footers)
 
 
-def add_found_files(transaction: Transaction, found: Sequence[FoundFile], footers: Mapping[str, Footer]) -> None:
+def add_found_files(transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer]) -> None:
     """Add files to a table, as `add_existing_files` does, whose footers were read before.
 
     Parameters
@@ -117,15 +117,15 @@ def add_found_files(transaction: Transaction, found: Sequence[FoundFile], footer
         The footers of Parquet files by their paths.
     """
     with transaction.operation("add files") as operation:
-        operation.rows.inserted = _add(transaction, found, footers)
+        operation.rows.inserted = _add(transaction, files, footers)
 
 
-def _add(transaction: Transaction, found: Sequence[FoundFile], footers: Mapping[str, Footer]) -> int:
+def _add(transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer]) -> int:
     """Add files, and return how many rows they have."""
     contents = _Contents(transaction, extend_name_mapping(transaction))
-    files = _entries(contents, contents.files(found, footers))
-    transaction.add_entries(files)
-    return files.rows
+    entries = _entries(contents, contents.files(files, footers))
+    transaction.add_entries(entries)
+    return entries.rows
 
 
 def files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:

@@ -172,14 +172,14 @@ class Place(ABC, Generic[_Table, _Run]):
             There is a table that is not like the new one.
         """
         checked_choice("mode", mode, get_args(Mode), "leave it out to create a table")
-        given = {
+        choices = {
             "where": which.where is not None,
             "dynamic": which.dynamic,
             "check": not which.check,
             "strategy": which.strategy is not None,
         }
-        for name, is_given in given.items():
-            if is_given and mode != "overwrite":
+        for name, is_chosen in choices.items():
+            if is_chosen and mode != "overwrite":
                 raise InvalidArgumentError(
                     Hint(f"⟪{name}⟫ has no meaning if ⟪mode⟫ is {mode}"), hint='pass ⟪mode="overwrite"⟫'
                 )
