@@ -26,7 +26,11 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             from deltaberg.missing_names import missing_name
 
             raise missing_name(sys.modules[package], name)
+        from deltaberg.signatures import check_construction
+
         found = getattr(import_module(f"{package}.{homes[name]}"), name)
+        # Inside of the package, classes are mostly made before anybody asks for them here, by calls that fit.
+        check_construction(found)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -13,7 +13,7 @@ from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentE
 from deltaberg.whole_numbers import bits_of_endless
 from deltaberg.words import NEAR, Refused, hint_of_needed, words_of
 
-__all__ = ["NEEDED", "NamesOfClass", "instead", "public", "takes"]
+__all__ = ["NEEDED", "NamesOfClass", "check_construction", "instead", "public", "takes"]
 
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
@@ -41,6 +41,8 @@ def takes(kind: type) -> Callable[[_Made], _Made]:
     return mark
 
 
+#: What the first argument of methods and constructors is called, which no caller passes.
+_OF_METHODS = frozenset({"self", "cls", "_cls"})
 #: The types of what may be a long number, or hold one, as callers mostly write them.
 _are_plain = frozenset({int, list, tuple, dict}).isdisjoint
 
@@ -74,6 +76,47 @@ def public(decorated: _Made) -> _Made:
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(decorated, name, _checked(member, decorated.__name__ if name == "__init__" else name))
     return decorated
+
+
+def check_construction(made: object) -> None:
+    """Let calls of a class that do not fit raise an error that helps, as `public` does it for whole classes.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Term:
+    ...     name: str
+    >>> check_construction(Term)
+    >>> Term(nam="id")
+    Traceback (most recent call last):
+        ...
+    deltaberg.errors.ArgumentNameError: Term() has no argument nam
+    hint: pass name=
+    """
+    if not isinstance(made, type) or issubclass(made, BaseException):
+        return
+    for name in ("__init__", "__new__"):
+        member = vars(made).get(name)
+        function = getattr(member, "__func__", member)
+        if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):
+            checked = _fitting(function, made.__name__)
+            setattr(made, name, staticmethod(checked) if name == "__new__" else checked)
+
+
+def _fitting(function: Callable[..., Any], shown: str) -> Any:
+    """Return a constructor that costs no more than before if its call fits: many columns have many fields."""
+
+    @wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except TypeError:
+            if _fits(signature := inspect.signature(function), args, named):
+                raise
+        raise _refusal(signature, shown, args, named, ())
+
+    return called
 
 
 def _no_such_member(self: Any, name: str) -> Any:
@@ -173,7 +216,7 @@ def _without_aliases(
     for name, value in named.items():
         ours = words.get(name, name)
         if isinstance(ours, Refused) or ours not in names:
-            hint = ours if isinstance(ours, Refused) else instead(name, sorted({*names} - {"self"}))
+            hint = ours if isinstance(ours, Refused) else instead(name, sorted({*names} - _OF_METHODS))
             raise ArgumentNameError(f"{shown}() has no argument {name}", hint=str(hint))
         if ours != name and (ours in named or ours in positional):
             raise ArgumentNameError(f"{name} and {ours} are the same", hint="pass one of them")
@@ -199,10 +242,10 @@ def _refusal(
     more
         The names that the function takes besides those of the signature.
     """
-    parameters = [one for one in signature.parameters.values() if one.name != "self"]
+    parameters = [one for one in signature.parameters.values() if one.name not in _OF_METHODS]
     names = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    count = len(args) - ("self" in signature.parameters)
+    count = len(args) - (not _OF_METHODS.isdisjoint(signature.parameters))
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
     unknown = [] if takes_any else [name for name in named if name not in names]
     twice = [one.name for one in places[:count] if one.name in named]

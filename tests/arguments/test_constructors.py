@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import deltaberg
-from deltaberg.errors import DeltabergError, SchemaError
+import deltaberg.delta
+import deltaberg.iceberg
+from deltaberg.errors import ArgumentNameError, DeltabergError, SchemaError
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, TextLength
 from tests.arguments.test_wrong_types import _NONSENSE, _ODD
 
@@ -71,3 +73,22 @@ def test_types_are_made_rightly(kind: type) -> None:
     assert made == copy.copy(made) == pickle.loads(pickle.dumps(made))
     with pytest.raises(SchemaError, match=r"too long|of the type"):
         kind(**{**_TYPES[kind], next(reversed(inspect.signature(kind).parameters)): 10**5000})
+
+
+_PUBLIC = sorted(
+    {
+        one
+        for package in (deltaberg, deltaberg.delta, deltaberg.iceberg)
+        for name in package.__all__
+        if inspect.isclass(one := getattr(package, name)) and not issubclass(one, BaseException)
+    },
+    key=lambda kind: f"{kind.__module__}.{kind.__qualname__}",
+)
+
+
+@pytest.mark.parametrize("kind", _PUBLIC, ids=lambda kind: kind.__name__)
+def test_calls_that_do_not_fit(kind: type) -> None:
+    """Whatever callers can name, they may try to make, with arguments of other libraries or too many of them."""
+    for args, named in (((), {"nonsense": 1}), ((1,) * 60, {})):
+        with pytest.raises(ArgumentNameError, match=r"\w+\(\) (?:has no argument nonsense|takes \d+ arguments?|needs)"):
+            kind(*args, **named)
