@@ -55,6 +55,7 @@ def test_options_that_change_nothing(option: str) -> None:
         ("AWS_S3_ADDRESSING_STYLE", "AWS_PATH_STYLE=true"),
         ("AWS_EC2_METADATA_DISABLED", "AWS_SKIP_SIGNATURE=true"),
         ("AWS_FORCE_CREDENTIAL_LOAD", "AWS_PROFILE"),
+        ("AWS_STS_POOL_IDLE_TIMEOUT_SECONDS", "pool_idle_timeout"),
     ],
 )
 def test_options_that_are_refused_with_the_reason(option: str, said: str) -> None:
@@ -74,6 +75,8 @@ def test_options_that_are_refused_with_the_reason(option: str, said: str) -> Non
         ("s3://b", "aws_acess_key_id", "AWS_ACCESS_KEY_ID"),
         ("s3://b", "AWS_ENDPOINT_ULR", "AWS_ENDPOINT_URL"),
         ("s3://b", "s3.endpiont", "s3.endpoint"),
+        ("s3://b", "region_name", "AWS_REGION"),
+        ("s3://b", "AWS_MAX_ATTEMPTS", "max_retries"),
         ("s3://b", "s3.path-style-acess", "s3.path-style-access"),
         ("s3://b", "alow_http", "allow_http"),
         ("s3://b", "regon", "region"),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from deltaberg.delta.table import DeltaTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import Value
-from deltaberg.spark.source.options import IN_CATALOG, NOT_IN_CATALOG, ReadOptions
+from deltaberg.spark.source.options import IN_CATALOG, NOT_IN_CATALOG, OF_WRITES, ReadOptions
 from deltaberg.table.read.scan import Scan
 
 __all__ = ["DeltaReadOptions"]
@@ -32,7 +32,7 @@ class DeltaReadOptions(ReadOptions):
         "start-snapshot-id": _FEED,
         "end-snapshot-id": _FEED,
         IN_CATALOG: NOT_IN_CATALOG,
-        "mergeschema": "leave it out: a read has the columns of the version, and mergeSchema belongs to a write",
+        **OF_WRITES,
     }
 
     def __init__(self, options: Mapping[str, str]) -> None:

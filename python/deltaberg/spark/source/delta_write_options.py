@@ -26,6 +26,7 @@ class DeltaWriteOptions(WriteOptions):
     overwrite_mode = "partitionOverwriteMode"
     others: ClassVar[Mapping[str, str]] = {
         "optimizewrite": FEWER_TASKS,
+        "withschemaevolution": "use mergeSchema",
         "overwrite-mode": "use partitionOverwriteMode",
         "compression-codec": "use compression",
         IN_CATALOG: NOT_IN_CATALOG,

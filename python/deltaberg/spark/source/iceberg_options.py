@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.iceberg.table import IcebergTable
-from deltaberg.spark.source.options import IN_CATALOG, ReadOptions
+from deltaberg.spark.source.options import IN_CATALOG, OF_WRITES, ReadOptions
 from deltaberg.table.arguments import AUTO
 from deltaberg.table.read.scan import Scan
 
@@ -33,6 +33,7 @@ class IcebergReadOptions(ReadOptions):
         "versionasof": "use snapshot-id, or branch or tag for a name",
         "timestampasof": "use as-of-timestamp, which takes milliseconds since 1970",
         **dict.fromkeys(_FEED, "set changes to true, with start-snapshot-id and end-snapshot-id"),
+        **OF_WRITES,
         **dict.fromkeys(_TUNING, "leave it out: tasks are planned without it; batchSize sets the rows of a batch"),
     }
 

@@ -67,6 +67,7 @@ class IcebergWriteOptions(WriteOptions):
     overwrite_mode = "overwrite-mode"
     others: ClassVar[Mapping[str, str]] = {
         "optimizewrite": FEWER_TASKS,
+        "withschemaevolution": "use merge-schema",
         "overwriteschema": f"use {_REPLACING}",
         "replacewhere": 'use deltaberg.open_table(path).overwrite(frame, where="…")',
         "partitionoverwritemode": "use overwrite-mode",

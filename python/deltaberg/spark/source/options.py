@@ -28,7 +28,15 @@ from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.transaction.write_request import WriteRequest
 from deltaberg.table.write.staged import StagedFiles
 
-__all__ = ["FEWER_TASKS", "IN_CATALOG", "NOT_IN_CATALOG", "ReadOptions", "SourceOptions", "WriteOptions"]
+__all__ = [
+    "FEWER_TASKS",
+    "IN_CATALOG",
+    "NOT_IN_CATALOG",
+    "OF_WRITES",
+    "ReadOptions",
+    "SourceOptions",
+    "WriteOptions",
+]
 
 _SHARED = ("path", "paths", "timezone")
 #: How a commit is made, and the partitioning of a new table.
@@ -49,6 +57,13 @@ _OF_CATALOG = "owner"
 FEWER_TASKS = (
     "Spark lets no Python source move rows between tasks: coalesce or repartition the frame, or use append of a table, "
     "for a stream in foreachBatch"
+)
+
+
+#: Options of writes, in lower case, which a read does not take.
+OF_WRITES = dict.fromkeys(
+    ("mergeschema", "overwriteschema", "withschemaevolution"),
+    "leave it out: a read has the columns of the table as it was then, and only writes change them",
 )
 
 

@@ -148,6 +148,10 @@ _REFUSED = {
         "leave it out, and pass threads to ⟪scan()⟫ to read fewer files at a time",
     ),
     "aws_s3_get_internal_server_error_retries": ("retries are counted for all errors alike", "write max_retries"),
+    "aws_sts_pool_idle_timeout_seconds": (
+        "connections to STS are not kept",
+        "leave it out, or write pool_idle_timeout for those to the store",
+    ),
     "aws_s3_addressing_style": (
         "the style is a switch",
         "write AWS_PATH_STYLE=true, or leave it out for virtual hosts",
@@ -160,6 +164,16 @@ _REFUSED = {
         "the metadata of the machine is only asked where no credentials were given",
         "pass credentials, or AWS_SKIP_SIGNATURE=true for a public bucket",
     ),
+}
+#: Names that others have for options of ours, and that look like another option, or like none.
+_MEANT = {
+    "aws_default_profile": "AWS_PROFILE",
+    "aws_max_attempts": "max_retries",
+    "aws_security_token": "AWS_SESSION_TOKEN",
+    "glue.region": "client.region",
+    "profile_name": "AWS_PROFILE",
+    "region_name": "AWS_REGION",
+    "s3.proxy-uri": "proxy_url",
 }
 _OF_DYNAMODB = "_dynamodb"
 #: Options of deltalake that change nothing: no object is renamed here, since commits are conditional puts.
@@ -189,6 +203,8 @@ def unknown_option(scheme: str, option: str) -> InvalidArgumentError:
     --------
     >>> unknown_option("s3", "AWS_REGOIN").hint
     'did you mean AWS_REGION?'
+    >>> unknown_option("s3", "AWS_CA_BUNDLE").hint
+    'leave it out; the names are in docs/storage.md'
     """
     prefix, names, others = _SHOWN.get(scheme, ("", (), {}))
     shown = {f"{prefix}{name.upper()}".lower(): f"{prefix}{name.upper()}" for name in names}
@@ -197,6 +213,11 @@ def unknown_option(scheme: str, option: str) -> InvalidArgumentError:
         shown.setdefault(name, name.upper() if name.startswith(prefix.lower()) else name)
     for name in (*_REFUSED, *_WITHOUT_EFFECT):
         shown.setdefault(name, name.upper())
-    near = difflib.get_close_matches(option.lower(), sorted(shown), n=1)
-    hint = f"did you mean {shown[near[0]]}?" if near else "leave it out; the names are in docs/storage.md"
+    # The prefix, which most of them have, says nothing of how alike two names are.
+    start, spelled = prefix.lower(), option.lower()
+    alike = sorted(shown, key=lambda name: (name.startswith(start) == spelled.startswith(start), name))
+    bare = {name.removeprefix(start): shown[name] for name in alike}
+    near = [bare[name] for name in difflib.get_close_matches(spelled.removeprefix(start), bare, n=1, cutoff=0.7)]
+    meant = _MEANT.get(spelled, near[0] if near else None)
+    hint = f"did you mean {meant}?" if meant else "leave it out; the names are in docs/storage.md"
     return InvalidArgumentError(f"a storage option is not known: {option}", hint=hint)
