@@ -322,6 +322,18 @@ def test_dates_become_timestamps_where_partitions_stay(tmp_path: Path, unit: str
 # Partitioning
 
 
+@pytest.mark.parametrize("partition_by", ["u", "void(u)"])
+def test_a_table_is_partitioned_by_a_column_of_no_type(tmp_path: Path, partition_by: str) -> None:
+    table = _new(tmp_path / "t", pa.schema([("id", pa.int64()), ("u", pa.null())]), partition_by=[partition_by])
+    for number in range(2):
+        table.append(pa.table({"id": [number]}))
+    assert (table.scan("u IS NULL AND id < 1").count(), table.scan("u IS NOT NULL").count()) == (1, 0)
+    assert [row["file_count"] for row in table.inspect("partitions").to_pylist()] == [2]
+    table.delete("u IS NULL AND id = 1")
+    assert table.compact().conflicts == []
+    assert table.scan().to_arrow().to_pylist() == [{"id": 0, "u": None}]
+
+
 @pytest.mark.req("BEY-41", half="writer")
 def test_what_a_table_of_version_1_is_no_longer_partitioned_by_is_void(tmp_path: Path) -> None:
     table = _new(tmp_path / "t", _TIMES, "1", partition_by=["day(ts)", "id"])

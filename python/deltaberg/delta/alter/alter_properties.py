@@ -28,6 +28,7 @@ from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.columns import ColumnName, join_name, listed_names
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_note, checked_text
+from deltaberg.table.sort.curves import check_ordered
 from deltaberg.table.verbs.alteration import one_step
 from deltaberg.table.write.spec import partition_columns
 
@@ -233,7 +234,7 @@ class PropertyAlteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            The table is partitioned.
+            The table is partitioned, or values of a column have no order.
         ColumnNotFoundError, SchemaError
             There is no such column, or it is given twice.
         UnsupportedFeatureError
@@ -243,6 +244,7 @@ class PropertyAlteration(RuleAlteration):
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
         paths = clustering_paths(table.schema, listed_names(names))
+        check_ordered(*paths)
         before = clustering_names(table.schema, table.domains)
         after = [join_name([field.name for field in path]) for path in paths]
         if before == after:

@@ -31,6 +31,7 @@ from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.schema.types import Struct
 from deltaberg.schema.void_columns import warn_of_void
 from deltaberg.table.open.new_table import Description, NewTable
+from deltaberg.table.sort.curves import check_ordered
 
 __all__ = ["creation_parameters", "define_table", "descriptions", "newest_version"]
 
@@ -105,6 +106,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     transaction.set_metadata(metadata)
     if table.cluster_by:
         paths = clustering_paths(schema, table.cluster_by)
+        check_ordered(*paths)
         domain = clustering_text([[part.physical_name for part in path] for path in paths])
         transaction.set_domain(CLUSTERING_DOMAIN, domain, system=True)
     elif before is not None and CLUSTERING_DOMAIN in before.domains:

@@ -15,7 +15,7 @@ from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
 from deltaberg.iceberg.partition.structs import path_to_id
-from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
+from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.updates.new_columns import given_columns
 from deltaberg.iceberg.updates.new_table import FORMAT_VERSION, given_properties, new_metadata, with_fresh_ids
@@ -23,6 +23,7 @@ from deltaberg.schema.columns import ColumnName, find_column, join_name
 from deltaberg.schema.types import Field, Struct
 from deltaberg.schema.void_columns import warn_of_void
 from deltaberg.table.open.new_table import Description, NewTable, other_partitioning
+from deltaberg.table.sort.curves import check_ordered
 from deltaberg.table.sort.order import TermText
 
 __all__ = ["check_partitioning", "checked_metadata", "descriptions", "metadata_of", "partition_field", "sort_field"]
@@ -143,6 +144,15 @@ def sort_field(columns: Struct, name: ColumnName) -> SortField:
 
     Nulls come first where values ascend and last where they descend, unless the text says otherwise.
 
+    Raises
+    ------
+    InvalidArgumentError
+        The values have no order.
+    ColumnNotFoundError
+        There is no such column.
+    SchemaError
+        The transform does not take the column.
+
     Examples
     --------
     >>> from deltaberg.schema.types import Primitive
@@ -152,7 +162,14 @@ def sort_field(columns: Struct, name: ColumnName) -> SortField:
     """
     said = TermText.of(name)
     path, transform = _term(columns, said.term)
-    parse_transform(transform).result_type(path[-1].type)
+    parsed = parse_transform(transform)
+    if isinstance(parsed, Void):
+        raise InvalidArgumentError(
+            f"{name!r:.80} is null in all rows, so that it puts them into no order", hint="name the column alone"
+        )
+    if isinstance(parsed, Identity):
+        check_ordered(path)
+    parsed.result_type(path[-1].type)
     direction, nulls = "desc" if said.descending else "asc", "nulls-first" if said.nulls_first else "nulls-last"
     return SortField((path[-1].id or 0,), transform, direction, nulls)
 

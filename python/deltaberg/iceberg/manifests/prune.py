@@ -12,6 +12,7 @@ from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.schema.type_names import iceberg_type_name
+from deltaberg.iceberg.schema.value_bytes import has_value_bytes
 from deltaberg.kernels import plain_values as pv
 from deltaberg.pruning.evaluate import keep_rows, may_match
 from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
@@ -75,6 +76,10 @@ def partition_stats(manifests: pa.Table, partition: Struct, index: int) -> Colum
 def _column_stats(summary: pa.StructArray, child: Field) -> ColumnStats:
     bounds = []
     for name in ("lower_bound", "upper_bound"):
+        if not has_value_bytes(child.type):
+            # A column without a type is null in all rows.
+            bounds.append(pa.nulls(len(summary), arrow_type(child.type)))
+            continue
         maps = _single_maps(pc.struct_field(summary, name))
         bounds.append(kernels.parse_bounds(maps, [(0, iceberg_type_name(child.type))]).column(0))
     has_null = pc.struct_field(summary, "contains_null")

@@ -160,7 +160,8 @@ def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
     columns = []
     for index, child in enumerate(own):
         column = values.field(index)
-        if column.type == arrow_type(child.type):
+        # A column without a type is null in all rows.
+        if column.type == arrow_type(child.type) and not pt.is_null(column.type):
             wide = _WIDENED.get(child.type, child.type)
             column = encode_values(one_nan(column).cast(arrow_type(wide)), wide)
         columns.append(column)

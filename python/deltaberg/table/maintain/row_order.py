@@ -14,11 +14,10 @@ from typing import Literal
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.hints import Hint, verbatim
-from deltaberg.schema.arrow import arrow_type
+from deltaberg.hints import Hint
 from deltaberg.schema.columns import ColumnName, column_names, find_column
-from deltaberg.schema.types import Field, List, Map, Struct
-from deltaberg.table.sort.curves import Curve, RangeSample, has_ranges
+from deltaberg.schema.types import Field, Struct
+from deltaberg.table.sort.curves import Curve, RangeSample, check_ordered
 from deltaberg.table.sort.external_sort import RowKey, divided_rows, row_keys, sort_batches
 from deltaberg.table.sort.order import OrderTerm, TermText
 from deltaberg.table.sort.row_sample import OrderSample, RowSample
@@ -310,12 +309,7 @@ def order_terms(schema: Struct, names: Sequence[ColumnName]) -> tuple[OrderTerm,
     terms = []
     for said in map(TermText.of, names):
         path = find_column(schema, said.term)
-        source, kind = tuple(part.name for part in path), path[-1].type
-        if isinstance(kind, (Struct, List, Map)) or not has_ranges(arrow_type(kind)):
-            raise InvalidArgumentError(
-                f"values of the type {verbatim(str(kind))} have no order",
-                hint="name a field of the struct" if isinstance(kind, Struct) else "name another column",
-                column=".".join(source),
-            )
+        check_ordered(path)
+        source = tuple(part.name for part in path)
         terms.append(OrderTerm(source, descending=said.descending, nulls_first=said.nulls_first))
     return tuple(terms)

@@ -10,11 +10,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import kernels
-from deltaberg.schema.arrow import as_array
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import verbatim
+from deltaberg.schema.arrow import arrow_type, as_array
+from deltaberg.schema.types import Field, List, Map, Struct
 from deltaberg.table.sort.order import OrderTerm, column_at, sortable
 from deltaberg.table.sort.row_sample import RowSample, shortened
 
-__all__ = ["RANGES", "Curve", "RangeSample", "has_ranges"]
+__all__ = ["RANGES", "Curve", "RangeSample", "check_ordered", "has_ranges"]
 
 #: Into how many ranges the values of a column are divided at most.
 RANGES = 1000
@@ -23,6 +26,24 @@ _BITS = RANGES.bit_length()
 #: A part of a curve may begin so much of its length before or after the place that would make all parts equal.
 _TOLERANCE = 0.1
 _LONG = pa.int64()
+
+
+def check_ordered(*paths: Sequence[Field]) -> None:
+    """Refuse to order rows by columns, named by the paths of their fields, whose values have no order.
+
+    Raises
+    ------
+    InvalidArgumentError
+        One of them is a list, for instance, or has no type, and is null in all rows.
+    """
+    for path in paths:
+        kind = path[-1].type
+        if isinstance(kind, (Struct, List, Map)) or not has_ranges(arrow_type(kind)):
+            raise InvalidArgumentError(
+                f"values of the type {verbatim(str(kind))} have no order",
+                hint="name a field of the struct" if isinstance(kind, Struct) else "name another column",
+                column=".".join(field.name for field in path),
+            )
 
 
 def has_ranges(kind: pa.DataType) -> bool:
