@@ -135,6 +135,20 @@ def test_changes_are_derived_from_files(builder: DeltaBuilder, road: Road) -> No
     assert len(found) == 4 + 5
 
 
+@pytest.mark.parametrize("extended", [True, False])
+def test_removes_need_no_partition_values(builder: DeltaBuilder, extended: bool) -> None:
+    """The version before has them, of each file."""
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "p": ["x", "y"]})
+    files = [builder.add(rows.slice(at, 1).drop(["p"]), partition={"p": name}) for at, name in enumerate("xy")]
+    builder.create(rows.schema, *files, partition_by=["p"], configuration=_ON)
+    builder.commit(*(builder.remove(file, extended=extended) for file in files))
+    found = open_table(builder.root).changes(1, columns=["id", "p", "_change_type"]).to_arrow().sort_by("id")
+    assert found.to_pylist() == [
+        {"id": 1, "p": "x", "_change_type": "delete"},
+        {"id": 2, "p": "y", "_change_type": "delete"},
+    ]
+
+
 @by_every_road
 @pytest.mark.req("DL-CDF-07")
 def test_rearrangements_are_no_changes(builder: DeltaBuilder) -> None:
