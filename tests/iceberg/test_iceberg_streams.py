@@ -22,7 +22,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.scan.changes import ChangesSource
 from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
-from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosition
+from deltaberg.iceberg.stream.snapshot_position import BEFORE_ALL, SnapshotPosition, read_snapshot_position
 from deltaberg.iceberg.streams import iceberg_stream
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan import Scan
@@ -298,3 +298,35 @@ def test_a_stream_outlives_what_was_before_a_compaction(tmp_path: Path) -> None:
     for following in (stream, _stream(tmp_path, skip_deletes=True, skip_overwrites=True)):
         end, batches = _drain(following, at, Limits(files=1, rows=1))
         assert (_flat(batches), end.snapshot_id) == ([3], table.snapshot.snapshot_id)
+
+
+_MOST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        BEFORE_ALL,
+        SnapshotPosition(-1, 0),
+        SnapshotPosition(-1, 0, True),
+        SnapshotPosition(0, 0),
+        SnapshotPosition(_MOST, _MOST, True),
+    ],
+)
+def test_a_position_is_read_as_it_was_recorded(position: SnapshotPosition) -> None:
+    assert read_snapshot_position(position.record(), "t") == position
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        *({"snapshot_id": number} for number in (-2, _MOST + 1, 7.0, True, None)),
+        *({"position": number} for number in (-2, -1, _MOST + 1, "0")),
+        *({"scan_all_files": flag} for flag in (0, None)),
+        *({"version": number} for number in (0, 2, True, 1.0)),
+        {"snapshot_id": -1, "position": -1, "scan_all_files": True},
+    ],
+)
+def test_what_is_no_position(member: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no offset of a stream of an Iceberg table"):
+        read_snapshot_position({**SnapshotPosition(7).record(), **member}, "t")

@@ -102,6 +102,10 @@ def test_commits_that_are_not_there(builder: DeltaBuilder) -> None:
     (builder.log / f"{1:020d}.json").unlink()
     with pytest.raises(CorruptLogError, match="version 1 is missing"):
         table.compact_log(0, 3)
+    (builder.log / f"{1:020d}.json").write_text("nonsense")
+    with pytest.raises(CorruptLogError, match="JSON") as caught:
+        table.compact_log(0, 3)
+    assert (caught.value.context["version"], caught.value.context["table"]) == (1, str(builder.root))
     assert not list(builder.log.glob("*.compacted.json"))
 
 

@@ -325,3 +325,23 @@ def test_branches(tmp_path: Path) -> None:
     assert len(IcebergTable(table.location, ref="audit").inspect("manifests")) == 1
     empty = _table(tmp_path / "empty")
     assert empty.rewrite_manifests(rewrite_all=True).commit is None
+
+
+@pytest.mark.parametrize(("bytes_", "entries"), [(12, 100), (100, 6)])
+def test_manifests_are_decoded_together_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, bytes_: int, entries: int
+) -> None:
+    """Of manifests of four bytes and two entries, three have what a limit allows, and a larger one comes alone."""
+    monkeypatch.setattr(regrouped_entries, "_DECODED", bytes_)
+    monkeypatch.setattr(regrouped_entries, "_DECODED_ENTRIES", entries)
+
+    def row(size: int, count: int) -> dict[str, Any]:
+        return {
+            "manifest_length": size,
+            "added_files_count": count - 1,
+            "existing_files_count": None,
+            "deleted_files_count": 1,
+        }
+
+    rows = [row(4, 2)] * 7 + [row(200, 200), row(4, 2)]
+    assert [len(part) for part in regrouped_entries._parts(rows)] == [3, 3, 1, 1, 1]
