@@ -345,3 +345,5 @@ def test_manifests_are_decoded_together_up_to_a_limit(
 
     rows = [row(4, 2)] * 7 + [row(200, 200), row(4, 2)]
     assert [len(part) for part in regrouped_entries._parts(rows)] == [3, 3, 1, 1, 1]
+    # One byte and one entry more than the limits.
+    assert [len(part) for part in regrouped_entries._parts([row(4, 2)] * 2 + [row(5, 3)])] == [2, 1]
