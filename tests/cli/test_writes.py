@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table, open_table
+from deltaberg.choices import Format
 from deltaberg.schema.types import Field, Primitive, Struct
 from tests.support.command_line import call, json_lines, printed, terminal_text
 from tests.support.rows import ids, ids_of
@@ -120,6 +122,36 @@ def test_every_form_of_csv(tmp_path: Path, text: str, options: list[str]) -> Non
     assert rows == [{"id": 2, "region": wanted}, {"id": 3, "region": "" if "--empty-fields" in options else None}]
 
 
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_fields_of_csv_are_converted_as_options_say(tmp_path: Path, form: Format) -> None:
+    """Dates and times go by the zone and the digits that a write is told, and anything is cast where it may be."""
+    columns = {
+        "at": pa.timestamp("us", "UTC"),
+        "local": pa.timestamp("us"),
+        "day": pa.date32(),
+        "n": pa.int32(),
+        "price": pa.decimal128(9, 2),
+    }
+    table = create_table(tmp_path / "t", pa.schema(columns), format=form)
+    path = tmp_path / "rows.csv"
+    path.write_text("at,local,day,n,price\n2026-01-01 12:00:00.1234567,2026-01-01 12:00, 2026-01-01,1,1.5\n,,,,\n")
+    refused = call("append", tmp_path / "t", path)
+    assert refused.exit_code != 0
+    assert "pass --allow-truncation" in refused.stderr
+    zone = ["--timezone", "Europe/Berlin"]
+    json_lines("append", tmp_path / "t", path, "--allow-truncation", "--empty-fields", "text", *zone)
+    path.write_text("day,n,price\n2026-01-01 12:00:00, 7 ,1.556\n")
+    assert call("append", tmp_path / "t", path).exit_code != 0
+    json_lines("append", tmp_path / "t", path, "--no-safe")
+    at = dt.datetime(2026, 1, 1, 11, 0, 0, 123456, dt.timezone.utc)
+    local, day = dt.datetime(2026, 1, 1, 12), dt.date(2026, 1, 1)
+    assert sorted((tuple(row.values()) for row in table.refresh().scan().to_arrow().to_pylist()), key=str) == [
+        (None, None, None, None, None),
+        (None, None, day, 7, Decimal("1.56")),
+        (at, local, day, 1, Decimal("1.50")),
+    ]
+
+
 @pytest.mark.parametrize("format", ["parquet", "csv", "arrow", "arrows", "json"])
 def test_rows_come_from_standard_input(tmp_path: Path, root: Path, format: str) -> None:
     data = _file(tmp_path, format, _rows(2, 3)).read_bytes()
@@ -142,7 +174,10 @@ def test_compressed_csv(tmp_path: Path, root: Path) -> None:
         (["rows.parquet", "--delimiter", ";"], "no CSV file"),
         (["rows.csv", "--delimiter", ";;"], "one character"),
         (["rows.csv", "--encoding", "klingon"], "no encoding"),
-        (["rows.csv", "--encoding", "base64"], "no encoding"),
+        *((["rows.csv", "--encoding", name], "no encoding") for name in ("base64", "undefined")),
+        (["rows.csv", "--escape", '"'], "--quote and --escape are both"),
+        (["rows.csv", "--escape", ","], "--delimiter and --escape are both"),
+        (["rows.csv", "--quote", ","], "--delimiter and --quote are both"),
         (["rows.csv", "--encoding", "ascii"], "cannot be read"),
         (["rows.csv", "--null", "x", "--empty-fields", "text"], "exclude each other"),
     ],

@@ -122,7 +122,9 @@ def verb(
             if reading is not None:
                 # Columns that are replaced say nothing about those of the files.
                 columns = None if options.get("replace_schema") else opened.arrow_schema
-                options["rows"], total = open_row_files(files, reading.format, columns, reading.csv)
+                options["rows"], total = open_row_files(
+                    files, reading.format, columns, reading.csv, casts=arguments.get("safe") is False
+                )
             with row_progress(f"{TRYING if dry_run else doing} {opened.location}", total) as tell:
                 arguments["progress"] = lambda done: tell(done.rows, done.files)
                 if dry_run:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -60,7 +62,9 @@ class CsvForm(NamedTuple):
         return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
-def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvForm) -> pa.RecordBatchReader:
+def open_csv_rows(
+    source: str | IO[bytes], columns: pa.Schema | None, form: CsvForm, *, casts: bool = False
+) -> pa.RecordBatchReader:
     """Return the rows of a CSV file, whose first line names the columns unless the form says otherwise.
 
     Parameters
@@ -68,7 +72,10 @@ def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvF
     source
         The path of a file, or a stream.
     columns
-        The columns of a table, as whose types those of the file are read; None to infer them from the first rows.
+        The columns of a table, as whose types those of the file are read; None to infer them from the first rows. Dates
+        and timestamps are read as text: the write converts it, and knows its zone and how many digits are kept.
+    casts
+        Whether the write casts texts to all other types, too.
 
     Raises
     ------
@@ -88,8 +95,7 @@ def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvF
     is_tabbed = isinstance(source, str) and ".tsv" in [ending.lower() for ending in PurePath(source).suffixes]
     delimiter = form.delimiter or ("\t" if is_tabbed else ",")
     quote = '"' if form.quote is None else form.quote
-    if delimiter == quote:
-        raise InvalidArgumentError(f"--delimiter and --quote are both {delimiter}", hint="pass two characters")
+    _check_characters({"delimiter": delimiter, "quote": quote, "escape": form.escape or ""})
     stream = pa.input_stream(source, compression="detect") if isinstance(source, str) else source
     text = CsvText(stream, form.encoding, delimiter, quote, form.escape or "")
     parse = csv.ParseOptions(
@@ -99,8 +105,12 @@ def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvF
     # In a single column, a line with nothing is a row, as it has an empty field.
     parse.ignore_empty_lines = len(names) != 1
     read = csv.ReadOptions(column_names=form.header or (names if form.no_header else None))
+    types = None if columns is None else _plain(columns)
+    texts = {child.name for child in types or () if _is_read_as_text(child.type, casts)}
+    if types is not None:
+        types = pa.schema([child.with_type(pa.string()) if child.name in texts else child for child in types])
     convert = csv.ConvertOptions(
-        column_types=None if columns is None else _plain(columns),
+        column_types=types,
         # "NA" may be a country, and "NaN" is a number.
         null_values=["", *form.null],
         strings_can_be_null=form.empty_fields != "text",
@@ -113,11 +123,21 @@ def open_csv_rows(source: str | IO[bytes], columns: pa.Schema | None, form: CsvF
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
-            yield from rows
+            for batch in rows:
+                yield _without_blanks(batch, texts)
         except pa.ArrowInvalid as error:
             raise _naming_column(error, names) from None
 
     return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+
+def _check_characters(characters: dict[str, str]) -> None:
+    """Refuse one character that has two meanings."""
+    for (one, text), (other, same) in itertools.combinations(characters.items(), 2):
+        if text and text == same:
+            doubled = "leave out --escape: a quote that is doubled is a part of a field"
+            hint = doubled if (one, other) == ("quote", "escape") else "pass two characters"
+            raise InvalidArgumentError(f"--{one} and --{other} are both {text}", hint=hint)
 
 
 def _first_row(beginning: bytes, delimiter: str, form: CsvForm) -> list[str]:
@@ -146,8 +166,28 @@ def _naming_column(error: Exception, names: list[str]) -> Exception:
     return named
 
 
-def _plain(wanted: pa.Schema) -> pa.Schema:
+def _is_read_as_text(kind: pa.DataType, casts: bool) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return True
+    return casts and (pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_primitive(kind))
+
+
+def _without_blanks(batch: pa.RecordBatch, names: AbstractSet[str]) -> pa.RecordBatch:
+    """Return rows whose texts that stand for other values have no blanks around them, and a null where nothing is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for name in names & columns.keys():
+        text = pc.utf8_trim_whitespace(columns[name])
+        columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return pa.record_batch(list(columns.values()), batch.schema) if names else batch
+
+
+def _plain(columns: pa.Schema) -> pa.Schema:
     """Return the columns that text can hold, without lists, maps and structs."""
     import pyarrow as pa
 
-    return pa.schema([child for child in wanted if not pa.types.is_nested(child.type)])
+    return pa.schema([child for child in columns if not pa.types.is_nested(child.type)])

@@ -39,8 +39,9 @@ def _encoding(_context: click.Context, parameter: click.Parameter, name: str | N
             return None
         # Some codecs, such as base64, make no text of bytes.
         "".encode(name)
+        codecs.getincrementaldecoder(name)
         return codecs.lookup(name).name
-    except LookupError:
+    except (LookupError, UnicodeError):
         raise click.BadParameter(f"there is no encoding {name!r:.40}", param=parameter) from None
 
 

@@ -40,7 +40,12 @@ class RowFiles(NamedTuple):
 
 
 def open_row_files(
-    paths: Sequence[str], format: str | None = None, columns: pa.Schema | None = None, csv: CsvForm | None = None
+    paths: Sequence[str],
+    format: str | None = None,
+    columns: pa.Schema | None = None,
+    csv: CsvForm | None = None,
+    *,
+    casts: bool = False,
 ) -> RowFiles:
     """Return the rows of files, one file after another. They are read as they are asked for.
 
@@ -54,6 +59,8 @@ def open_row_files(
         The columns of a table, as whose types CSV and JSON are read; None to infer them from the first rows.
     csv
         How CSV files are written, where that is not as usual.
+    casts
+        Whether what is done with the rows casts texts of CSV files to the types of the columns.
 
     Raises
     ------
@@ -67,7 +74,7 @@ def open_row_files(
     form = CsvForm() if csv is None else csv
     if paths.count(STANDARD_INPUT) > 1:
         raise InvalidArgumentError("standard input can be read once only", hint="pass one - among the files")
-    opened = [_open(path, format or _format_of(path), columns, form) for path in paths]
+    opened = [_open(path, format or _format_of(path), columns, form, casts) for path in paths]
     schema = opened[0].reader.schema
     for path, one in zip(paths, opened, strict=True):
         if one.reader.schema != schema:
@@ -110,7 +117,7 @@ def _damaged(path: str, error: Exception) -> InvalidArgumentError:
     )
 
 
-def _open(path: str, format: str, columns: pa.Schema | None, csv: CsvForm) -> RowFiles:
+def _open(path: str, format: str, columns: pa.Schema | None, csv: CsvForm, casts: bool) -> RowFiles:
     import pyarrow as pa
 
     if format != "csv" and csv != CsvForm():
@@ -120,7 +127,7 @@ def _open(path: str, format: str, columns: pa.Schema | None, csv: CsvForm) -> Ro
     try:
         if format == "csv":
             source = sys.stdin.buffer if path == STANDARD_INPUT else path
-            return RowFiles(open_csv_rows(source, columns, csv), None)
+            return RowFiles(open_csv_rows(source, columns, csv, casts=casts), None)
         # The other formats are read in several places, or twice.
         place = _spooled(sys.stdin.buffer) if path == STANDARD_INPUT else path
         if format == "parquet":
