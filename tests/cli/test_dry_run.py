@@ -109,11 +109,25 @@ def test_files_that_a_change_of_the_partitioning_writes_are_deleted(tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "formats", "wanted"),
     [
-        (["create", "{folder}/new", "-c", "id int"], _BOTH, {"tables_to_create": 1, "columns": 1}),
+        (
+            ["create", "{folder}/new", "-c", "id int"],
+            _BOTH,
+            {"tables_to_create": 1, "tables_to_replace": 0, "columns": 1},
+        ),
+        (
+            ["create", "{t}", "-c", "id int", "--if-exists", "replace", "--table-format", "{format}"],
+            _BOTH,
+            {"tables_to_create": 0, "tables_to_replace": 1, "columns": 1},
+        ),
+        (
+            ["create", "{folder}/new", "-c", "id int", "--if-exists", "replace", "--table-format", "{format}"],
+            _BOTH,
+            {"tables_to_create": 1, "tables_to_replace": 0},
+        ),
         (
             ["create", "{t}", "-c", "id int", "--if-exists", "ignore", "--table-format", "{format}"],
             _BOTH,
-            {"tables_to_create": 0},
+            {"tables_to_create": 0, "tables_to_replace": 0},
         ),
         (["convert", "{folder}/parquet"], ["delta"], {"files_to_add": 1, "rows_to_add": 2}),
         (["checkpoint", "{t}"], ["delta"], {"version": 1, "live_files": 1}),

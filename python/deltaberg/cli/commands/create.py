@@ -85,8 +85,10 @@ def create(
             return create_table(place.location, schema, **arguments, **options, **where, **policy)
 
         if dry_run:
-            is_made = unsent(lambda policy: make(policy=policy)) is not None
-            print_result(place.location, {"tables_to_create": int(is_made), "columns": len(schema)}, as_json)
+            change = unsent(lambda policy: make(policy=policy))
+            kinds = {"tables_to_create": True, "tables_to_replace": False}
+            facts = {name: int(change is not None and change.creates is kind) for name, kind in kinds.items()}
+            print_result(place.location, {**facts, "columns": len(schema)}, as_json)
             return
         made: DeltaTable | IcebergTable = make()
     number = "format_version" if isinstance(made, IcebergTable) else "version"

@@ -74,6 +74,11 @@ class LogChange:
         self._planned = self.changes, self.provenance
         self._read_version = None if self.state is None else self.state.version
 
+    @property
+    def creates(self) -> bool:
+        """Whether it creates the table."""
+        return self._read_version is None
+
     def prepare(self) -> bool:
         """Check the change against newer commits, and build the log entry of the next version."""
         self.entry = self.after = None

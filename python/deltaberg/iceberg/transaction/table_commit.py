@@ -227,6 +227,11 @@ class TableChange:
         return not self._traces and Trace(self.snapshot_id, None, None).is_in(found.metadata)
 
     @property
+    def creates(self) -> bool:
+        """Whether it creates the table."""
+        return self.staged is not None
+
+    @property
     def was_sent(self) -> bool:
         """Whether any attempt was made that may have been sent."""
         return bool(self._traces)
