@@ -203,6 +203,16 @@ def test_as_many_readers_as_this_process_may_use(table: Any) -> None:
     assert sum(batch.num_rows for batch in table.scan().to_batches()) == 400
 
 
+def test_scans_are_logged(table: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What was planned and skipped, and what was read of it, but no value of the filter."""
+    with caplog.at_level("INFO", "deltaberg.scan"):
+        assert table.scan("id BETWEEN 110 AND 111 AND name <> 'secret'", columns=["id"]).to_arrow().num_rows == 2
+    planned, read = [record.getMessage() for record in caplog.records if record.name == "deltaberg.scan"]
+    assert f"{table.location}: planned 1 of 4 files, " in planned
+    assert f"{table.location}: read 25 rows, gave 2 of them; skipped 3 of 4 row groups; " in read
+    assert "secret" not in planned + read
+
+
 def test_metrics_say_what_was_done(table: Any) -> None:
     assert table.scan().metrics is None
     scan = table.scan("id >= 130 AND id < 140")

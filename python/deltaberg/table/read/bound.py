@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +30,8 @@ from deltaberg.table.read.scan_options import ScanOptions, processors
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
 __all__ = ["SPLIT", "BoundScan", "RowAddress"]
+
+_logger = logging.getLogger("deltaberg.scan")
 
 #: Bytes of a data file that are read as one task on this machine.
 SPLIT = 64 << 20
@@ -114,7 +117,13 @@ class BoundScan:
     @cached_property
     def plan(self) -> Plan:
         """The files that must be read."""
-        return make_plan(self.source, self.condition) if self.given is None else self.given
+        if self.given is not None:
+            return self.given
+        made = make_plan(self.source, self.condition)
+        kept, whole = made.steps[-1], made.steps[0]
+        sizes = (kept.files, whole.files, kept.size, whole.size)
+        _logger.info("%s: planned %d of %d files, %d of %d bytes", self.source.table, *sizes)
+        return made
 
     @cached_property
     def read_spec(self) -> ReadSpec:

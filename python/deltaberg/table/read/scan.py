@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scan", "ScanMetrics", "bound_scan"]
 
+_logger = logging.getLogger("deltaberg.scan")
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -170,7 +173,7 @@ class Scan:
     def _batches(self, bound: BoundScan) -> Generator[pa.RecordBatch, None, None]:
         """Read a bound scan, and keep its metrics."""
         left = bound.limit
-        counters = ReadCounters()
+        counters, begun = ReadCounters(), time.perf_counter()
         try:
             for batch in bound.batches(counters):
                 if left is None:
@@ -182,7 +185,12 @@ class Scan:
                 if left == 0:
                     return
         finally:
-            self._metrics = _metrics(bound.plan, counters)
+            self._metrics = found = _metrics(bound.plan, counters)
+            _logger.info(
+                "%s: read %d rows, gave %d of them; skipped %d of %d row groups; %d requests, %d bytes, %.3f seconds",
+                *(bound.source.table, found.rows_read, found.rows, found.row_groups_skipped, found.row_groups),
+                *(found.requests, found.bytes_read, time.perf_counter() - begun),
+            )
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream of batches."""
