@@ -11,6 +11,7 @@ from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 __all__ = [
     "FEATURES",
     "MAPPING_MODE",
+    "READ_ELSEWHERE",
     "Feature",
     "active_features",
     "check_known_writers",
@@ -53,6 +54,13 @@ class Feature(NamedTuple):
     activated_by: tuple[str, tuple[str, ...]] | None = None
     depends_on: tuple[str, ...] = ()
     needs_catalog: bool = False
+
+
+#: What other libraries make of a table with a feature that hints propose, as `docs/readers.md` says.
+READ_ELSEWHERE: Mapping[str, str] = {
+    "columnMapping": "deltalake may then give wrong rows, and polars refuses the table",
+    "typeWidening": "deltalake and polars refuse a table with a column that was widened",
+}
 
 
 def _switch(name: str) -> tuple[str, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from deltaberg.delta.alter.alter_columns import (
 )
 from deltaberg.delta.alter.alter_properties import PropertyAlteration
 from deltaberg.delta.alter.alter_rules import refuse_referenced
+from deltaberg.delta.features import READ_ELSEWHERE
 from deltaberg.delta.properties.protocols import features_of_schema
 from deltaberg.delta.schema.indexed_columns import renamed_in_properties
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
@@ -205,7 +206,8 @@ class Alteration(PropertyAlteration):
         if not WIDENING & self._snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
-                hint='enable it first: ⟪alter().set({"delta.enableTypeWidening": "true"})⟫',
+                hint='enable it first: ⟪alter().set({"delta.enableTypeWidening": "true"})⟫; '
+                + READ_ELSEWHERE["typeWidening"],
                 feature="typeWidening",
             )
         schema = self._snapshot.schema
@@ -228,7 +230,8 @@ class Alteration(PropertyAlteration):
         if self._snapshot.mapping_mode == "none":
             raise UnsupportedFeatureError(
                 f"without column mapping no column can be {what} unless its files are rewritten",
-                hint='enable it first: ⟪alter().set({"delta.columnMapping.mode": "name"})⟫',
+                hint='enable it first: ⟪alter().set({"delta.columnMapping.mode": "name"})⟫; '
+                + READ_ELSEWHERE["columnMapping"],
                 feature="columnMapping",
             )
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from deltaberg.delta.features import READ_ELSEWHERE
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
@@ -137,7 +138,8 @@ def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
         if bad and not mapped:
             raise SchemaError(
                 f"the name of a column contains {bad[0]!r}",
-                hint='rename it, or set the property delta.columnMapping.mode to "name"',
+                hint='rename it, or set the property delta.columnMapping.mode to "name"; '
+                + READ_ELSEWHERE["columnMapping"],
                 column=shown,
             )
         _check_metadata(field, shown)
