@@ -17,8 +17,10 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.location.directory_commit import DirectoryAttempt
 from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
+from deltaberg.storage.base import ObjectMeta, PutResult
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
@@ -151,8 +153,12 @@ def test_a_commit_meanwhile_keeps_the_table(catalog: Any, table: Any, monkeypatc
         at[0] = 0
         with monkeypatch.context() as patch:
             patch.setattr(Sweep, "carry_out", slowly)
-            done = catalog.drop_table("db.t", purge=True)
-        assert "another writer has changed the table" in done.warnings[0]
+            if stage:
+                done = catalog.drop_table("db.t", purge=True)
+                assert "another writer has changed the table" in done.warnings[0]
+            else:
+                with pytest.raises(CommitConflictError, match="another writer has changed the table"):
+                    catalog.drop_table("db.t", purge=True)
         assert ids_of(catalog.load_table("db.t")) == ([2, 3, 9] if stage == 0 else [9])
         assert catalog.load_table("db.t").verify(depth="footers").is_clean
     dropped = DroppedDirectory.find(parse_location(table.location), StoreSpec())
@@ -199,3 +205,35 @@ def test_a_table_of_a_catalog_stays(catalog: Any, table: Any, tmp_path: Path) ->
         catalog.drop_table(tuple(folder.relative_to(tmp_path / "w").parts), purge=True)
     assert "drop it, by its catalog" in str(refused.value)
     assert ids_of(sql.load_table("n.t")) == [5]
+
+
+def test_a_commit_upon_a_table_that_is_dropped_meanwhile_fails(
+    catalog: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata file would bring the table back, without the files of older snapshots."""
+    send = DirectoryAttempt.send
+
+    def late(self: DirectoryAttempt) -> PutResult:
+        monkeypatch.setattr(DirectoryAttempt, "send", send)
+        assert catalog.drop_table("db.t", purge=True).is_complete
+        return send(self)
+
+    monkeypatch.setattr(DirectoryAttempt, "send", late)
+    with pytest.raises(TableNotFoundError):
+        table.append(ids(9))
+    assert not catalog.table_exists("db.t")
+    assert _files(table.location) == []
+
+
+def test_times_in_listings_may_be_others_than_those_of_files(
+    catalog: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some stores tell milliseconds in the one and seconds in the other."""
+    head = LocalStorage.head
+
+    def in_seconds(self: LocalStorage, path: str) -> ObjectMeta:
+        meta = head(self, path)
+        return meta._replace(modified=meta.modified // 1000 * 1000 - 1)
+
+    monkeypatch.setattr(LocalStorage, "head", in_seconds)
+    assert catalog.drop_table("db.t", purge=True).is_complete

@@ -236,7 +236,8 @@ class DirectoryAttempt:
             # Something that is no store has answered, such as a gateway.
             return Fate.OURS if self._read_back() == self.data else Fate.ABSENT
         if newest == self.version:
-            return Fate.OURS
+            # Without the version that it was built upon, the table was dropped in between, and would come back in part.
+            return Fate.OURS if self.proposal.is_new or self.version - 1 in versions else Fate.LOST
         return self._fate_by(versions)
 
     def _read_back(self) -> bytes | None:

@@ -94,7 +94,7 @@ class DroppedDirectory:
         Raises
         ------
         CommitConflictError
-            Another writer has changed the table meanwhile. It is as it was.
+            Another writer has changed the table meanwhile. It is there, but for older metadata files.
         """
         purge, note = self._purge(), self.loaded.root.join(_NOTE)
         self._check()
@@ -102,6 +102,8 @@ class DroppedDirectory:
             self._store.put(note.path, encode_metadata(self.loaded.metadata.raw))
         done = purge.run(self._check)
         root = self.loaded.root
+        if not purge.is_whole:
+            self._check(of_others=False)
         if purge.is_whole:
             delete_files(self._store, root.path, [note.path], _NOTE_FILE, "all files of the table are gone")
             if root.scheme == "file":
@@ -117,10 +119,15 @@ class DroppedDirectory:
     def _purge(self) -> TablePurge:
         return TablePurge(self.loaded, self.pointers)
 
-    def _check(self) -> None:
+    def _check(self, *, of_others: bool = True) -> None:
         """Refuse to go on where there is a newer version of the table, or another table."""
-        root, store = self.loaded.root, self.loaded.store
-        if has_metadata(root, store) and FilePointer(root, store).load(self.loaded) is not self.loaded:
+        root, store, known = self.loaded.root, self.loaded.store, self.loaded.metadata
+        if not has_metadata(root, store):
+            return
+        newest = FilePointer(root, store).load(self.loaded)
+        # A store may tell the time of a file otherwise in a listing than it does for the file alone.
+        is_known = newest is self.loaded or (newest.file, newest.metadata.raw) == (self.loaded.file, known.raw)
+        if not is_known and (of_others or newest.metadata.table_uuid == known.table_uuid):
             raise CommitConflictError(
                 "another writer has changed the table since it was to be dropped",
                 hint="drop it again if it is to go nonetheless",
