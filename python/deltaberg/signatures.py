@@ -78,7 +78,7 @@ def public(decorated: _Made) -> _Made:
     return decorated
 
 
-def check_construction(made: object) -> None:
+def check_construction(decorated: object) -> None:
     """Let calls of a class that do not fit raise an error that helps, as `public` does it for whole classes.
 
     Examples
@@ -94,14 +94,14 @@ def check_construction(made: object) -> None:
     deltaberg.errors.ArgumentNameError: Term() has no argument nam
     hint: pass name=
     """
-    if not isinstance(made, type) or issubclass(made, BaseException):
+    if not isinstance(decorated, type) or issubclass(decorated, BaseException):
         return
     for name in ("__init__", "__new__"):
-        member = vars(made).get(name)
+        member = vars(decorated).get(name)
         function = getattr(member, "__func__", member)
         if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):
-            checked = _fitting(function, made.__name__)
-            setattr(made, name, staticmethod(checked) if name == "__new__" else checked)
+            checked = _fitting(function, decorated.__name__)
+            setattr(decorated, name, staticmethod(checked) if name == "__new__" else checked)
 
 
 def _fitting(function: Callable[..., Any], shown: str) -> Any:

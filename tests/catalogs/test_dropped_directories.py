@@ -12,7 +12,9 @@ import pytest
 import deltaberg
 from deltaberg.errors import (
     CommitConflictError,
+    CorruptMetadataError,
     InvalidArgumentError,
+    NotAFileError,
     StorageError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -64,11 +66,11 @@ def test_the_directory_goes(catalog: Any, table: Any, tmp_path: Path) -> None:
     done = catalog.drop_table("db.t", purge=True)
     assert planned.files.equals(done.files)
     assert (done.dry_run, done.is_complete, done.kept) == (False, True, {})
-    # The table is found by its newest metadata, which goes behind the older ones and before its rows.
+    # The table is found by its newest metadata, which goes behind the older ones, and before the hint and its rows.
     order = done.files["path"].to_pylist()
     newest = order.index(table.metadata_location.rpartition(f"{table.location}/")[2])
-    pointing = [path for path in before if path.endswith((".metadata.json", "version-hint.text"))]
-    assert sorted(order[: newest + 1]) == pointing
+    assert sorted(order[: newest + 1]) == [path for path in before if path.endswith(".metadata.json")]
+    assert order[newest + 1] == "metadata/version-hint.text"
     assert not Path(table.location).exists()
     assert (catalog.list_tables("db"), catalog.list_namespaces("db")) == ([], [])
     with pytest.raises(TableNotFoundError):
@@ -188,7 +190,10 @@ def test_metadata_that_stays_keeps_the_rows(catalog: Any, table: Any, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(Sweep, "without_reached", lambda self, files: without_reached(self, files).slice(1))
         done = catalog.drop_table("db.t", purge=True)
-    assert (done.is_complete, done.warnings) == (False, ("to go on, drop the table once more",))
+    assert (done.is_complete, done.warnings) == (
+        False,
+        ("to go on, drop the table once more, unless there is another one in its place",),
+    )
     kept = catalog.load_table("db.t")
     assert (kept.metadata_location, ids_of(kept)) == (table.metadata_location, [2, 3])
     assert catalog.drop_table("db.t", purge=True).is_complete
@@ -237,3 +242,40 @@ def test_times_in_listings_may_be_others_than_those_of_files(
 
     monkeypatch.setattr(LocalStorage, "head", in_seconds)
     assert catalog.drop_table("db.t", purge=True).is_complete
+
+
+def test_what_would_be_the_newest_metadata_keeps_the_table(catalog: Any, table: Any) -> None:
+    Path(table.location, "metadata", "v99.metadata.json").mkdir()
+    before = _files(table.location)
+    with pytest.raises(NotAFileError, match="a directory of this name"):
+        catalog.drop_table("db.t", purge=True)
+    assert _files(table.location) == before
+
+
+def test_a_damaged_manifest_keeps_the_table(catalog: Any, table: Any) -> None:
+    """Nobody could find its files once the table is gone."""
+    Path(table.inspect("manifests")["path"][0].as_py().removeprefix("file://")).write_bytes(b"Obj")
+    before = _files(table.location)
+    with pytest.raises(CorruptMetadataError, match="the table cannot be dropped: files of"):
+        catalog.drop_table("db.t", purge=True)
+    assert _files(table.location) == before
+
+
+def test_the_note_of_a_drop_is_there_as_long_as_it_is_needed(
+    catalog: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = Path(table.location, "metadata", "dropped-table.json")
+
+    def stop(self: Any, paths: Any, deleted: Any = None) -> Any:
+        raise StorageError("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DroppedDirectory, "_check_note", lambda *_: patch.setattr(Sweep, "carry_out", stop))
+        with pytest.raises(StorageError):
+            catalog.drop_table("db.t", purge=True)
+    assert not note.exists()
+    text = note.with_name("v1.metadata.json").read_text()
+    note.write_text(json.dumps({**json.loads(text), "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}))
+    with pytest.raises(InvalidArgumentError, match="is about another table"):
+        catalog.drop_table("db.t", purge=True)
+    assert ids_of(catalog.load_table("db.t")) == [2, 3]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, convert_to_delta, create_table
+from deltaberg import DeltaTable, convert_to_delta, convert_to_iceberg, create_table, open_table, write_table
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     CorruptDataFileError,
@@ -27,6 +27,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from tests.support.canon import canonical_lines
+from tests.support.rows import ids, ids_of
 from tests.support.typed_rows import HOSTILE_TEXTS, every_type
 
 _ROWS = pa.table({"id": [1, 2, None], "name": ["a", "b", "c"]})
@@ -349,3 +350,25 @@ def test_rows_get_ids(tmp_path: Path) -> None:
     convert_to_delta(tmp_path, properties={"delta.enableRowTracking": "true"})
     found = DeltaTable(tmp_path).scan(columns=["_metadata.row_id"]).to_arrow()["_metadata"].combine_chunks()
     assert sorted(found.field("row_id").to_pylist()) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("convert", [convert_to_delta, convert_to_iceberg])
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_files_of_tables_become_no_files_of_others(convert: Any, kind: Any, tmp_path: Path) -> None:
+    """Some have rows that were deleted, and clean-up of one table would take the files of the other."""
+    inner = tmp_path / "outer" / "tables" / "t"
+    write_table(inner, ids(1, 2, 3), format=kind)
+    open_table(inner).delete("id = 2")
+    (tmp_path / "outer" / "data").mkdir()
+    pq.write_table(ids(7), tmp_path / "outer" / "data" / "a.parquet")
+    part = next(path for path in inner.rglob("*.parquet")).parent
+    part = part if part != inner else inner / "day=1"
+    part.mkdir(exist_ok=True)
+    pq.write_table(ids(8), part / "b.parquet")
+    for source, how in ((inner, "is"), (part, "is in"), (tmp_path / "outer", "contains")):
+        for beside in ((), (tmp_path / "new",)) if convert is convert_to_iceberg else ((),):
+            if source == inner and not beside and kind in convert.__name__:
+                continue
+            with pytest.raises(InvalidArgumentError, match=rf"(?i)the directory {how} an? {kind} table"):
+                convert(source, *beside)
+    assert ids_of(open_table(inner)) == [1, 3]

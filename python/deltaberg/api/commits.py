@@ -6,13 +6,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.api.opening import formats_at
 from deltaberg.api.place import PlaceArguments, place_to_write
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.open.tables_there import formats_at
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,6 +71,6 @@ def _format_of(target: Any, token: str, catalog: Catalog | None, options: OpenOp
     """Return the format that the token tells if the directory does not: it has no table, or a table of each format."""
     if catalog is not None or not isinstance(target, (str, os.PathLike)):
         return None
-    if len(formats_at(parse_location(target), options)) == 1:
+    if len(formats_at(parse_location(target), options.store)) == 1:
         return None
     return "delta" if _DELTA_TOKEN.fullmatch(token) else "iceberg"

@@ -13,6 +13,7 @@ from deltaberg.storage.location import Location, parse_location
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.open.not_found import table_not_found
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.open.tables_there import MARKS, METADATA_SUFFIXES, formats_at
 from deltaberg.table.verbs.shared_arguments import DeltaStateArguments, IcebergStateArguments, StateArguments
 
 if TYPE_CHECKING:
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from deltaberg.delta.table import DeltaTable
     from deltaberg.iceberg.table import IcebergTable
 
-__all__ = ["checked_format", "formats_at", "only_format", "open_table"]
+__all__ = ["checked_format", "only_format", "open_table"]
 
 #: The entry by which the directory of a table of each format is recognized.
-_MARKS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
-_METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
 @overload
@@ -107,25 +106,19 @@ def checked_format(format: object) -> Format | None:
 
 def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
     root = parse_location(location)
-    if root.path.endswith(_METADATA_FILES):
+    if root.path.endswith(METADATA_SUFFIXES):
         return "iceberg"
     # A directory in the place of the only file is named by the reader of the format that it would be of.
-    found = only_format(formats_at(root, options) or _formats_of_directories(root, options), root)
+    found = only_format(formats_at(root, options.store) or _formats_of_directories(root, options), root)
     if found is None:
         lacks = "the directory contains neither _delta_log nor metadata"
         raise table_not_found("there is no table", lacks, root, options.store)
     return found
 
 
-def formats_at(root: Location, options: OpenOptions) -> list[str]:
-    """Return the formats of which a directory contains a table."""
-    storage = options.store.open(root)
-    return [known for known, mark in _MARKS.items() if storage.has_objects(root.join(mark).path)]
-
-
 def _formats_of_directories(root: Location, options: OpenOptions) -> list[str]:
     storage = options.store.open(root)
-    return [known for known, mark in _MARKS.items() if any(storage.list_from(root.join(mark).path, directories=True))]
+    return [known for known, mark in MARKS.items() if any(storage.list_from(root.join(mark).path, directories=True))]
 
 
 def only_format(formats: Sequence[str], root: Location) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltaberg.api.opening import checked_format, formats_at, only_format
+from deltaberg.api.opening import checked_format, only_format
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
 from deltaberg.storage.location import parse_location
 from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.open.tables_there import check_format, formats_at
 from deltaberg.table.verbs.shared_arguments import StoreArguments
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def place_to_write(
         return _place_in_catalog(target, chosen, catalog, options)
     if isinstance(target, (str, os.PathLike)):
         root = parse_location(target)
-        there = formats_at(root, options)
-        _check_format(chosen, there, str(root))
+        there = formats_at(root, options.store)
+        check_format(chosen, there, str(root))
         if (chosen or only_format(there, root)) == "iceberg":
             from deltaberg.iceberg.place import IcebergPlace
 
@@ -92,17 +92,8 @@ def place_to_write(
     return DeltaPlace(target.location, options, target)
 
 
-def _check_format(chosen: str | None, there: Sequence[str], location: str) -> None:
-    if chosen is not None and there and chosen not in there:
-        raise InvalidArgumentError(
-            f"there is a table of the format {there[0]} already, which is not {chosen}",
-            hint=f'use ⟪format="{there[0]}"⟫, or choose another directory',
-            table=location,
-        )
-
-
 def _check_opened(table: DeltaTable | IcebergTable, chosen: str | None, own: str, options: OpenOptions) -> None:
-    _check_format(chosen, [own], table.location)
+    check_format(chosen, [own], table.location)
     if options.storage_options is not None and options.store != table._options.store:  # noqa: SLF001 - nobody shows secrets
         raise InvalidArgumentError(
             Hint("the table was opened with other ⟪storage_options⟫"),

@@ -77,7 +77,7 @@ class TablePlace:
 
         place = parse_location(self.location)
         above, _, name = place.path.rstrip("/").rpartition("/")
-        return str(place._replace(path=above)), name
+        return str(place._replace(path=above or ("/" if place.scheme == "file" else ""))), name
 
     def check_is_location(self) -> None:
         """Refuse a catalog."""

@@ -82,7 +82,8 @@ def convert_to_iceberg(
     SchemaError
         A column has no type that fits all files, or one that Iceberg tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
-        The directories do not fit ``partition_by``, the source is a table, or the target is in the source.
+        The directories do not fit ``partition_by``, the source is a table, or in one, or contains one, or
+        the target is in the source, or a Delta table.
 
     Examples
     --------
@@ -105,6 +106,7 @@ def convert_to_iceberg(
     from deltaberg.schema.from_arrow import as_table_schema
     from deltaberg.table.maintain.cloning.clone_places import check_apart
     from deltaberg.table.open.new_table import NewTable
+    from deltaberg.table.open.tables_there import check_format, formats_at
 
     checked_choice("mode", mode, get_args(ConvertMode), "leave it out to have a table that is there reported")
     options = OpenOptions(storage_options=arguments.get("storage_options"))
@@ -113,6 +115,8 @@ def convert_to_iceberg(
     shared: dict[str, str] = {}
     # A server may choose the place, which is none that others use.
     own = parse_location(place.location) if place.location else None
+    if own is not None and own != root:
+        check_format("iceberg", formats_at(own, options.store), str(own))
     if own != root:
         if own is not None:
             check_apart(options.store, root, options.store, own)

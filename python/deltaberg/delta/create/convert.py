@@ -26,7 +26,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.new_table import NewTable
-from deltaberg.table.open.not_found import table_not_found
+from deltaberg.table.open.source_trees import source_files
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.hive_names import HIVE_NULL, texts_of_columns
 from deltaberg.table.write.united_columns import united_columns
@@ -91,7 +91,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     SchemaError
         The files have columns that do not fit together, or that Delta tables cannot hold.
     InvalidArgumentError
-        The directories have other partitions than the caller says.
+        The directories have other partitions than the caller says, or are of another table, too.
     InvalidPartitionValueError
         The name of a directory is not a value of its column.
     UnsupportedFeatureError
@@ -130,22 +130,11 @@ def _check_names(table: Snapshot) -> None:
 
 def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
     """Return the data files below the directory, in the order of their paths."""
-    prefix = log.root.path.rstrip("/") + "/"
     read, partition = texts_of_columns if conversion.is_hive else _values_in_order, conversion.partition
-    files = []
-    for meta in log.storage.walk(log.root.path):
-        path = meta.path.removeprefix(prefix) if prefix != "/" else meta.path.lstrip("/")
-        *directories, name = path.split("/")
-        if not _is_hidden(name) and not any(_is_hidden(one) for one in directories):
-            files.append(_Found(path, meta, read(path, directories, partition)))
-    if not files:
-        raise table_not_found("there is nothing to convert", "the directory has no data files", log.root, log.store)
-    return sorted(files, key=lambda file: file.path)
-
-
-def _is_hidden(name: str) -> bool:
-    """Return whether Spark ignores a file or directory of this name. Partition directories may begin with ``_``."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+    return [
+        _Found(path, meta, read(path, path.split("/")[:-1], partition))
+        for path, meta in source_files(log.root, log.store)
+    ]
 
 
 def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:

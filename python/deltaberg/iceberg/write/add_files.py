@@ -44,11 +44,12 @@ from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct, 
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.open.source_trees import is_hidden
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 from deltaberg.table.write.hive_names import named_values
 from deltaberg.workers import map_in_order
 
-__all__ = ["FoundFile", "add_existing_files", "add_found_files", "files_at", "footers_of"]
+__all__ = ["FoundFile", "add_existing_files", "add_found_files", "footers_of", "found_file"]
 
 #: Files that are read whole at a time.
 _FILES_AT_A_TIME = 4
@@ -98,7 +99,7 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         )
     with transaction.operation("add files") as operation:
         listed = (paths,) if isinstance(paths, str) else paths
-        files = [one for path in listed for one in files_at(transaction.store, path)]
+        files = [one for path in listed for one in _files_at(transaction.store, path)]
         if not files:
             shown = ", ".join(map(str, listed))
             raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
@@ -128,8 +129,8 @@ def _add(transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[
     return entries.rows
 
 
-def files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:
-    """Yield a file, or all files below a directory, but for those whose names begin with ``_`` or ``.``."""
+def _files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:
+    """Yield a file, or all files below a directory, but for those that Spark ignores."""
     place = parse_location(path)
     store = stores.open(place)
     try:
@@ -139,11 +140,15 @@ def files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:
         below = sorted(store.walk(prefix), key=lambda one: one.path)
         for one in below:
             inside = one.path[len(prefix) :].strip("/").split("/")
-            if not any(part.startswith((".", "_")) and "=" not in part for part in inside):
-                found = place.join("/".join(inside))
-                yield FoundFile(str(found), found, one, _format_of(found, store, one))
+            if not any(map(is_hidden, inside)):
+                yield found_file(place.join("/".join(inside)), stores, one)
     else:
-        yield FoundFile(str(place), place, meta, _format_of(place, store, meta))
+        yield found_file(place, stores, meta)
+
+
+def found_file(place: Location, stores: StoreSpec, meta: ObjectMeta) -> FoundFile:
+    """Return a file with its format, which is that of its name or else of its first bytes."""
+    return FoundFile(str(place), place, meta, _format_of(place, stores.open(place), meta))
 
 
 def footers_of(stores: StoreSpec, files: Sequence[FoundFile], version: int) -> dict[str, Footer]:

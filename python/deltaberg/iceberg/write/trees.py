@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from deltaberg.errors import InvalidArgumentError
 from deltaberg.files.formats.footers import Footer
 from deltaberg.files.formats.open_file import open_data_file
-from deltaberg.hints import Hint
-from deltaberg.iceberg.location.find_metadata import has_metadata
 from deltaberg.iceberg.updates.new_columns import given_columns, iceberg_columns
-from deltaberg.iceberg.write.add_files import FoundFile, files_at, footers_of
+from deltaberg.iceberg.write.add_files import FoundFile, footers_of, found_file
 from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.open.not_found import table_not_found
+from deltaberg.table.open.source_trees import source_files
 from deltaberg.table.write.hive_names import texts_of_columns
 from deltaberg.table.write.united_columns import united_columns
 from deltaberg.workers import map_in_order
@@ -58,31 +55,16 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
     TableNotFoundError
         There are no data files.
     InvalidArgumentError
-        The directories have other partitions than the caller says, or the directory is a table already.
+        The directories have other partitions than the caller says, or are of another table, too.
     SchemaError
         The files have columns that do not fit together, or that tables of this version cannot hold.
     CorruptDataFileError
         A file is damaged, or none of a known format.
     """
-    if store.open(root).has_objects(root.join("_delta_log").path):
-        raise InvalidArgumentError(
-            "the directory is that of a Delta table, not all of whose files have rows of its newest version",
-            hint="append the rows of its newest version to a new table",
-            table=str(root),
-        )
-    if has_metadata(root, store):
-        raise InvalidArgumentError(
-            "the directory is that of an Iceberg table",
-            hint=Hint("register it in a catalog, or use ⟪clone(target)⟫ of the table"),
-            table=str(root),
-        )
-    files = sorted(files_at(store, str(root)))
-    if not files or files[0].place == root:
-        raise table_not_found("there is nothing to convert", "the directory has no data files", root, store)
-    above = len(root.path.rstrip("/")) + 1
-    for one in files:
-        path = one.place.path[above:]
+    files = []
+    for path, meta in source_files(root, store):
         texts_of_columns(path, path.split("/")[:-1], partition)
+        files.append(found_file(root.join(path), store, meta))
     footers = footers_of(store, files, version)
 
     def columns(one: FoundFile) -> Struct:

@@ -8,11 +8,10 @@ from contextlib import suppress
 from deltaberg.errors import ObjectNotFoundError, StorageError, TableNotFoundError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.open.tables_there import MARKS
 
 __all__ = ["table_not_found"]
 
-#: What the directory of a table of each format contains.
-_MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
 #: What the connectors for Spark take as a part of a path, and what is written here.
 _IN_PATHS = (
     (re.compile(r"@v(\d+)$"), r"open it with ⟪version=\1⟫"),
@@ -51,7 +50,7 @@ def table_not_found(
     # The error that was found is not replaced by one about what is there.
     with suppress(StorageError):
         reason = _absence(location, store)
-        other = [known for known in _MARKS if known not in message.lower() and _has(location, _MARKS[known], store)]
+        other = [known for known in MARKS if known not in message.lower() and _has(location, MARKS[known], store)]
         if other:
             hint = f'the directory looks like that of a table of the other format: open it with ⟪format="{other[0]}"⟫'
     for pattern, words in _IN_PATHS:
@@ -66,7 +65,7 @@ def table_not_found(
 
 def _is_delta(location: Location, store: StoreSpec) -> bool:
     with suppress(StorageError):
-        return _has(location, _MARKS["delta"], store)
+        return _has(location, MARKS["delta"], store)
     return False
 
 

@@ -1,14 +1,16 @@
 """Dropping a table that is its directory, with its files.
 
 No catalog forgets the table, so that its metadata files go first, the newest one last: until then it is as it was, and
-then there is no table. Only now the files go that it names. What they are is in a note, a copy of the newest metadata
-that is no metadata file by its name, so that a drop that was interrupted can be carried on.
+then there is no table. The hint names the newest one as long as that is there. Only now the files go that the table
+names. What they are is in a note, a copy of the newest metadata that is no metadata file by its name, so that a drop
+that was interrupted can be carried on.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from deltaberg.errors import (
     CommitConflictError,
     CorruptMetadataError,
     InvalidArgumentError,
+    NotAFileError,
     ObjectNotFoundError,
     TableNotFoundError,
 )
@@ -52,7 +55,8 @@ class DroppedDirectory:
     loaded
         The table, by its newest metadata file, or by the note of a drop that was interrupted.
     pointers
-        The files that make the directory a table, the newest metadata file last; none where these have gone.
+        The files that make the directory a table, the newest metadata file and the hint at it last; none where these
+        have gone.
     """
 
     loaded: LoadedTable
@@ -99,18 +103,34 @@ class DroppedDirectory:
         purge, note = self._purge(), self.loaded.root.join(_NOTE)
         self._check()
         if self.pointers:
+            self._check_note(note)
             self._store.put(note.path, encode_metadata(self.loaded.metadata.raw))
-        done = purge.run(self._check)
         root = self.loaded.root
+        try:
+            done = purge.run(self._check)
+        finally:
+            # A table that lives on has no use for the note, which would be of its past one day.
+            if not purge.is_whole and has_metadata(root, self.loaded.store):
+                delete_files(self._store, root.path, [note.path], _NOTE_FILE, "the table is still there")
         if not purge.is_whole:
             self._check(of_others=False)
-        if purge.is_whole:
+        else:
             delete_files(self._store, root.path, [note.path], _NOTE_FILE, "all files of the table are gone")
             if root.scheme == "file":
                 folder = os.path.realpath(root.path)
                 above = root._replace(path=os.path.dirname(folder))
                 drop_empty_directories(above, [os.path.join(one, "") for one, *_ in os.walk(folder)])
         return self._with_left(done)
+
+    def _check_note(self, note: Location) -> None:
+        """Refuse to overwrite the note of another table, whose files nobody could find then."""
+        with suppress(ObjectNotFoundError):
+            if not belongs_to(self._store.get(note.path, MOST_BYTES), self.loaded.metadata):
+                raise InvalidArgumentError(
+                    f"{note} is about another table, whose drop was interrupted before this one came into being",
+                    hint="delete the note to leave the files of that table behind",
+                    table=str(self.loaded.root),
+                )
 
     @property
     def _store(self) -> Storage:
@@ -121,13 +141,13 @@ class DroppedDirectory:
 
     def _check(self, *, of_others: bool = True) -> None:
         """Refuse to go on where there is a newer version of the table, or another table."""
-        root, store, known = self.loaded.root, self.loaded.store, self.loaded.metadata
+        root, store, dropped = self.loaded.root, self.loaded.store, self.loaded.metadata
         if not has_metadata(root, store):
             return
         newest = FilePointer(root, store).load(self.loaded)
         # A store may tell the time of a file otherwise in a listing than it does for the file alone.
-        is_known = newest is self.loaded or (newest.file, newest.metadata.raw) == (self.loaded.file, known.raw)
-        if not is_known and (of_others or newest.metadata.table_uuid == known.table_uuid):
+        is_known = newest is self.loaded or (newest.file, newest.metadata.raw) == (self.loaded.file, dropped.raw)
+        if not is_known and (of_others or newest.metadata.table_uuid == dropped.table_uuid):
             raise CommitConflictError(
                 "another writer has changed the table since it was to be dropped",
                 hint="drop it again if it is to go nonetheless",
@@ -149,13 +169,13 @@ def _is_none_of(paths: pa.StringArray, gone: pa.ChunkedArray) -> pa.BooleanArray
 
 
 def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:
-    """Return the files that make the directory of a table one, the newest metadata file last."""
+    """Return the files that make the directory of a table one, the newest metadata file and the hint at it last."""
     root, store = loaded.root, loaded.store.open(loaded.root)
-    metadata, pointers = list[ObjectMeta](), list[ObjectMeta]()
-    for meta in store.list_from(root.join(METADATA_DIRECTORY).path):
+    metadata, hint = list[ObjectMeta](), list[ObjectMeta]()
+    for meta in store.list_from(root.join(METADATA_DIRECTORY).path, directories=True):
         name = meta.path.rpartition("/")[2]
         if name == VERSION_HINT:
-            pointers.append(meta)
+            hint.append(meta)
         elif METADATA_FILE.names.fullmatch(name):
             metadata.append(meta)
 
@@ -163,10 +183,10 @@ def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:
         try:
             if belongs_to(store.get(meta.path, MOST_BYTES), loaded.metadata):
                 return
+        except (CorruptMetadataError, NotAFileError):
+            pass
         except ObjectNotFoundError:
             return
-        except CorruptMetadataError:
-            pass
         raise InvalidArgumentError(
             f"{meta.path} is not known to be metadata of the table, and would be the newest then",
             hint="see whose it is, and delete or move it first",
@@ -175,11 +195,11 @@ def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:
 
     for _ in map_in_order(_READERS, check, metadata):
         pass
-    for path in sorted(store.strays(root.path, [meta.path for meta in (*pointers, *metadata)])):
+    for path in sorted(store.strays(root.path, [meta.path for meta in (*hint, *metadata)])):
         raise InvalidArgumentError(
             f"{path} is a link, or is behind one, so that the table would still be found by it",
             hint="put the file in the place of the link first",
             table=str(root),
         )
     newest = [meta for meta in metadata if meta.path == loaded.file.path]
-    return (*pointers, *(meta for meta in metadata if meta.path != loaded.file.path), *newest)
+    return (*(meta for meta in metadata if meta.path != loaded.file.path), *newest, *hint)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import DataFileNotFoundError, DeltabergError
+from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError, DeltabergError
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
@@ -39,7 +39,7 @@ _REASON = "its table was dropped"
 _PART = ManifestPart(deleted=True)
 #: How many manifests are read at a time, and by how many threads.
 _AT_ONCE, _READERS = 64, 16
-#: What makes a directory a table goes in the first two stages, its newest metadata file in the second one. Then content
+#: What makes a directory a table goes in the first two stages, its newest metadata in the second one. Then content
 #: goes, then manifests, then what the newest metadata file names, and at last this file.
 _POINTERS, _POINTER, _CONTENT, _MANIFESTS, _NAMED, _NEWEST = range(6)
 _POINTER_FILE = FileKind(
@@ -56,7 +56,8 @@ class TablePurge:
     loaded
         The table.
     pointers
-        The files that make its directory a table, the newest metadata file last; None for a table of a catalog.
+        The files that make its directory a table, the newest metadata file and the hint at it last; None for a table of
+        a catalog.
 
     Raises
     ------
@@ -101,6 +102,12 @@ class TablePurge:
 
         sweep = self._sweep(load)
         named = self._files()
+        if self._pointers and self._unread:
+            raise CorruptMetadataError(
+                f"the table cannot be dropped: {self._unread[0]}",
+                hint="repair the table first, or delete its directory",
+                table=str(self._loaded.root),
+            )
         files = sweep.in_own_folders(named)
         gone = [files.slice(0, 0)]
         stages = files.column("stage")
@@ -116,7 +123,7 @@ class TablePurge:
         self.is_whole = not (stays or warnings or sweep.failed)
         if not self.is_whole:
             again = f"register the table again by {self._loaded.file}, and " if self._pointers is None else ""
-            warnings.append(f"to go on, {again}drop the table once more")
+            warnings.append(f"to go on, {again}drop the table once more, unless there is another one in its place")
         warnings += self._of_lost()
         warnings += _of_outside(named, files)
         return _result(begun, sweep, pa.concat_tables(gone), warnings, is_dry=False)
@@ -154,7 +161,8 @@ class TablePurge:
             return {_NEWEST: [self._table([str(self._loaded.file)], "metadata")]}
         names = [str(self._loaded.root._replace(path=meta.path)) for meta in self._pointers]
         table = self._table(names, "metadata", pa.array([meta.size for meta in self._pointers], pa.int64()))
-        newest = max(0, len(table) - 1)
+        places = (place for place, meta in enumerate(self._pointers) if meta.path == self._loaded.file.path)
+        newest = next(places, len(table))
         return {_POINTERS: [table.slice(0, newest)], _POINTER: [table.slice(newest)]}
 
     def _manifests(self) -> tuple[list[str], list[dict[str, Any]]]:
