@@ -29,6 +29,7 @@ from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.compute import by_row
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
+from deltaberg.expressions.functions import patterns
 from deltaberg.expressions.functions import text as functions_of_text
 from deltaberg.expressions.functions.function_table import FUNCTIONS
 from deltaberg.schema.arrow import arrow_type
@@ -352,3 +353,17 @@ def test_any_number_of_arguments(part: int) -> None:
             for count in range(5):
                 with suppress(DeltabergError):
                     bind_value(f"{name}({', '.join(['t', 'i', 'd', 'l'][:count])})", _SCHEMA)
+
+
+@pytest.mark.parametrize("call", ["split(t, 'a')", "split(t, '[ab]')", "split(t, 'a', 1000)"])
+def test_parts_of_texts_have_that_limit_before_they_are_made(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_FEW_BYTES", 0)
+    monkeypatch.setattr(functions_of_text, "MOST_OF_ONE", 300)
+    batch = pa.record_batch({"t": ["xax", "a" * 50, "a" * 100, None]})
+    assert _evaluated(f"size(CASE WHEN length(t) < 100 THEN {call} END)", batch) == [2, 51, None, None]
+    with pytest.raises(EvaluationError, match="the parts of a text take more than 256 MiB"):
+        _evaluated(call, batch)
+    assert _evaluated("size(split(t, 'a', 3))", batch) == [2, 3, 3, None]
+    monkeypatch.setattr(functions_of_text, "MOST_BYTES", 300)
+    with pytest.raises(TooLargeError):
+        _evaluated(call, pa.record_batch({"t": ["a" * 50] * 4}))

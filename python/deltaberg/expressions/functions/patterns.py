@@ -19,6 +19,10 @@ from deltaberg.schema.types import Field, List
 
 __all__ = ["PATTERNS"]
 
+_SPECIAL = frozenset("\\.[]{}()*+?^$|")
+#: What a part of a text takes beside its characters, and texts so short that their parts take little in any case.
+_BYTES_OF_PART, _FEW_BYTES = 4, 1 << 24
+
 
 def _literal(context: Context, node: Node, function: str) -> str | None:
     node = context.convert(node, STRING, function)
@@ -111,8 +115,19 @@ def _split(context: Context, nodes: Sequence[Node]) -> Node:
         most = limit.scalar.as_py() - 1 if limit.scalar.as_py() > 0 else None
     kind = List(Field("element", STRING, nullable=False))
 
-    def split(values: pa.Array) -> pa.Array | Outcome:
+    # Patterns without special characters are counted many times as fast.
+    count = pc.count_substring if _SPECIAL.isdisjoint(exact) else pc.count_substring_regex
+
+    def parts(values: pa.Array) -> pa.Array:
         return pc.split_pattern_regex(values, exact, max_splits=most).cast(pa.list_(pa.field("element", pa.string())))
+
+    def split(values: pa.Array) -> pa.Array | Outcome:
+        few = most is not None and most * len(values) < _FEW_BYTES
+        if few or values.nbytes < _FEW_BYTES:
+            return parts(values)
+        found = count(values, exact) if most is None else pc.min_element_wise(count(values, exact), most)
+        more = pc.multiply(found.cast(pa.int64()), pa.scalar(_BYTES_OF_PART, pa.int64()))
+        return growing(values, more, parts, "the parts of a text take more than 256 MiB")
 
     return CallNode(kind, "split", (subject,), split)
 

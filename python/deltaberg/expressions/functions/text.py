@@ -172,8 +172,13 @@ def _replace(text: Datum, search: Datum, other: Datum | None = None) -> Datum | 
     return each_row(change, _TEXT_TYPE, TOO_LONG, text, search, other)
 
 
-def growing(text: pa.Array, added: pa.Array, kernel: Kernel) -> Outcome:
+def growing(text: pa.Array, added: pa.Array, kernel: Kernel, why: str = TOO_LONG) -> Outcome:
     """Return the results of a kernel for texts, which are longer by so many bytes at most. Those beyond limits fail.
+
+    Parameters
+    ----------
+    why
+        The reason why they fail.
 
     Raises
     ------
@@ -185,7 +190,7 @@ def growing(text: pa.Array, added: pa.Array, kernel: Kernel) -> Outcome:
         text, added = (pc.if_else(long, pa.scalar(None, known.type), known) for known in (text, added))
     if (pc.sum(added.cast(pa.float64())).as_py() or 0) + (text.nbytes or 0) > MOST_BYTES:
         raise too_large()
-    return failed_where(kernel(text), long, TOO_LONG)
+    return failed_where(kernel(text), long, why)
 
 
 def _padded(on_left: bool) -> Kernel:
