@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
@@ -38,8 +38,8 @@ __all__ = [
 
 #: What a comparison with values limits.
 _SIDES = {"=": "=", "in": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
-#: Operators of which several amount to one, with what that is: a set, the values of both, or the nearest end.
-_JOINED_BY_OR = {"=": "in", "in": "in"}
+#: Operators of which several amount to one, with what that is: a set, the values of both, or the end that decides.
+_JOINED_BY_OR = {"=": "in", "in": "in", "<": "<", "<=": "<", ">": ">", ">=": ">"}
 _JOINED_BY_AND = {
     "=": "both",
     "in": "both",
@@ -284,7 +284,7 @@ def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
             flat.extend(part.parts)
         else:
             flat.append(part)
-    merged = _merged(flat, _JOINED_BY_AND if is_and else _JOINED_BY_OR) if len(flat) > 1 else flat
+    merged = _merged(flat, is_and) if len(flat) > 1 else flat
     if absorbing in merged:
         return absorbing
     if not merged:
@@ -292,8 +292,9 @@ def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
     return merged[0] if len(merged) == 1 else kind(tuple(merged))
 
 
-def _merged(parts: list[Bound], sides: Mapping[str, str]) -> list[Bound]:
+def _merged(parts: list[Bound], is_and: bool) -> list[Bound]:
     """Return parts, of which comparisons of one column on one side are the single one that all of them amount to."""
+    sides = _JOINED_BY_AND if is_and else _JOINED_BY_OR
     groups: dict[Any, list[BoundPredicate]] = {}
     places: dict[Any, Bound | None] = {}
     for number, part in enumerate(parts):
@@ -305,11 +306,11 @@ def _merged(parts: list[Bound], sides: Mapping[str, str]) -> list[Bound]:
         places.setdefault(key, None)
         groups.setdefault(key, []).append(part)
     for key, group in groups.items():
-        places[key] = group[0] if len(group) == 1 else _one_of(key[0], group)
+        places[key] = group[0] if len(group) == 1 else _one_of(key[0], group, is_and)
     return [part for part in places.values() if part is not None]
 
 
-def _one_of(side: str, group: Sequence[BoundPredicate]) -> Bound:
+def _one_of(side: str, group: Sequence[BoundPredicate], is_and: bool) -> Bound:
     first = group[0]
     if side == "both":
         common = first.literals
@@ -322,9 +323,12 @@ def _one_of(side: str, group: Sequence[BoundPredicate]) -> Bound:
     if side in ("in", "not in"):
         return member(side, first.path, values)
     order = pc.array_sort_indices(values)
-    end = values[order[-1 if side == ">" else 0].as_py()]
-    # Of equal ends, the one that leaves the end itself out demands more.
-    operator = side if any(part.operator == side and part.values[0] == end for part in group) else f"{side}="
+    # All of them hold beyond the last end, and one of them beyond the first.
+    end = values[order[-1 if (side == ">") is is_and else 0].as_py()]
+    # Of equal ends, the one that leaves the end itself out demands more, and the other one allows more.
+    decides = side if is_and else f"{side}="
+    is_there = any(part.operator == decides and part.values[0] == end for part in group)
+    operator = side if is_there is is_and else f"{side}="
     return BoundPredicate(operator, first.path, (end,))
 
 
