@@ -394,3 +394,18 @@ def test_files_that_a_transaction_does_not_commit_stay(tmp_path: Path) -> None:
         transaction.delete("there_is_none = 1")
     assert not table.refresh().snapshots
     assert pq.read_metadata(path).num_rows == 1
+
+
+def test_columns_that_were_renamed_before_there_was_a_mapping(tmp_path: Path) -> None:
+    """Field ids decide, whatever the names are; where there are none, the error names the column of today."""
+    table = create_table(tmp_path / "t", pa.schema([("id", pa.int64()), ("s", pa.string())]), format="iceberg")
+    table.append(pa.table({"id": [1], "s": ["a"]}))
+    own, other = tmp_path / "own.parquet", tmp_path / "other.parquet"
+    (written,) = (tmp_path / "t" / "data").rglob("*.parquet")
+    own.write_bytes(written.read_bytes())
+    pq.write_table(pa.table({"id": [2], "s": ["b"]}), other)
+    table.alter().rename("s", "text").commit()
+    with pytest.raises(SchemaError, match=r"(?s)a column 's' that the table does not have.*renamed to 'text'"):
+        table.add_files([str(other)])
+    table.add_files([str(own)])
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "text": "a"}] * 2

@@ -66,7 +66,7 @@ def columns_without_nulls(
     for child in () if has_ids else held:
         mapped, own = names.find(child.name), schema.get(child.name)
         if own is None or mapped is None or mapped.id != own.id:
-            raise _unknown(child.name, mapped, schema)
+            raise _unknown(child.name, mapped, metadata)
     without_nulls: list[_Path] = []
     for column in schema:
         known = held.get(column.name)
@@ -147,14 +147,16 @@ class _Ids:
         )
 
 
-def _unknown(name: str, mapped: MappedField | None, schema: Struct) -> SchemaError:
+def _unknown(name: str, mapped: MappedField | None, metadata: TableMetadata) -> SchemaError:
     """Return what is wrong with a column of a file that stands for none of its name in the table."""
+    schema = metadata.current_schema.struct
     if mapped is None:
-        return SchemaError(
-            f"the file has a column {name!r} that the table does not have",
-            hint="add the column to the table first",
-            column=name,
-        )
+        older = {column.id for known in metadata.schemas.values() for column in known.struct if column.name == name}
+        renamed = next((column.name for column in schema if column.id in older), None)
+        hint = "add the column to the table first"
+        if renamed is not None:
+            hint = f"it was renamed to {renamed!r}: rename it in the file, too, or read the file and append its rows"
+        return SchemaError(f"the file has a column {name!r} that the table does not have", hint=hint, column=name)
     now = next((child.name for child in schema if child.id == mapped.id), None)
     gone = "no column" if mapped.id is None else "a column that was dropped"
     owner = gone if now is None else f"the column {now!r}"
