@@ -334,7 +334,7 @@ _SOURCES = Door(
             "options that are not known go to the store": ("storage_options",),
             "snapshot-property.NAME says it": ("commit_properties",),
             "append(frame) and overwrite(frame) of a table take it": (
-                *("allow_truncation", "check", "isolation", "safe", "unsafe_single_writer"),
+                *("allow_truncation", "check", "isolation", "safe", "strategy", "unsafe_single_writer"),
             ),
             "what is read is always looked at": ("validate",),
         }
