@@ -17,6 +17,7 @@ from benches.kernel_cases import KERNEL_CASES
 from benches.manifest_cases import WRITTEN_MANIFEST_CASES
 from benches.measure import Case, Subject
 from benches.request_cases import REQUEST_CASES
+from benches.restore_cases import RESTORE_CASES
 from benches.single_kernel_cases import SINGLE_KERNEL_CASES
 from benches.spark_cases import SPARK_CASES
 from benches.spark_change_cases import SPARK_CHANGE_CASES
@@ -35,6 +36,7 @@ SUBJECTS: dict[str, Subject] = {
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
     "vacuum": Subject("Vacuum on one machine", VACUUM_CASES),
+    "restore": Subject("Restore and shallow clones on one machine", RESTORE_CASES),
     "expiry": Subject("Expiry and orphans on one machine", EXPIRY_CASES),
     "compaction": Subject("Compaction on one machine", COMPACT_CASES),
     "skipping": Subject("Files that filters do not skip", SKIPPED_CASES),

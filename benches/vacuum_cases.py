@@ -26,7 +26,7 @@ from tests.support import moto_s3
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.memory import peak_memory
 
-__all__ = ["VACUUM_CASES"]
+__all__ = ["VACUUM_CASES", "copied_table", "table_of_files"]
 
 #: The files of a directory, and one of how many goes.
 _IN_DIRECTORY, _ONE_OF = 100, 10
@@ -43,7 +43,8 @@ def _names(count: int) -> Iterator[tuple[int, str]]:
         yield p, f"p={p}/part-{place:05d}-{p:08x}-0000-4000-8000-{place:012x}.c000.snappy.parquet"
 
 
-def _table(files: int, scale: float) -> Path:
+def table_of_files(files: int, scale: float) -> Path:
+    """Return a table of so many files, a tenth of which its newest version has removed."""
     count = max(int(files * scale), 2 * _IN_DIRECTORY)
     return made(f"vacuumed-{count}", lambda root: _make(root, count))
 
@@ -71,7 +72,7 @@ def _make(root: Path, count: int) -> None:
 
 
 @contextmanager
-def _copy(root: Path) -> Iterator[Path]:
+def copied_table(root: Path) -> Iterator[Path]:
     """Make a table of links to the data files of another, and of copies of its log."""
     with workplace() as parent:
         shutil.copytree(root / "_delta_log", parent / "t" / "_delta_log")
@@ -99,7 +100,7 @@ def _found(vacuum: _Vacuum, files: int) -> Side:
     """Time the search for what would go."""
 
     def run(scale: float) -> Outcome:
-        root = _table(files, scale)
+        root = table_of_files(files, scale)
         if vacuum is _ours:
             warm()
         return timed(partial(vacuum, root, None, True), names)
@@ -111,7 +112,7 @@ def _deleted(vacuum: _Vacuum, files: int) -> Side:
     """Time the search and the deletions."""
 
     def run(scale: float) -> Outcome:
-        with _copy(_table(files, scale)) as root:
+        with copied_table(table_of_files(files, scale)) as root:
             if vacuum is _ours:
                 warm()
             outcome = timed(partial(vacuum, root, None, False), lambda _: None)
@@ -124,7 +125,7 @@ def _by_delta_spark(files: int) -> Side:
     def run(scale: float) -> Outcome:
         spark = session(engines=True)
         spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        with _copy(_table(files, scale)) as root:
+        with copied_table(table_of_files(files, scale)) as root:
             # Classes are loaded by the vacuum of another table.
             spark.range(10).write.format("delta").save(str(root.parent / "small"))
             vacuum = partial(_vacuumed_by_spark, spark)
@@ -150,7 +151,7 @@ def _serve(files: int, pipe: Connection) -> None:
     with moto_s3.running() as endpoint:
         bucket = moto_s3.make_bucket(endpoint)
         store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
-        root = _table(files, 1)
+        root = table_of_files(files, 1)
         for path in (root / "_delta_log").iterdir():
             store.put_object(bucket, f"t/_delta_log/{path.name}", path.read_bytes())
         for _, name in _names(files):
@@ -184,7 +185,7 @@ def _in_bucket(vacuum: _Vacuum, files: int) -> Side:
 def _case(what: str, side: Callable[[_Vacuum, int], Side], files: int, **others: Side) -> Case:
     title = f"{what} {files // _ONE_OF:,} of {files:,} files in {files // _IN_DIRECTORY:,} directories"
     sides = {"deltaberg": side(_ours, files), "deltalake": side(_deltalake, files), **others}
-    return Case(title, partial(_table, files), sides)
+    return Case(title, partial(table_of_files, files), sides)
 
 
 VACUUM_CASES: dict[str, Case] = {
