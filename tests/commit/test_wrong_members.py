@@ -23,24 +23,24 @@ def _add(**members: Any) -> Callable[[Any], object]:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "error"),
     [
-        lambda tx: tx.set_domain("app", {"a": 1}),
-        lambda tx: tx.set_domain(5, "x"),
-        lambda tx: tx.set_domain("", "x"),
-        lambda tx: tx.set_domain("app", "\ud800"),
-        _add(modificationTime=1.5),
-        _add(modificationTime=1 << 70),
-        _add(size="5"),
-        _add(stats={"numRecords": 1}),
-        _add(partitionValues={"x": 5}),
-        _add(tags=["a"]),
-        _add(dataChange="yes"),
-        _add(deletionVector={"storageType": "u"}),
+        (lambda tx: tx.set_domain("app", {"a": 1}), "the configuration of the domain app must be text"),
+        (lambda tx: tx.set_domain(5, "x"), "the domain must be text that is not empty, not 5"),
+        (lambda tx: tx.set_domain("", "x"), "the domain must be text that is not empty, not ''"),
+        (lambda tx: tx.set_domain("app", "\ud800"), "is not valid Unicode"),
+        (_add(modificationTime=1.5), "modificationTime must be a 64-bit integer"),
+        (_add(modificationTime=1 << 70), "modificationTime must be a 64-bit integer"),
+        (_add(size="5"), "size must be a "),
+        (_add(stats={"numRecords": 1}), "stats must be a string"),
+        (_add(partitionValues={"x": 5}), "values for exactly the partition columns"),
+        (_add(tags=["a"]), "tags must be an object"),
+        (_add(dataChange="yes"), "dataChange must be a boolean"),
+        (_add(deletionVector={"storageType": "u"}), "needs the members storageType and pathOrInlineDv"),
     ],
 )
 @pytest.mark.parametrize("then", [None, "append"])
-def test_wrong_types_are_refused(tmp_path: Path, change: Callable[[Any], object], then: str | None) -> None:
+def test_wrong_types_are_refused(tmp_path: Path, change: Callable[[Any], object], error: str, then: str | None) -> None:
     table = create_table(tmp_path / "t", ID, properties={"delta.feature.domainMetadata": "supported"})
     table.append(ids(1))
 
@@ -50,7 +50,7 @@ def test_wrong_types_are_refused(tmp_path: Path, change: Callable[[Any], object]
             if then is not None:
                 tx.append(ids(2))
 
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(InvalidArgumentError, match=error):
         run()
     found = DeltaTable(tmp_path / "t", validate=True)
     assert (found.version, ids_of(found)) == (1, [1])

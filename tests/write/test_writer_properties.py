@@ -116,19 +116,19 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
         peer = deltalake.DeltaTable(tmp_path)
         assert (peer.transaction_version("app"), peer.transaction_version("other")) == (1, 5)
         assert peer.history(1)[0]["job"] == {"id": 7}
-    for wrong in (
-        CommitProperties(custom_metadata={"txnId": "x"}),
-        CommitProperties(custom_metadata={"x": {1}}),
+    for wrong, error in (
+        (CommitProperties(custom_metadata={"txnId": "x"}), "txnId is recorded by the library itself"),
+        (CommitProperties(custom_metadata={"x": {1}}), "the custom metadata is not JSON"),
         # delta-spark has types of its own for these.
-        CommitProperties(custom_metadata={"version": "1.4.0"}),
-        CommitProperties(custom_metadata={"job": "nightly"}),
-        CommitProperties(custom_metadata={"userName": 5}),
-        CommitProperties(max_commit_retries=-1),
-        CommitProperties(app_transactions=cast(Any, 5)),
-        CommitProperties(app_transactions=cast(Any, [5])),
-        object(),
+        (CommitProperties(custom_metadata={"version": "1.4.0"}), "version is"),
+        (CommitProperties(custom_metadata={"job": "nightly"}), "job is not an object"),
+        (CommitProperties(custom_metadata={"userName": 5}), "userName is not text"),
+        (CommitProperties(max_commit_retries=-1), "retries must be"),
+        (CommitProperties(app_transactions=cast(Any, 5)), "app_transactions must be a list, not 5"),
+        (CommitProperties(app_transactions=cast(Any, [5])), "the application must be text"),
+        (object(), "commit_properties is of the type object"),
     ):
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError, match=error):
             write_deltalake(tmp_path, _ROWS, mode="append", commit_properties=wrong)
     write_deltalake(tmp_path, _ROWS, mode="append", post_commithook_properties=PostCommitHookProperties())
     with pytest.raises(UnsupportedFeatureError, match="checkpointInterval"):
