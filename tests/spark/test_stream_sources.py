@@ -210,7 +210,9 @@ def test_tables_of_the_past_are_no_streams(tmp_path: Path) -> None:
             deltaberg.spark.read_stream(wrong, None, options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("option", [{"startingVersio": 1}, {"filter": "nope = 1"}, {"Path": "/nowhere"}])
+@pytest.mark.parametrize(
+    "option", [{"startingVersio": 1}, {"filter": "nope = 1"}, {"Path": "/nowhere"}, {"catalog": "x"}]
+)
 def test_options_of_a_stream_with_a_function_are_refused_at_once(tmp_path: Path, option: Any) -> None:
     table = create_table(tmp_path, {"id": pa.int64()})
     with pytest.raises(DeltabergError, match=r"startingVersio|nope|the option path"):

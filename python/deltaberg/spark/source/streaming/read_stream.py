@@ -166,9 +166,8 @@ def read_stream(
     asked: Any = {} if options is None else options
     if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
         raise InvalidArgumentError(Hint("⟪options⟫ must be a mapping"), hint="pass names and values, as in a dict")
-    for name in asked:
-        if name.lower() in ("path", IN_CATALOG):
-            raise InvalidArgumentError(f"the option {name} is that of the table", hint="leave it out")
+    for name in {name.lower() for name in asked} & {"path", IN_CATALOG}:
+        raise InvalidArgumentError(f"the option {name} is that of the table", hint="leave it out")
     asked = {name: json.dumps(value) if isinstance(value, (list, tuple)) else value for name, value in asked.items()}
     texts: dict[str, Any] = {"timezone": opened.timezone, **(opened.storage_options or {})}
     pointer = None
