@@ -39,6 +39,7 @@ _OTHER: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"configuration": {"delta.appendOnly": True}}, r"delta\.appendOnly of the table is 'false', but 'true'"),
         ({"properties": {"delta.apendOnly": "true"}}, "Delta has no property"),
         ({"properties": {"delta.feature.deletionVectors": "supported"}}, "no property delta.feature.deletionVectors"),
+        ({"properties": {"delta.minReaderVersion": 3, "delta.enableDeletionVectors": "true"}}, "but 'true' is asked"),
         ({"properties": {"delta.constraints.c": "id > 0"}}, "no property delta.constraints.c"),
         ({"description": "e"}, r"the description of the table is 'd'.*alter\(\)\.describe\(description='e'\)"),
         ({"name": ""}, "the name of the table is 'n', but nothing"),
@@ -47,7 +48,7 @@ _OTHER: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"partition_by": "p"}, "the table is not partitioned"),
     ],
     "iceberg": [
-        ({"properties": {"format-version": 2}}, "the property format-version of the table is '3', but '2'"),
+        ({"properties": {"write.metadata.compression-codec": b"gzip"}}, "which is not text"),
         ({"properties": {"comit.retry.num-retries": 5}}, r'no property comit\..*alter\(\)\.set\(\{"comit\.retry'),
         ({"configuration": {"commit.retry.num-retries": 4}}, "of the table is '5', but '4'"),
         ({"description": "e"}, r"the description of the table is 'd'.*alter\(\)\.set\(\{\"comment\": \"e\"\}\)"),
@@ -103,3 +104,29 @@ def test_an_open_table_has_its_options(kind: Any, tmp_path: Path) -> None:
     for other in ({"AWS_REGION": "b"}, {}):
         with pytest.raises(DeltabergError, match="the table was opened with other storage_options"):
             write_table(table, _ROWS, mode="append", storage_options=other)
+
+
+def test_what_the_table_is_in_other_words(tmp_path: Path) -> None:
+    """Versions are the least ones, names of constraints have no case, and what is off need not be recorded."""
+    off = {"delta.enableChangeDataFeed": "false", "delta.columnMapping.mode": "none", "delta.minWriterVersion": 2}
+    said: dict[str, Any] = {"delta.constraints.PosId": "id > 0", "delta.appendOnly": True, "delta.minReaderVersion": 1}
+    write_table(tmp_path / "d", _ROWS, properties=said)
+    log = tmp_path / "d" / "_delta_log" / f"{0:020d}.json"
+    # As other engines record it, and by a protocol that does not list what the property needs.
+    log.write_text(log.read_text().replace("constraints.posid", "constraints.PosId"))
+    (tmp_path / "d" / "_delta_log" / f"{0:020d}.crc").unlink(missing_ok=True)
+    assert write_table(tmp_path / "d", _ROWS, mode="append", properties={**said, **off}).committed
+    created: dict[str, Any] = {"properties": {"format-version": 2, "comment": "a"}, "description": "b"}
+    write_table(tmp_path / "i", _ROWS, format="iceberg", **created)
+    IcebergTable(tmp_path / "i").alter().set({"format-version": "3"}).commit()
+    assert write_table(tmp_path / "i", _ROWS, mode="append", **created).committed
+
+
+def test_a_table_of_a_catalog_has_its_options(tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path}/c.db"
+    catalog = load_catalog("here", type="sql", uri=place, warehouse=str(tmp_path / "w"), **{"s3.region": "a"})
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", _ROWS.schema)
+    assert write_table(table, _ROWS, mode="append", storage_options={"s3.region": "a"}).committed
+    with pytest.raises(InvalidArgumentError, match="was opened with other storage_options"):
+        write_table(table, _ROWS, mode="append", storage_options={"s3.region": "b"})

@@ -94,7 +94,11 @@ def place_to_write(
 
 def _check_opened(table: DeltaTable | IcebergTable, chosen: str | None, own: str, options: OpenOptions) -> None:
     check_format(chosen, [own], table.location)
-    if options.storage_options is not None and options.store != table._options.store:  # noqa: SLF001 - nobody shows secrets
+    asked, of_catalog = options.store, getattr(table, "_loaded", None)
+    is_same = asked == table._options.store or (  # noqa: SLF001 - nobody shows secrets
+        of_catalog is not None and bool(asked.options) and asked.options.items() <= of_catalog.store.options.items()
+    )
+    if options.storage_options is not None and not is_same:
         raise InvalidArgumentError(
             Hint("the table was opened with other ⟪storage_options⟫"),
             hint="leave them out, or pass the location of the table in place of the open one",

@@ -16,7 +16,8 @@ __all__ = ["spare_next_task"]
 
 #: What Spark sets in a worker that it keeps.
 _KEPT = "SPARK_REUSE_WORKER"
-_frozen_modules = 0
+_MOST_FREEZES = 16
+_frozen_modules, _freezes = 0, 0
 
 
 def spare_next_task() -> None:
@@ -43,9 +44,9 @@ def _freeze_modules() -> None:
     """Have collections of garbage pass over what there is now, if modules were loaded since this was done.
 
     Most of it is what modules are made of, and stays as long as the process. The little else is in no cycle, or is kept
-    a few times at most, since modules are loaded by the first tasks alone.
+    a few times at most: the first tasks load the modules, and those that are loaded later on are collected as usual.
     """
-    global _frozen_modules  # noqa: PLW0603 - it is a property of the process
-    if len(sys.modules) != _frozen_modules:
+    global _frozen_modules, _freezes
+    if len(sys.modules) != _frozen_modules and _freezes < _MOST_FREEZES:
         gc.freeze()
-        _frozen_modules = len(sys.modules)
+        _frozen_modules, _freezes = len(sys.modules), _freezes + 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.actions.table_actions import Format, Metadata
 from deltaberg.delta.alter.alter_rules import constraint_property
-from deltaberg.delta.features import recorded_mapping_mode, supported_features
+from deltaberg.delta.features import FEATURES, MAPPING_MODE, recorded_mapping_mode, supported_features
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.properties.properties import checked_properties
 from deltaberg.delta.properties.protocols import features_of_properties, features_of_schema, raised_protocol
@@ -34,6 +34,14 @@ from deltaberg.table.open.new_table import Description, NewTable
 from deltaberg.table.sort.curves import check_ordered
 
 __all__ = ["creation_parameters", "define_table", "descriptions", "newest_version"]
+
+_CONSTRAINTS, _REQUEST = "delta.constraints.", "delta.feature."
+#: Properties that switch a feature on, with the value that means the same as their absence.
+_OFF = {
+    feature.activated_by[0]: "none" if feature.activated_by[0] == MAPPING_MODE else "false"
+    for feature in FEATURES.values()
+    if feature.activated_by is not None
+}
 
 
 def newest_version(log: LogDirectory) -> Snapshot | None:
@@ -122,18 +130,27 @@ def descriptions(table: Snapshot, new: NewTable) -> Iterator[Description]:
         No table can be as it is said, or none that is written.
     """
     properties = checked_properties(new.properties)
-    features, recorded = features_of_properties(properties)
+    _, recorded = features_of_properties(properties)
     for name, condition in check_constraints(recorded).items():
         del recorded[f"delta.constraints.{name}"]
         recorded[constraint_property(name)] = condition
-    configured = dict(table.metadata.configuration)
+    # The names of constraints have no case, and what is off by default need not be recorded.
+    own = dict(_OFF)
+    for name, text in table.metadata.configuration.items():
+        own[name.lower() if name.startswith(_CONSTRAINTS) else name] = text
     # Delta reads true, TRUE and True alike.
-    configured |= {name: text for name, text in recorded.items() if text.lower() == configured.get(name, "").lower()}
-    asked, own = (
-        {f"delta.feature.{name}": "supported" for name in names}
-        for names in (sorted(features), supported_features(table.protocol))
-    )
-    yield from Description.of_properties(recorded | asked, configured | own)
+    others = {name: text for name, text in recorded.items() if text.lower() != own.get(name, "").lower()}
+    yield from Description.of_properties(others, own)
+    # What a property needs, the table has with the property.
+    supported = {f"{_REQUEST}{name}": "supported" for name in supported_features(table.protocol)}
+    asked = {name: "supported" for name in properties if name.startswith(_REQUEST)}
+    yield from Description.of_properties(asked, supported)
+    for name, version in (
+        ("delta.minReaderVersion", table.protocol.min_reader_version),
+        ("delta.minWriterVersion", table.protocol.min_writer_version),
+    ):
+        if int(properties.get(name, "1")) > version:
+            yield from Description.of_properties({name: properties[name]}, {name: str(version)})
     for what in ("name", "description"):
         if (text := getattr(new, what)) is not None:
             own_text = getattr(table.metadata, what)

@@ -18,7 +18,13 @@ from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.schema.schema import Schema
 from deltaberg.iceberg.updates.new_columns import given_columns
-from deltaberg.iceberg.updates.new_table import FORMAT_VERSION, given_properties, new_metadata, with_fresh_ids
+from deltaberg.iceberg.updates.new_table import (
+    FORMAT_VERSION,
+    check_properties,
+    given_properties,
+    new_metadata,
+    with_fresh_ids,
+)
 from deltaberg.schema.columns import ColumnName, find_column, join_name
 from deltaberg.schema.types import Field, Struct
 from deltaberg.schema.void_columns import warn_of_void
@@ -222,9 +228,13 @@ def descriptions(metadata: TableMetadata, new: NewTable) -> Iterator[Description
         No table can be as it is said.
     """
     version, asked = given_properties(new.properties)
+    check_properties(asked)
     own = {**metadata.properties, FORMAT_VERSION: str(metadata.format_version)}
-    if FORMAT_VERSION in new.properties:
+    # A table that was upgraded has what is asked for, and more.
+    if FORMAT_VERSION in new.properties and version > metadata.format_version:
         asked[FORMAT_VERSION] = str(version)
+    if new.description is not None:
+        asked.pop("comment", None)
     yield from Description.of_properties(asked, own)
     if new.description is not None:
         change = f"set({json.dumps({'comment': new.description}, ensure_ascii=False)})"
