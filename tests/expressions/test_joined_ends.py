@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from deltaberg import open_table, write_table
 from deltaberg.expressions.bind.bind import bind_condition
 from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.derive.derive import bind
@@ -42,6 +44,19 @@ _ROWS = pa.record_batch(
 )
 def test_the_end_that_decides(condition: str, one: str) -> None:
     assert str(bind(condition, _COLUMNS)) == one
+
+
+@pytest.mark.parametrize("parts", [3, 300])
+def test_files_are_left_out_whose_texts_are_less_than_all_beginnings(parts: int, tmp_path: Path) -> None:
+    texts = [f"{number % 4}{number}" for number in range(40)]
+    rows = pa.table({"t": texts, "p": [text[0] for text in texts]})
+    write_table(tmp_path / "t", rows, partition_by="p")
+    table = open_table(tmp_path / "t")
+    for first in (0, 2, 9):
+        beginnings = tuple(f"{first}{number}" for number in range(parts))
+        scan = table.scan(" OR ".join(f"t LIKE '{text}%'" for text in beginnings))
+        assert len(scan.files()) <= max(4 - first, 0)
+        assert scan.count() == sum(text.startswith(beginnings) for text in texts)
 
 
 def test_joined_ends_find_the_same_rows(rng: random.Random) -> None:

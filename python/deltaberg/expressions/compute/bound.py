@@ -36,8 +36,8 @@ __all__ = [
     "next_numbers",
 ]
 
-#: What a comparison with values limits.
-_SIDES = {"=": "=", "in": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<="}
+#: What a comparison with values limits. A text is not less than what it begins with.
+_SIDES = {"=": "=", "in": "=", ">": ">=", ">=": ">=", "<": "<=", "<=": "<=", "starts with": ">="}
 #: Operators of which several amount to one, with what that is: a set, the values of both, or the end that decides.
 _JOINED_BY_OR = {"=": "in", "in": "in", "<": "<", "<=": "<", ">": ">", ">=": ">"}
 _JOINED_BY_AND = {
