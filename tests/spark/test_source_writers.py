@@ -151,6 +151,18 @@ def test_a_batch_that_is_sent_again_is_written_once(tmp_path: Path, table_format
 
 
 @needs_arrow_sinks
+def test_files_of_a_batch_stay_where_its_record_may_expire(tmp_path: Path) -> None:
+    """Sent again after that, the plan would add files that are gone."""
+    root = tmp_path / "t"
+    properties = {"delta.setTransactionRetentionDuration": "interval 1 days"}
+    create_table(root, {"id": pa.int64(), "p": pa.string()}, properties=properties)
+    for _ in range(2):
+        sink = _sink("delta", root, txnAppId="query")
+        sink.commit([sink.write(_batches([1]))], 0)
+    assert (_ids(root), len(_files(root))) == ([1], 2)
+
+
+@needs_arrow_sinks
 @pytest.mark.parametrize("lost", [0, 1])
 def test_of_a_batch_with_a_failed_task_nothing_stays(tmp_path: Path, table_format: str, lost: int) -> None:
     """Whichever task it is, and though the table cannot be planned on any more."""

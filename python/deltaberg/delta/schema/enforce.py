@@ -315,7 +315,13 @@ class _Binder:
         others = () if beside is None else (Relation(None, beside),)
         try:
             return bind_value(
-                self.tree(text), self._schema, target=target, timezone=self._timezone, now=self._now, beside=others
+                self.tree(text),
+                self._schema,
+                target=target,
+                timezone=self._timezone,
+                now=self._now,
+                beside=others,
+                is_stored=not self._are_new,
             )
         except DeltabergError as error:
             raise self._refused(rule, text, error) from error
@@ -323,7 +329,9 @@ class _Binder:
     def check(self, rule: str, text: str) -> RowCheck:
         """Bind a condition."""
         try:
-            bound = bind_condition(self.tree(text), self._schema, timezone=self._timezone, now=self._now)
+            bound = bind_condition(
+                self.tree(text), self._schema, timezone=self._timezone, now=self._now, is_stored=not self._are_new
+            )
         except DeltabergError as error:
             raise self._refused(rule, text, error) from error
         names = dict.fromkeys(path[0].name for _, path in bound.paths)

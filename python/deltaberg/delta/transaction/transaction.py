@@ -33,6 +33,8 @@ __all__ = ["Transaction"]
 #: Metrics of operations that count files themselves.
 _COUNTED = frozenset({"numAddedFiles", "numCopiedFiles", "numRestoredFiles", "numTargetFilesAdded"})
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
+#: An instant that no clock reaches, in milliseconds.
+_NEVER = 1 << 62
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 #: What the history calls operations of both formats, in the words of delta-spark.
 _NAMES = {
@@ -127,9 +129,15 @@ class Transaction(PendingChanges):
     @property
     def is_done(self) -> bool:
         """Whether the progress that the transaction would record is recorded already, so that it has nothing to do."""
-        if self._once is None or self._base is None:
-            return False
-        return self._base.has_progress(*self._once, self._policy.now())
+        return self._has_progress(self._policy.now())
+
+    @property
+    def is_done_for_good(self) -> bool:
+        """Whether it is done, and the record does not expire."""
+        return self._has_progress(_NEVER)
+
+    def _has_progress(self, at: int) -> bool:
+        return self._once is not None and self._base is not None and self._base.has_progress(*self._once, at)
 
     @property
     def is_empty(self) -> bool:

@@ -183,6 +183,7 @@ def bind_value(
     now: dt.datetime | None = None,
     column: str | None = None,
     beside: Sequence[Relation] = (),
+    is_stored: bool = False,
 ) -> BoundValue:
     """Bind a value to the columns of relations.
 
@@ -207,6 +208,8 @@ def bind_value(
         The column to which the results are assigned, for messages.
     beside
         Other relations for whose columns a text in double quotes may be mistaken.
+    is_stored
+        Whether a table has the value already, so that what cannot be computed matters only to the rows that need it.
 
     Raises
     ------
@@ -233,7 +236,7 @@ def bind_value(
     """
     scope = (Relation(None, relations),) if isinstance(relations, Struct) else tuple(relations)
     tree = as_value(value)
-    context = Context(_zone(timezone), now or dt.datetime.now(dt.timezone.utc))
+    context = Context.at(timezone, now)
     try:
         names = ColumnNames((*scope, *beside))
         binder = _Binder(scope, context, target, names)
@@ -241,7 +244,8 @@ def bind_value(
         if target is not None:
             path = () if column is None else split_name(column)
             node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
-        refuse_failing(node)
+        if not is_stored:
+            refuse_failing(node)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
         return BoundValue(node.type, tree, node, column, not binder.is_of_the_present)
@@ -253,17 +257,6 @@ def bind_value(
         raise error.with_context(expression=str(tree), column=column) from None
 
 
-def _zone(name: str) -> dt.tzinfo:
-    if name == "UTC":
-        return dt.timezone.utc
-    from deltaberg.expressions.time.zones import find_zone
-
-    try:
-        return find_zone(name)
-    except ValueError as error:
-        raise ExpressionError(str(error)) from None
-
-
 def bind_condition(
     value: object,
     relations: Sequence[Relation] | Struct,
@@ -271,6 +264,7 @@ def bind_condition(
     timezone: str = "UTC",
     now: dt.datetime | None = None,
     beside: Sequence[Relation] = (),
+    is_stored: bool = False,
 ) -> BoundValue:
     """Bind a condition: a value of type boolean. A row for which it is null does not match.
 
@@ -279,7 +273,7 @@ def bind_condition(
     ExpressionError
         If the value is not a boolean, and otherwise as `bind_value`.
     """
-    bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside)
+    bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside, is_stored=is_stored)
     if bound.type == VOID:
         return bind_value(value, relations, target=BOOLEAN, timezone=timezone, now=now)
     if bound.type != BOOLEAN:

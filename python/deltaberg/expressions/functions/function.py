@@ -37,6 +37,25 @@ class Context:
     zone: dt.tzinfo
     now: dt.datetime
 
+    @classmethod
+    def at(cls, timezone: str, now: dt.datetime | None) -> Context:
+        """Return the surroundings in a zone, by its name, at a time; by default that of the call.
+
+        Raises
+        ------
+        ExpressionError
+            There is no such zone.
+        """
+        moment = now or dt.datetime.now(dt.timezone.utc)
+        if timezone == "UTC":
+            return cls(dt.timezone.utc, moment)
+        from deltaberg.expressions.time.zones import find_zone
+
+        try:
+            return cls(find_zone(timezone), moment)
+        except ValueError as error:
+            raise ExpressionError(str(error)) from None
+
     def cast(self, node: Node, to: DataType, *, forgiving: bool = False) -> Node:
         """Return a node converted to a type, as CAST does, or TRY_CAST where that is forgiving."""
         if node.type == to:

@@ -89,6 +89,11 @@ class Transaction(ABC):
         return False
 
     @property
+    def is_done_for_good(self) -> bool:
+        """Whether it is done, and will be so whenever it is asked."""
+        return self.is_done
+
+    @property
     def progress(self) -> Progress | None:
         """The receiver of the progress of the next write; None if there is none."""
         return None if self._progress is None else self._progress.next_write()

@@ -28,8 +28,8 @@ class Committing(Protocol):
     """What a planned write becomes, once its files are there."""
 
     @property
-    def is_done(self) -> bool:
-        """Whether the table had all that the write is for when it was planned, so that it has nothing to do."""
+    def is_done_for_good(self) -> bool:
+        """Whether the table had all that the write is for when it was planned, whenever that is asked."""
 
     def commit(self) -> CommitResult:
         """Commit them."""
@@ -102,7 +102,7 @@ def commit_staged(staged: StagedFiles, files: pa.Table, road: str) -> CommitResu
     was_tried = staged.token in _TRIED
     _TRIED.append(staged.token)
     transaction = staged.begin(files, road, was_tried=was_tried)
-    is_needless = transaction.is_done
+    is_needless = transaction.is_done_for_good
     done = transaction.commit()
     if is_needless:
         # Every commit of this plan finds the same, so that none has added the files, and none will.
