@@ -116,3 +116,15 @@ def test_a_name_that_the_catalog_does_not_have(configured: Any) -> None:
     with pytest.raises(TableNotFoundError, match="the catalog has no such table") as raised:
         IcebergReadOptions({**_NAMED, "path": "sales.others"}).scan()
     assert raised.value.context["table"] == "sales.others"
+
+
+def test_where_a_named_table_is_written(configured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is there needs no place for new ones; and one in memory is one process's alone."""
+    configured.create_table("sales.orders", _COLUMNS)
+    monkeypatch.delenv("PYICEBERG_CATALOG__OF_SPARK__WAREHOUSE")
+    IcebergWriteOptions(_NAMED).stage(_COLUMNS, overwrite=False)
+    with pytest.raises(InvalidArgumentError, match="warehouse"):
+        IcebergWriteOptions({**_NAMED, "path": "sales.others"}).stage(_COLUMNS, overwrite=False)
+    monkeypatch.setenv("PYICEBERG_CATALOG__OF_SPARK__WAREHOUSE", "memory:///w")
+    with pytest.raises(InvalidArgumentError, match="exists only in one process"):
+        IcebergWriteOptions({**_NAMED, "path": "sales.others"}).stage(_COLUMNS, overwrite=False)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
 from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.iceberg.staged_write import StagedWrite, stage_write
-from deltaberg.spark.source.options import FEWER_TASKS, IN_CATALOG, WriteOptions
+from deltaberg.spark.source.options import FEWER_TASKS, IN_CATALOG, WriteOptions, in_shared_store
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
@@ -91,7 +91,7 @@ class IcebergWriteOptions(WriteOptions):
         if named is None:
             found: IcebergPlace = super()._place()
             return found
-        return IcebergPlace(named, named.default_location(), OpenOptions())
+        return IcebergPlace(named, in_shared_store(named.location()), OpenOptions())
 
     def _stage(self, place: IcebergPlace, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
         try:

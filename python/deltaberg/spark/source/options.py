@@ -36,6 +36,7 @@ __all__ = [
     "ReadOptions",
     "SourceOptions",
     "WriteOptions",
+    "in_shared_store",
 ]
 
 _SHARED = ("path", "paths", "timezone")
@@ -216,12 +217,7 @@ class WriteOptions(SourceOptions, ABC):
         return "save(path)"
 
     def _path_to_write(self) -> str:
-        path = self._path()
-        if parse_location(path).scheme == "memory":
-            raise InvalidArgumentError(
-                "a table in memory exists only in one process", hint="write where the executors can write", table=path
-            )
-        return path
+        return in_shared_store(self._path())
 
     def _chosen(self, name: str, choices: Sequence[str], hint: str | None = None) -> str | None:
         """Return the value of an option that is one of some words; None without it."""
@@ -314,3 +310,18 @@ def _json_names(text: str) -> list[ColumnName]:
 def _letters(name: str) -> str:
     """Return what names of options have in common that only hyphens, underscores and capitals tell apart."""
     return name.lower().replace("-", "").replace("_", "")
+
+
+def in_shared_store(location: str) -> str:
+    """Return the location of a table that the processes of Spark share.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table is in the memory of one process.
+    """
+    if location and parse_location(location).scheme == "memory":
+        raise InvalidArgumentError(
+            "a table in memory exists only in one process", hint="write where the executors can write", table=location
+        )
+    return location
