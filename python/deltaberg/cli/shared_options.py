@@ -50,7 +50,7 @@ def _progress(_: click.Context, parameter: click.Parameter, text: str | None) ->
 
 
 _CODEC = "The codec of data files; by default as the table says."
-_STRATEGY = "By hiding rows, or by writing files anew; by default as the table says."
+_STRATEGY = "By hiding rows, or by writing files anew; by default as the table says, or anew for overwrites of Iceberg."
 _TXN = "The progress of an application; nothing is written twice for it."
 _PROPERTY = "What the history says of the commit besides; may be repeated."
 _SINGLE = "Write to a store in which two writers would overwrite one another, if nobody else does."
