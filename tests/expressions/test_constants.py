@@ -46,6 +46,8 @@ _TAKEN = [
     "coalesce(id > 0, i = 'abc')",
     "id >= 0 AND coalesce(id, 1 / 0) > 1",
     "true OR 1 / 0 = 1 OR false",
+    "id > 0 AND (1 = 0 AND 1 / 0 = 1)",
+    "i + null + 1 / 0 > 1 OR id > 0",
     "id = 1 OR coalesce(null = CAST('abc' AS INT), true)",
     "try_cast('abc' AS INT) IS NULL AND id >= 0",
 ]

@@ -118,7 +118,7 @@ def test_what_is_no_such_tree(tree: Path, tmp_path: Path) -> None:
     refuse(InvalidArgumentError, "names a partition column that is not expected", partition_by=None)
     refuse(InvalidArgumentError, "in no directory that gives", partition_by=_DAYS.append(pa.field("x", pa.string())))
     refuse(InvalidPartitionValueError, "2026", partition_by={"day": pa.int32(), "kind": pa.string()})
-    refuse(InvalidArgumentError, "in the directory of the table", target=tree / "inside")
+    refuse(InvalidArgumentError, "one of the two directories would be in the other", target=tree / "inside")
     refuse(InvalidArgumentError, "of a table in a catalog", location=tree)
     refuse(InvalidArgumentError, "the name of one of them", catalog="shop")
     write_table(tmp_path / "delta", ids(1))
@@ -153,3 +153,31 @@ def test_at_the_command_line(tree: Path, tmp_path: Path) -> None:
     _check_rows(IcebergTable(tree))
     assert "apply to Delta tables only" in call(*words, "--no-stats").stderr
     assert "--to applies to Iceberg tables only" in call("convert", str(tree), "--to", "x").stderr
+
+
+def test_directories_show_the_values_alone(tmp_path: Path) -> None:
+    """Those below the source do; and a file that has the column itself would be read with values of its own."""
+    root = tmp_path / "day=none" / "x=%FF" / "tree"
+    for day in ("x", "z"):
+        (root / f"day={day}").mkdir(parents=True)
+        pq.write_table(ids(len(day)), root / f"day={day}" / "a.parquet")
+    days = {"day": pa.string()}
+    convert_to_iceberg(root, tmp_path / "t", partition_by=days)
+    assert set(IcebergTable(tmp_path / "t").scan().to_arrow()["day"].to_pylist()) == {"x", "z"}
+    pq.write_table(pa.table({"id": [1], "day": ["y"]}), root / "day=x" / "b.parquet")
+    with pytest.raises(InvalidArgumentError, match="of which the name of its directory shows the value"):
+        convert_to_iceberg(root, tmp_path / "u", partition_by=days)
+    assert not (tmp_path / "u" / "metadata").exists() or not list((tmp_path / "u" / "metadata").iterdir())
+
+
+def test_a_table_beside_its_files_never_deletes_them(tree: Path, tmp_path: Path) -> None:
+    convert_to_iceberg(tree, tmp_path / "t", partition_by=_DAYS, properties={"gc.enabled": "true"})
+    assert IcebergTable(tmp_path / "t").properties["gc.enabled"] == "false"
+
+
+def test_the_place_of_the_new_table_is_no_delta_table(tree: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "t", ids(1))
+    mode: Any
+    for mode in ("error", "ignore"):
+        with pytest.raises(InvalidArgumentError, match="a table of the format delta already"):
+            convert_to_iceberg(tree, tmp_path / "t", partition_by=_DAYS, mode=mode)

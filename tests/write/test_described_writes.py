@@ -130,3 +130,12 @@ def test_a_table_of_a_catalog_has_its_options(tmp_path: Path) -> None:
     assert write_table(table, _ROWS, mode="append", storage_options={"s3.region": "a"}).committed
     with pytest.raises(InvalidArgumentError, match="was opened with other storage_options"):
         write_table(table, _ROWS, mode="append", storage_options={"s3.region": "b"})
+
+
+def test_a_table_of_a_catalog_without_a_place_for_new_ones(tmp_path: Path) -> None:
+    catalog = load_catalog("here", type="sql", uri=f"sqlite:///{tmp_path}/c.db")
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", _ROWS.schema, location=str(tmp_path / "t"))
+    assert write_table("n.t", _ROWS, catalog=catalog, mode="append").committed
+    with pytest.raises(InvalidArgumentError, match="no directory for new tables"):
+        write_table("n.u", _ROWS, catalog=catalog)

@@ -107,7 +107,7 @@ def _check_opened(table: DeltaTable | IcebergTable, chosen: str | None, own: str
 
 
 def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: OpenOptions) -> IcebergPlace:
-    from deltaberg.catalogs.base import Catalog, default_location, table_pointer
+    from deltaberg.catalogs.base import Catalog, place_in_catalog, table_pointer
     from deltaberg.iceberg.place import IcebergPlace
 
     if not isinstance(catalog, Catalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
@@ -115,4 +115,4 @@ def _place_in_catalog(target: Any, format: str | None, catalog: Any, options: Op
             Hint("⟪catalog⟫ is a catalog of Iceberg tables, and ⟪target⟫ the name of one of them"),
             hint="pass what ⟪load_catalog(…)⟫ returns, and a name such as 'sales.orders'",
         )
-    return IcebergPlace(table_pointer(catalog, target), default_location(catalog, target), options)
+    return IcebergPlace(table_pointer(catalog, target), place_in_catalog(catalog, target), options)

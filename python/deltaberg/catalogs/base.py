@@ -367,6 +367,25 @@ def default_location(catalog: Catalog, identifier: Identifier) -> str:
     return catalog._default_location(identifier)  # noqa: SLF001 - as above
 
 
+def place_in_catalog(catalog: Catalog, identifier: Identifier) -> str:
+    """Return where a table of a catalog is, or where a new one goes; empty if the catalog chooses it.
+
+    Raises
+    ------
+    NamespaceNotFoundError
+        If there is no such namespace.
+    InvalidArgumentError
+        If there is no such table, and the catalog has no place for new ones.
+    """
+    try:
+        return default_location(catalog, identifier)
+    except InvalidArgumentError as error:
+        try:
+            return str(table_pointer(catalog, identifier).load().root)
+        except TableNotFoundError:
+            raise error from None
+
+
 def checked_changes(
     removals: Iterable[str] | None, updates: Mapping[str, str] | None
 ) -> tuple[set[str], dict[str, str]]:

@@ -82,8 +82,8 @@ def convert_to_iceberg(
     SchemaError
         A column has no type that fits all files, or one that Iceberg tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
-        The directories do not fit ``partition_by``, the source is a table, or in one, or contains one, or
-        the target is in the source, or a Delta table.
+        The directories do not fit ``partition_by``, or a file has one of these columns itself; the source is a table,
+        or in one, or contains one; or the target is in the source, or a Delta table.
 
     Examples
     --------
@@ -131,11 +131,11 @@ def convert_to_iceberg(
             new,
             schema=tree.columns,
             partition_by=[(name,) for name in partition.names],
-            properties={**shared, **new.properties},
+            properties={**new.properties, **shared},
         )
         run = place.create(table, commit)
         with run.transaction:
-            add_found_files(run.transaction, tree.files, tree.footers)
+            add_found_files(run.transaction, tree.files, tree.footers, root)
             return place.commit(run, "append")
 
     return place.create_first(mode, create, place.unchanged, instead='use ⟪mode="ignore"⟫ to leave it as it is')

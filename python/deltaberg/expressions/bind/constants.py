@@ -25,13 +25,15 @@ __all__ = ["moment_out_of_range", "refuse_failing"]
 #: What decides by the values of a row which arguments are computed. AND, OR and IN are not among them: Spark computes
 #: their constant parts when it plans a query.
 _CONDITIONAL = frozenset({"case", "coalesce"})
+_JOINING = frozenset({"and", "or"})
 
 
 def refuse_failing(node: Node) -> None:
     """Refuse a value of which a part is the same for every row, and cannot be computed, unless it may be passed over.
 
     As in Spark, it does not matter whether there are rows, nor whether one of them would need the part. Only what
-    stands inside of CASE or COALESCE may be passed over.
+    stands inside of CASE or COALESCE, or beside a null, may be passed over, and one constant by another that AND or OR
+    joins to it.
 
     Raises
     ------
@@ -59,14 +61,24 @@ def _is_constant(node: Node, *, checks: bool) -> bool:
     children = node.children
     if not children:
         return not isinstance(node, ColumnNode)
-    checks = checks and getattr(node, "name", None) not in _CONDITIONAL
+    if _is_null(node):
+        return False
+    name = getattr(node, "name", None)
+    checks = checks and name not in _CONDITIONAL
     constant = [child for child in children if _is_constant(child, checks=checks)]
     if len(constant) == len(children):
         return True
-    if checks:
+    if checks and not (name in _JOINING and len(constant) > 1) and not any(map(_is_null, children)):
         for child in constant:
             _check(child, node)
     return False
+
+
+def _is_null(node: Node) -> bool:
+    """Return whether a node is null for every row, whatever its other parts are, which Spark leaves out then."""
+    if isinstance(node, LiteralNode):
+        return not node.scalar.is_valid
+    return isinstance(node, CallNode) and node.name not in _CONDITIONAL and any(map(_is_null, node.arguments))
 
 
 def _check(constant: Node, parent: Node) -> None:

@@ -109,21 +109,32 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         operation.rows.inserted = _add(transaction, files, footers)
 
 
-def add_found_files(transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer]) -> None:
-    """Add files to a table, as `add_existing_files` does, whose footers were read before.
+def add_found_files(
+    transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer], root: Location
+) -> None:
+    """Add the files of a directory to a table, as `add_existing_files` does, whose footers were read before.
 
     Parameters
     ----------
     footers
         The footers of Parquet files by their paths.
+    root
+        The directory. Only the names of directories below it show values, which no file has itself.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A file has a column whose value the name of its directory shows: readers would take that of the file.
     """
     with transaction.operation("add files") as operation:
-        operation.rows.inserted = _add(transaction, files, footers)
+        operation.rows.inserted = _add(transaction, files, footers, root.path.rstrip("/"))
 
 
-def _add(transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer]) -> int:
+def _add(
+    transaction: Transaction, files: Sequence[FoundFile], footers: Mapping[str, Footer], above: str | None = None
+) -> int:
     """Add files, and return how many rows they have."""
-    contents = _Contents(transaction, extend_name_mapping(transaction))
+    contents = _Contents(transaction, extend_name_mapping(transaction), above)
     entries = _entries(contents, contents.files(files, footers))
     transaction.add_entries(entries)
     return entries.rows
@@ -188,7 +199,8 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
 class _Contents:
     """The facts of files that are added, for the columns that the table has now."""
 
-    def __init__(self, transaction: Transaction, names: NameMapping) -> None:
+    def __init__(self, transaction: Transaction, names: NameMapping, above: str | None) -> None:
+        self._above = above
         metadata = transaction.metadata
         self.metadata = metadata
         self.schema = metadata.current_schema.struct
@@ -216,6 +228,12 @@ class _Contents:
             rows, held, stats = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
             # What a file holds itself is what readers read.
             held_by_file = {child.id for child in self.schema if held.get(child.name) is not None}
+            if self._above is not None and held_by_file & shown.keys():
+                raise InvalidArgumentError(
+                    "the file has a column of which the name of its directory shows the value",
+                    hint="write the rows to a new table",
+                    column=next(child.name for child in self.schema if child.id in held_by_file & shown.keys()),
+                )
             shown = {number: value for number, value in shown.items() if number not in held_by_file}
             stats = stats.without(self._numbers[number] for number in shown)
             values = {
@@ -233,7 +251,8 @@ class _Contents:
             if len(source) == 1 and isinstance(parse_transform(part.transform), Identity):
                 column = {part.source_id: source[0]}
                 columns_by_name.update({part.name.lower(): column, source[0].name.lower(): column})
-        directories = one.place.path.split("/")[:-1] if columns_by_name else ()
+        inside = one.place.path.removeprefix(self._above or "")
+        directories = inside.split("/")[:-1] if columns_by_name else ()
         return {
             number: _shown_value(column, text)
             for _, name, text in named_values(one.path, directories)

@@ -79,7 +79,8 @@ class MergeOptions:
         if isinstance(value, ColumnValue) and len(value.path) == 1:
             raise InvalidArgumentError(
                 f"the condition of the merge is a column alone, {value}",
-                hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}",
+                hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}, or "
+                f"{self.target_alias}.{value} for those where it is true",
             )
 
     @property

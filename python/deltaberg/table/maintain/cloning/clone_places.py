@@ -32,8 +32,8 @@ def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, tar
     first, second = (f"{path.rstrip('/')}/" for path in paths)
     if first.startswith(second) or second.startswith(first):
         raise InvalidArgumentError(
-            "the clone would be in the directory of the table, or the other way round",
-            hint="choose a directory beside that of the table",
+            "one of the two directories would be in the other",
+            hint="choose a directory apart from the other one",
             table=str(source),
             target=str(target),
         )
