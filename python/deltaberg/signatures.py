@@ -218,8 +218,9 @@ def _without_aliases(
         if isinstance(ours, Refused) or ours not in names:
             hint = ours if isinstance(ours, Refused) else instead(name, sorted({*names} - _OF_METHODS))
             raise ArgumentNameError(f"{shown}() has no argument {name}", hint=str(hint))
-        if ours != name and (ours in named or ours in positional):
-            raise ArgumentNameError(f"{name} and {ours} are the same", hint="pass one of them")
+        if ours in renamed or (ours != name and (ours in named or ours in positional)):
+            other = next((one for one in named if one != name and words.get(one, one) == ours), ours)
+            raise ArgumentNameError(f"{name} and {other} are the same", hint="pass one of them")
         renamed[ours] = value
     return renamed
 

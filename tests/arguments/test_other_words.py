@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, convert_to_delta, create_table, write_table
+from deltaberg import DeltaTable, convert_to_delta, create_table, open_table, write_table
 from deltaberg.choices import Format
 from deltaberg.errors import ArgumentNameError
 
@@ -82,3 +83,24 @@ def test_hints_name_the_argument_that_does_it(tmp_path: Path, format: Format) ->
         with pytest.raises(ArgumentNameError) as caught:
             create_table(tmp_path / "new", _ROW.schema, format=format, **{word: "x"})  # type: ignore[call-overload]
         assert str(caught.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("verb", "arguments", "words"),
+    [
+        ("delete", (), ("predicate", "condition", "delete_filter")),
+        ("update", ({"p": "'z'"},), ("predicate", "condition")),
+        ("compact", (), ("target_size", "target_file_size_bytes")),
+    ],
+)
+def test_two_words_of_others_for_one_argument_are_refused(
+    verb: str, arguments: tuple[Any, ...], words: tuple[str, ...], format: Format, tmp_path: Path
+) -> None:
+    """The last one would win, and other rows would go than the first one names."""
+    write_table(tmp_path / "t", _ROW, format=format)
+    table = open_table(tmp_path / "t")
+    for one, other in itertools.permutations(words, 2):
+        with pytest.raises(ArgumentNameError, match=f"{other} and {one} are the same"):
+            getattr(table, verb)(*arguments, **{one: "id = 1", other: "id = 2"})
+    assert table.to_arrow().to_pylist() == _ROW.to_pylist()

@@ -21,7 +21,7 @@ from typing import Any
 
 from deltaberg.catalogs.rest.session import RestSession
 from deltaberg.catalogs.sql_catalog import SqlCatalog
-from deltaberg.storage import local
+from deltaberg.storage import atomic
 from deltaberg.storage.local import LocalOutput, LocalStorage
 from tests.crash.operations import OPERATIONS
 from tests.crash.targets import Target
@@ -68,7 +68,7 @@ class _Killer:
         for name in ("write", "close", "abort"):
             setattr(LocalOutput, name, self.around(getattr(LocalOutput, name), f"output.{name}"))
         for name in _STEPS:
-            setattr(local, name, self.around(getattr(local, name), name))
+            setattr(atomic, name, self.around(getattr(atomic, name), name))
         for owner, name, shown in ((SqlCatalog, "_change", "statement"), (RestSession, "change", "request")):
             setattr(owner, name, self.around(getattr(owner, name), shown))
 

@@ -120,5 +120,5 @@ def test_stored_rules_fail_for_the_rows_that_need_them_alone(tmp_path: Path) -> 
     log.with_suffix(".crc").unlink(missing_ok=True)
     table = open_table(tmp_path / "t")
     assert table.append(_ROWS).committed
-    with pytest.raises(DeltabergError):
+    with pytest.raises(EvaluationError, match="is not a value of the type"):
         table.append(_ROWS.set_column(1, "id", pa.array([-1], pa.int64())))

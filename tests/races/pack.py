@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from deltaberg.errors import CommitConflictError, CommitUnknownError
-from deltaberg.storage import local, remote
+from deltaberg.storage import atomic, remote
 from deltaberg.storage.atomic import sync_file
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import parse_location
@@ -70,7 +70,7 @@ def _start_clocks(ahead: float) -> None:
         return found._replace(modified=of_store(found.modified * 1_000_000) // 1_000_000)
 
     time.time_ns = lambda: in_race(real())
-    local.sync_file = stamped  # type: ignore[attr-defined]
+    atomic.sync_file = stamped
     remote._meta = described
 
 

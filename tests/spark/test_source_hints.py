@@ -77,7 +77,7 @@ def test_a_read_names_its_options(tmp_path: Path) -> None:
     [
         (DeltaReadOptions, "snapshot-id", "use versionAsOf"),
         (DeltaReadOptions, "changes", "readChangeFeed"),
-        (DeltaReadOptions, "mergeSchema", "belongs to a write"),
+        (DeltaReadOptions, "mergeSchema", "only writes change them"),
         (DeltaWriteOptions, "compression-codec", "use compression"),
         (DeltaReadOptions, "snapshot_id", "use versionAsOf"),
         (IcebergReadOptions, "versionAsOf", "use snapshot-id"),

@@ -238,7 +238,7 @@ _COMMAND_LINE = Door(
             "without it, poll waits": ("tail once",),
             "it says whether to ask, or to do it": ("is_agreed", *(f"{name} dry_run" for name in _ONLY_TRIED)),
             "it says how files are read": ("files_format", *CsvForm._fields),
-            "it chooses one of the verbs": ("rewrite-deletes only",),
+            "it chooses one of the verbs": ("convert format", "rewrite-deletes only"),
             "it is a clause of the merge": (
                 *("delete_missing", "delete_missing_where", "deletes", "insert", "insert_where", "set_all"),
                 *("set_where", "merge values"),
@@ -262,6 +262,7 @@ _COMMAND_LINE = Door(
             ),
             "a command has a table": (
                 *("storage_options", "location", "target", "catalog", "open_table format", "drop_table identifier"),
+                "convert_to_iceberg source",
             ),
             "the command has its own check of what the table is": ("append partition_by", "open_table validate"),
             "there is one choice": ("convert_to_delta partition_strategy",),

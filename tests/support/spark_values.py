@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.errors import EvaluationError, ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.bind.bind import BoundValue, bind_value
 from deltaberg.expressions.tree.nodes import spread
 from deltaberg.schema.arrow import arrow_type
@@ -91,8 +91,10 @@ def compare_with_spark(
                 bound = bind_value(text, schema, timezone=zone)
             except UnsupportedExpressionError:
                 found.unsupported += 1
-            except ExpressionError as error:
-                if _analyses(frame, text):
+            except (EvaluationError, ExpressionError) as error:
+                # A constant that cannot be computed is refused before there are rows, and Spark refuses it later.
+                is_constant = isinstance(error, EvaluationError) or "cannot be compared with a column" in error.message
+                if (_has_results if is_constant else _analyses)(frame, text):
                     found.differences.append(f"{text}: Spark has a result, we have {error.statement}")
             else:
                 ready.append(_evaluated(text, bound, rows))
@@ -123,6 +125,14 @@ def _evaluated(text: str, bound: BoundValue, rows: pa.RecordBatch) -> _Own:
     assert values.type == arrow_type(bound.type), f"{text}: {values.type} is not {bound.type}"
     message = outcome.failures[0].message if outcome.failures else ""
     return _Own(text, bound, values, sorted(failed), message)
+
+
+def _has_results(frame: Any, text: str) -> bool:
+    try:
+        frame.selectExpr(text).collect()
+    except Exception:  # noqa: BLE001
+        return False
+    return True
 
 
 def _analyses(frame: Any, text: str) -> bool:

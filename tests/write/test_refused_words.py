@@ -17,7 +17,6 @@ from deltaberg.errors import (
     ConcurrentAppendError,
     ConcurrentTransactionError,
     DeltabergError,
-    ExpressionError,
     InvalidArgumentError,
     SchemaError,
     UnsupportedExpressionError,
@@ -65,8 +64,8 @@ def _values(table: Any) -> list[dict[str, Any]]:
         (lambda table: table.delete("x IN (SELECT y FROM z)"), UnsupportedExpressionError, "asks another query"),
         (
             lambda table: table.merge(table.to_arrow(), "x").when_matched_delete().execute(),
-            ExpressionError,
-            "write target.x or write source.x",
+            InvalidArgumentError,
+            "target.x = source.x, or target.x",
         ),
         (lambda table: table.changes(99), VersionNotFoundError, "no changes from version 99 on yet"),
         (lambda table: table.append(iter([])), InvalidArgumentError, "the iterator gives no rows"),

@@ -182,9 +182,8 @@ def test_what_users_of_deltalake_write(tmp_path: Path) -> None:
     assert sorted(DeltaTable(parts).scan().to_arrow()["x"].to_pylist()) == [1, 100]
     batches = pa.table({"x": [7], "y": ["c"]}).to_batches()
     write_deltalake(parts, pa.RecordBatchReader.from_batches(batches[0].schema, batches), mode="append")
-    write_deltalake(
-        parts, batches, mode="append", target_file_size=10_000_000, configuration={"delta.appendOnly": "true"}
-    )
+    write_deltalake(parts, batches, mode="append", target_file_size=10_000_000)
+    write_deltalake(tmp_path / "only", batches, mode="append", configuration={"delta.appendOnly": "true"})
     assert pa.table(deltalake.DeltaTable(parts).to_pyarrow_table()).num_rows == 4
 
 

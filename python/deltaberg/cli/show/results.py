@@ -68,4 +68,4 @@ def print_done(location: str, facts: Mapping[str, Any], as_json: bool, *shown: t
 
 
 def _labelled(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(name.replace("_", " "), value) for name, value in facts.items()]
+    return [(name.replace("_", " "), "unknown" if value is None else value) for name, value in facts.items()]

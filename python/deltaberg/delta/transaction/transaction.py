@@ -32,9 +32,9 @@ __all__ = ["Transaction"]
 
 #: Metrics of operations that count files themselves.
 _COUNTED = frozenset({"numAddedFiles", "numCopiedFiles", "numRestoredFiles", "numTargetFilesAdded"})
-#: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 #: An instant that no clock reaches, in milliseconds.
 _NEVER = 1 << 62
+#: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 #: What the history calls operations of both formats, in the words of delta-spark.
 _NAMES = {

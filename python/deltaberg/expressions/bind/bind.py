@@ -275,7 +275,9 @@ def bind_condition(
     """
     bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside, is_stored=is_stored)
     if bound.type == VOID:
-        return bind_value(value, relations, target=BOOLEAN, timezone=timezone, now=now)
+        return bind_value(
+            value, relations, target=BOOLEAN, timezone=timezone, now=now, beside=beside, is_stored=is_stored
+        )
     if bound.type != BOOLEAN:
         found = type_text(bound.type)
         raise ExpressionError(f"a condition is a boolean, not of the type {found}", expression=bound.sql)

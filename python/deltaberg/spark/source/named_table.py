@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from deltaberg.errors import in_context
+from deltaberg.errors import TableNotFoundError, in_context
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
 from deltaberg.storage.location import parse_location
 
@@ -58,9 +58,12 @@ class NamedTable:
 
     def location(self) -> str:
         """Return where the table is, or goes if it is created."""
-        from deltaberg.catalogs.base import place_in_catalog
+        from deltaberg.catalogs.base import default_location
 
-        return place_in_catalog(self._catalog, self.name)
+        try:
+            return str(self.load().root)
+        except TableNotFoundError:
+            return default_location(self._catalog, self.name)
 
     @cached_property
     def _catalog(self) -> Catalog:

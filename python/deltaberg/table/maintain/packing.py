@@ -97,7 +97,7 @@ class Packing:
             ("min_file_size", 0, "pass 0 to rewrite files for their deleted rows alone"),
             ("max_file_size", 1, positive),
         ):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None or not name.endswith("_file_size"):
                 object.__setattr__(self, name, checked_number(name, getattr(self, name), least, hint))
         share = self.max_deleted
         if type(share) not in (int, float) or not 0 <= share <= 1:

@@ -121,8 +121,8 @@ class BoundScan:
             return self.given
         made = make_plan(self.source, self.condition)
         kept, whole = made.steps[-1], made.steps[0]
-        sizes = (kept.files, whole.files, kept.size, whole.size)
-        _logger.info("%s: planned %d of %d files, %d of %d bytes", self.source.table, *sizes)
+        sizes = ("unknown" if one is None else one for one in (kept.files, whole.files, kept.size, whole.size))
+        _logger.info("%s: planned %s of %s files, %s of %s bytes", self.source.table, *sizes)
         return made
 
     @cached_property

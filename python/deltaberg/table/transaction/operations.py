@@ -80,7 +80,6 @@ class Overwritten:
         Whether new rows that do not match ``where`` are refused.
     partition_by
         The partitioning. Another one than that of the table is allowed only if its columns are replaced.
-
     strategy
         ``merge-on-read`` or ``copy-on-write`` for files of which some rows match ``where``; None for what the verb does
         by default.
@@ -88,7 +87,7 @@ class Overwritten:
     Raises
     ------
     InvalidArgumentError
-        ``dynamic`` or ``check`` is neither True nor False, or there is no such strategy.
+        ``dynamic`` or ``check`` is neither True nor False, there is no such strategy, or two exclude each other.
     """
 
     where: Filter | None = None
@@ -100,6 +99,13 @@ class Overwritten:
     def __post_init__(self) -> None:
         check_flags(self, "dynamic", "check")
         checked_strategy(self.strategy)
+        if self.where is not None and self.dynamic:
+            raise InvalidArgumentError(Hint("⟪where⟫ and ⟪dynamic⟫ exclude each other"), hint="pass one of them")
+        if self.strategy is not None and self.dynamic:
+            raise InvalidArgumentError(
+                Hint("⟪strategy⟫ is about files of which some rows match ⟪where⟫, and ⟪dynamic⟫ replaces partitions"),
+                hint="leave one of them out",
+            )
 
     @property
     def is_whole(self) -> bool:
@@ -167,13 +173,6 @@ class Operations(ABC, Generic[_Engine_co]):
         SchemaError
             The rows do not fit the columns of the table.
         """
-        if which.where is not None and which.dynamic:
-            raise InvalidArgumentError(Hint("⟪where⟫ and ⟪dynamic⟫ exclude each other"), hint="pass one of them")
-        if which.strategy is not None and which.dynamic:
-            raise InvalidArgumentError(
-                Hint("⟪strategy⟫ is about files of which some rows match ⟪where⟫, and ⟪dynamic⟫ replaces partitions"),
-                hint="leave one of them out",
-            )
         replaces_columns = options.schema_mode == "overwrite"
         if replaces_columns and not which.is_whole:
             raise InvalidArgumentError(

@@ -117,10 +117,7 @@ class Place(ABC, Generic[_Table, _Run]):
             "if_exists", if_exists, get_args(IfExists), "leave it out to have a table that is there reported"
         )
         options = self.commit_options(new, commit)
-        if options.branch is not None:
-            raise InvalidArgumentError(
-                "a new table has no branches", hint="create one by ⟪alter().create_branch(…)⟫ of the table"
-            )
+        self._check_branch(options)
         for left in reversed(range(_ATTEMPTS)):
             table = self._newest()
             if table is not None and if_exists == "error":
@@ -248,6 +245,7 @@ class Place(ABC, Generic[_Table, _Run]):
     def _create_with_rows(
         self, data: Any, new: NewTable, mode: Mode, which: Overwritten, options: RowOptions, commit: CommitOptions
     ) -> CommitResult:
+        self._check_branch(commit)
         rows = open_rows(data, None if commit.progress is None else ProgressSum(commit.progress).next_write())
         run = self.create(replace(new, schema=rows.schema, of_rows=True), commit)
         with run.transaction:
@@ -258,6 +256,14 @@ class Place(ABC, Generic[_Table, _Run]):
             else:
                 run.overwrite(rows, options, which)
             return self.commit(run, mode)
+
+    def _check_branch(self, commit: CommitOptions) -> None:
+        if commit.branch is not None:
+            raise InvalidArgumentError(
+                "a new table has no branches",
+                hint="create one by ⟪alter().create_branch(…)⟫ of the table",
+                table=self.location,
+            )
 
     def _newest(self) -> _Table | None:
         try:

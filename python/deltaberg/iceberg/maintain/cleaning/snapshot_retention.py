@@ -51,7 +51,8 @@ class ExpiryRequest:
     def __post_init__(self) -> None:
         check_flags(self, "clean_expired_metadata", "dry_run")
         if self.retain_last is not None:
-            checked_number("retain_last", self.retain_last, 1, "pass how many snapshots each branch keeps, such as 10")
+            hint = "pass how many snapshots each branch keeps, such as 10"
+            object.__setattr__(self, "retain_last", checked_number("retain_last", self.retain_last, 1, hint))
         if self.progress is not None:
             checked_function("progress", self.progress, "CleanupProgress")
         if self.older_than is not None:
