@@ -21,9 +21,11 @@ _COMPACTION = {
     "max_concurrent_tasks": "max_concurrent",
     "max_spill_size": _ON_DISK,
     "max_temp_directory_size": _ON_DISK,
+    "min_commit_interval": Refused("leave it out: there is a commit for each group of files, see group_size="),
     "partition_filters": Refused("pass where="),
     "target_size": "target_file_size",
 }
+_AFTER = Refused("leave it out: what the table asks for after a commit is done, and nothing else")
 _GROUPS: dict[str, str] = {"txn": Refused("leave it out: there is a commit for each group of files")}
 _ROWS = {"df": "data", "case_sensitive": _CASES, **_PROPERTIES}
 
@@ -31,8 +33,30 @@ DELTALAKE: dict[str, dict[str, str]] = {
     "DeltaTable": {"table_uri": "location"},
     "convert_to_delta": {"configuration": "properties", "uri": "target"},
     "convert_to_iceberg": {"configuration": "properties"},
-    "create_table": {"configuration": "properties", "table_uri": "target"},
-    "write_table": {"configuration": "properties", "predicate": "where", "table_or_uri": "target"},
+    "create_table": {
+        "configuration": "properties",
+        "mode": Refused('pass if_exists="error", "ignore" or "replace"'),
+        "raise_if_key_not_exists": Refused("leave it out: a property of Delta that is not known raises"),
+        "table_uri": "target",
+    },
+    "write_table": {
+        "configuration": "properties",
+        "engine": Refused("leave it out: there is one"),
+        "overwrite_schema": Refused('pass schema_mode="overwrite"'),
+        "partition_filters": Refused("pass where="),
+        "predicate": "where",
+        "table_or_uri": "target",
+    },
+    "checkpoint": {"post_commithook_properties": _AFTER},
+    "restore": {
+        "protocol_downgrade_allowed": Refused(
+            "leave it out: the protocol stays what it is, so that readers of it go on"
+        )
+    },
+    "vacuum": {
+        "commit_properties": Refused("leave it out: only its beginning and end are recorded, if the table wants that"),
+        "post_commithook_properties": _AFTER,
+    },
     "overwrite": {"predicate": "where"},
     "delete": {"predicate": "where"},
     "update": {
@@ -66,7 +90,8 @@ PYICEBERG: dict[str, dict[str, str]] = {
         "partition_spec": Refused('pass partition_by=, as in partition_by=["day(at)", "bucket(16, id)"]'),
         "sort_order": Refused('pass sort_by=, as in sort_by=["id desc"]'),
     },
-    **dict.fromkeys(("appends", "changes", "follow", "scan"), _SCAN),
+    **dict.fromkeys(("appends", "changes", "follow"), _SCAN),
+    "scan": {**_SCAN, "snapshot_id": Refused("leave it out, and open the table with snapshot_id=")},
     "append": _ROWS,
     "overwrite": {
         **_ROWS,

@@ -35,6 +35,8 @@ _REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("compact", {"max_spill_size": 1}, "leave it out"),
     ("merge", {"source": _ROW, "on": "target.id = source.id", "max_spill_size": 1}, "pass memory="),
     ("scan", {"isolatoin": "x"}, "its arguments are"),
+    ("scan", {"snapshot_id": 1}, "leave it out, and open the table with"),
+    ("compact", {"min_commit_interval": 1}, "leave it out: there is a commit for each group"),
 ]
 
 
