@@ -115,10 +115,9 @@ def convert_to_iceberg(
     shared: dict[str, str] = {}
     # A server may choose the place, which is none that others use.
     own = parse_location(place.location) if place.location else None
-    if own is not None and own != root:
-        check_format("iceberg", formats_at(own, options.store), str(own))
     if own != root:
         if own is not None:
+            check_format("iceberg", formats_at(own, options.store), str(own))
             check_apart(options.store, root, options.store, own)
         shared = {"gc.enabled": "false"}
     commit = place.commit_options(new, arguments_of(SingleCommitArguments, arguments))

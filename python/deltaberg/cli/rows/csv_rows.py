@@ -75,7 +75,7 @@ def open_csv_rows(
         The columns of a table, as whose types those of the file are read; None to infer them from the first rows. Dates
         and timestamps are read as text: the write converts it, and knows its zone and how many digits are kept.
     casts
-        Whether the write casts texts to all other types, too.
+        Whether the write also casts texts to all other types.
 
     Raises
     ------

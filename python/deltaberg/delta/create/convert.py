@@ -91,7 +91,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     SchemaError
         The files have columns that do not fit together, or that Delta tables cannot hold.
     InvalidArgumentError
-        The directories have other partitions than the caller says, or are of another table, too.
+        The directories have other partitions than the caller says, or also belong to another table.
     InvalidPartitionValueError
         The name of a directory is not a value of its column.
     UnsupportedFeatureError

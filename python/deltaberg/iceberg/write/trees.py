@@ -55,7 +55,7 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
     TableNotFoundError
         There are no data files.
     InvalidArgumentError
-        The directories have other partitions than the caller says, or are of another table, too.
+        The directories have other partitions than the caller says, or also belong to another table.
     SchemaError
         The files have columns that do not fit together, or that tables of this version cannot hold.
     CorruptDataFileError

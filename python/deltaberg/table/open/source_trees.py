@@ -50,16 +50,14 @@ def source_files(root: Location, store: StoreSpec) -> list[tuple[str, ObjectMeta
 
 
 def _check_outside_of_tables(root: Location, store: StoreSpec) -> None:
-    place = root._replace(path=root.path.rstrip("/"))
+    place, how = root._replace(path=root.path.rstrip("/")), "is"
     while place.path:
         # Whoever may read a directory need not be allowed to look above it.
         with suppress(StorageError):
             for known in formats_at(place, store):
                 if known == "delta" or _has_metadata(place, store):
-                    raise _refused(
-                        root, "is in" if len(place.path) < len(root.path.rstrip("/")) else "is", known, place
-                    )
-        place = place._replace(path=place.path.rpartition("/")[0])
+                    raise _refused(root, how, known, place)
+        place, how = place._replace(path=place.path.rpartition("/")[0]), "is in"
 
 
 def _has_metadata(place: Location, store: StoreSpec) -> bool:

@@ -111,7 +111,7 @@ class TablePurge:
         files = sweep.in_own_folders(named)
         gone = [files.slice(0, 0)]
         stages = files.column("stage")
-        # While one of them stays, the directory is a table still, and what it names must stay, too.
+        # While one of them stays, the directory is still a table, and so whatever it names has to stay.
         stays = len(pc.indices_nonzero(pc.less(stages, _CONTENT))) < len(self._pointers or ())
         for stage in [] if stays else pc.unique(stages).to_pylist():
             chosen = files.filter(pc.equal(stages, stage))
