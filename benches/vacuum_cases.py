@@ -6,6 +6,7 @@ gets a table of its own, of links to files that are made once. It is made before
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import multiprocessing
 import os
@@ -69,6 +70,9 @@ def _make(root: Path, count: int) -> None:
         builder.commit_text("\n".join(adds[first : first + step]))
     deltalake.DeltaTable(root).create_checkpoint()
     builder.commit_text("\n".join(removes))
+    # Times of commits are at least a millisecond apart, so that many quick ones would end in the future.
+    for entry in builder.log.iterdir():
+        os.utime(entry, (0, 0))
 
 
 @contextmanager
@@ -152,10 +156,10 @@ def _serve(files: int, pipe: Connection) -> None:
         bucket = moto_s3.make_bucket(endpoint)
         store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
         root = table_of_files(files, 1)
-        for path in (root / "_delta_log").iterdir():
-            store.put_object(bucket, f"t/_delta_log/{path.name}", path.read_bytes())
-        for _, name in _names(files):
-            store.put_object(bucket, f"t/{name}", b"x")
+        contents = {f"_delta_log/{path.name}": path.read_bytes() for path in (root / "_delta_log").iterdir()}
+        contents.update((name, b"x") for _, name in _names(files))
+        for name, content in contents.items():
+            store.put_object(bucket, f"t/{name}", content).last_modified = dt.datetime(1970, 1, 1)
         pipe.send((endpoint, bucket))
         pipe.poll(None)
 
