@@ -128,12 +128,24 @@ def test_wrong_types_are_refused(tmp_path: Path, group: str) -> None:
                     opened = door.open(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "argument"), [("expire_snapshots", "snapshot_ids"), ("publish", "wap_id")])
-def test_columns_of_spark_name_no_snapshots(tmp_path: Path, name: str, argument: str) -> None:
-    door = DOORS[f"iceberg {name}"]
-    opened = door.open(tmp_path)
-    with pytest.raises(InvalidArgumentError, match=f"{argument} must be "):
-        opened.call(**{**door.arguments(opened), argument: _Mirror()})
+@pytest.mark.parametrize(
+    ("name", "argument", "shown"),
+    [
+        ("delta compact", "cluster", "cluster"),
+        ("iceberg alter add", "required", "required"),
+        ("iceberg alter drop_branch", "name", "the name of a reference"),
+        ("iceberg alter drop_tag", "name", "the name of a reference"),
+        ("iceberg alter rename_branch", "name", "the name of a reference"),
+        ("iceberg changes", "identifier_columns", "identifier_columns"),
+        ("iceberg expire_snapshots", "snapshot_ids", "snapshot_ids"),
+        ("iceberg publish", "wap_id", "wap_id"),
+        ("sql catalog update_namespace_properties", "removals", "removals"),
+    ],
+)
+def test_columns_of_spark_are_not_arguments(tmp_path: Path, name: str, argument: str, shown: str) -> None:
+    opened = DOORS[name].open(tmp_path)
+    with pytest.raises(InvalidArgumentError, match=f"{shown} must be "):
+        opened.call(**{**DOORS[name].arguments(opened), argument: _Mirror()})
 
 
 def _is_taken(door: Door, opened: Opened, argument: str, value: Any, shown: str) -> bool:

@@ -253,7 +253,7 @@ def checked_text(name: str, value: Any, hint: str) -> str:
 
 def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
     """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+    if isinstance(value, (str, bytes, Mapping)) or not has_attributes(value, "__iter__"):
         raise InvalidArgumentError(at_fault(name, f"must be {what}, not {value!r:.200}"), hint=hint)
     return [checked_text(f"each of ⟪{name}⟫", one, hint) for one in value]
 

@@ -32,7 +32,7 @@ from deltaberg.iceberg.updates.updates import (
 from deltaberg.schema.columns import ColumnName, dotted_path, find_column, join_name, listed_names, split_name
 from deltaberg.schema.types import Field, Struct
 from deltaberg.signatures import public
-from deltaberg.table.arguments import checked_note, checked_properties, checked_text, checked_type
+from deltaberg.table.arguments import checked_flag, checked_note, checked_properties, checked_text, checked_type
 from deltaberg.table.verbs.alteration import ColumnPlace, one_step
 
 __all__ = ["Alteration", "altered_metadata"]
@@ -89,7 +89,7 @@ class Alteration(ReferenceChanges):
             The default is not a value of the type.
         """
         path, place = split_name(name), ColumnPlace.beside(name, after, before, first)
-        if required and default is None:
+        if checked_flag("required", required) and default is None:
             raise SchemaError(
                 "the rows that are there would have no value of a new column that is required",
                 hint="give it a default value, or leave out required",

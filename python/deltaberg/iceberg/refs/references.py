@@ -79,7 +79,7 @@ def new_reference(
         The table has no such snapshot.
     """
     checked_choice("if_exists", if_exists, get_args(IfExists), "leave it out to refuse a name that is taken")
-    checked_text("the name of a reference", name, "pass a name such as audit")
+    _checked_name(name)
     check_not_guard(name)
     old = metadata.all_refs.get(name)
     if old is not None and (if_exists == "error" or old.type != kind):
@@ -190,10 +190,9 @@ def renamed_branch(metadata: TableMetadata, name: str, to: str) -> tuple[SetSnap
     InvalidArgumentError
         There is no such branch, it is ``main``, or the new name is taken.
     """
-    if name == MAIN:
-        raise InvalidArgumentError("main is the state of the table, and cannot be renamed")
+    _check_not_main(name, "renamed")
     ref = _found(metadata, name, "branch")
-    if checked_text("the name of a reference", to, "pass a name such as audit") in metadata.all_refs:
+    if _checked_name(to) in metadata.all_refs:
         raise InvalidArgumentError(f"the name {to!r} is that of another branch or tag")
     check_not_guard(to)
     return SetSnapshotRef(to, ref), RemoveSnapshotRef(name)
@@ -207,15 +206,23 @@ def dropped_reference(metadata: TableMetadata, name: str, kind: str) -> RemoveSn
     InvalidArgumentError
         There is no such reference, or it is ``main``.
     """
-    if name == MAIN:
-        raise InvalidArgumentError("main is the state of the table, and cannot be dropped")
+    _check_not_main(name, "dropped")
     _found(metadata, name, kind)
     return RemoveSnapshotRef(name)
 
 
+def _check_not_main(name: str, done: str) -> None:
+    if _checked_name(name) == MAIN:
+        raise InvalidArgumentError(f"main is the state of the table, and cannot be {done}")
+
+
 def _found(metadata: TableMetadata, name: str, kind: str | None = None) -> SnapshotRef:
-    checked_text("the name of a reference", name, "pass a name such as audit")
+    _checked_name(name)
     ref = metadata.all_refs.get(name)
     if ref is None or kind not in (None, ref.type):
         raise InvalidArgumentError(f"the table has no {kind or 'branch or tag'} {name!r}")
     return ref
+
+
+def _checked_name(name: str) -> str:
+    return checked_text("the name of a reference", name, "pass a name such as audit")

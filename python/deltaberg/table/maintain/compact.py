@@ -115,7 +115,8 @@ class Compaction:
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
-        if type(self.cluster) is not bool and self.cluster not in (None, "full"):
+        is_full = isinstance(self.cluster, str) and self.cluster == "full"
+        if not (is_full or isinstance(self.cluster, bool | None)):
             raise InvalidArgumentError(
                 at_fault("cluster", f"must be True, False or full, not {self.cluster!r:.100}"),
                 hint="leave it out to cluster the table if it has clustering columns",
