@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +60,23 @@ def test_an_at_sign_that_is_no_user_is_taken(url: str, authority: str) -> None:
     assert parse_location(url).authority == authority
 
 
-@pytest.mark.parametrize("value", [None, 5, b"hush", ["hush"], "", "hush/\ud800", "s3://bucket/hush\udc80\ud800"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        5,
+        b"hush",
+        ["hush"],
+        "",
+        "hush/\ud800",
+        "s3://bucket/hush\udc80\ud800",
+        Path("/hush\udcff"),
+        "/hush\0",
+        "file:///hush%00",
+        "s3://bucket/hush\0/t",
+        "memory://hush\0",
+    ],
+)
 def test_what_is_no_text_is_refused_and_not_shown(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a location") as caught:
         parse_location(value)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature
 from deltaberg.hints import Hint, verbatim
+from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.workers import map_in_order
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location", "spellings_of"]
@@ -92,10 +93,16 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     if not isinstance(raw, str) or not raw:
         what = "an empty string" if raw == "" else f"a value of type {type(given).__name__}"
         raise InvalidArgumentError(f"{what} is not a location", hint="pass a path or a URL as a string")
-    try:
-        os.fsencode(raw)
-    except UnicodeEncodeError:
-        raise InvalidArgumentError("a text that is not valid Unicode is not a location") from None
+    location = _parsed(raw)
+    # Names of local files may be any bytes, but metadata holds none that are not UTF-8.
+    if has_lone_surrogate(str(location)):
+        raise InvalidArgumentError("a text that is not valid Unicode is not a location")
+    if "\0" in str(location):
+        raise InvalidArgumentError("a text with a zero byte is not a location")
+    return location
+
+
+def _parsed(raw: str) -> Location:
     scheme, separator, rest = raw.partition(":")
     scheme = scheme.lower()
     if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
