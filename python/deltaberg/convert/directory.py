@@ -50,7 +50,7 @@ def convert_to_delta(
     Parameters
     ----------
     target
-        The directory: a local path, or the URL of an object store. Symbolic links to directories are not followed.
+        The directory: a local path, or the URL of an object store. Symbolic links are followed, as by Spark.
     partition_by
         The names and types of the columns whose values are in the names of directories: an Arrow schema, or a mapping
         of names to Arrow types.
@@ -80,11 +80,12 @@ def convert_to_delta(
     TableNotFoundError
         There are no data files.
     CorruptDataFileError
-        A file is not Parquet, or damaged.
+        A file is empty, not Parquet, or damaged.
     SchemaError
         A column has no type that fits all files, or one that Delta tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
-        The directories do not fit ``partition_by``.
+        The directories do not fit ``partition_by``, or a symbolic link leads nowhere, or to files that are found
+        without it, too.
 
     Examples
     --------

@@ -51,6 +51,7 @@ def convert_to_iceberg(
     ----------
     source
         The directory: a local path, or the URL of an object store. Names that begin with ``.`` or ``_`` are ignored.
+        Symbolic links are followed, as by Spark.
     target
         Where the new table is: a directory, or with ``catalog`` its name.
     catalog
@@ -78,12 +79,13 @@ def convert_to_iceberg(
     TableNotFoundError
         There are no data files.
     CorruptDataFileError
-        A file is damaged, or none of these formats.
+        A file is empty or damaged, or none of these formats.
     SchemaError
         A column has no type that fits all files, or one that Iceberg tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
         The directories do not fit ``partition_by``, or a file has one of these columns itself; the source is a table,
-        or in one, or contains one; or the target is in the source, or a Delta table.
+        or in one, or contains one; a symbolic link leads nowhere, or to files that are found without it, too; or the
+        target is in the source, or a Delta table.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def convert_to_iceberg(
         run = place.create(table, commit)
         with run.transaction:
             add_found_files(run.transaction, tree.files, tree.footers, root)
-            return place.commit(run, "append")
+            return replace(place.commit(run, "append"), ignored_files=tree.ignored)
 
     return place.create_first(mode, create, place.unchanged, instead='use ⟪mode="ignore"⟫ to leave it as it is')
 

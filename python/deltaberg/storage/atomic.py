@@ -34,16 +34,20 @@ _NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF
 _UNSETTLED = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
+#: How often a directory is made that somebody deletes.
+_MOST_ATTEMPTS = 4
 
 
 def open_temporary(directory: str) -> BinaryIO:
     """Create a new temporary file (`is_temporary`) in a directory, which is created too where it is missing."""
     name = os.path.join(directory, f".deltaberg-{uuid.uuid4().hex}.tmp")
-    try:
-        return open(name, "xb")
-    except FileNotFoundError:
-        _make_directories(directory)
-        return open(name, "xb")
+    # Another writer who gives up deletes directories that hold nothing, such as one that was just made.
+    for _ in range(_MOST_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            return open(name, "xb")
+        with contextlib.suppress(FileNotFoundError):
+            _make_directories(directory)
+    return open(name, "xb")
 
 
 def _make_directories(directory: str) -> None:

@@ -207,6 +207,7 @@ class Storage(Protocol):
         prefix: str,
         selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
+        linked: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List all objects below a directory, at any depth, as a stream in no particular order.
 
@@ -218,6 +219,10 @@ class Storage(Protocol):
         selects
             Is shown the paths that were found, many at a time, and says of each whether its object is to be listed. A
             disk need not be asked about the others, whose names take a fraction of the time of their sizes.
+        passed_over
+            Is told of names that could not be listed, beside which others may be missing.
+        linked
+            Is told of symbolic links to directories, and of those that lead nowhere.
         """
 
     def has_objects(self, prefix: str) -> bool:

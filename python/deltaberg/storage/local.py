@@ -28,7 +28,7 @@ from deltaberg.storage.base import (
 )
 from deltaberg.workers import in_chunks
 
-__all__ = ["LocalStorage"]
+__all__ = ["LocalStorage", "nearest_directory"]
 
 #: How often a directory is read again whose files are deleted while they are described.
 _MOST_SCANS = 10
@@ -123,10 +123,11 @@ class LocalStorage:
         prefix: str,
         selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
+        linked: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory. Every name can be listed."""
         del passed_over
-        paths = self._paths(prefix)
+        paths = self._paths(prefix, linked=linked)
         if selects is not None:
             paths = (path for some in in_chunks(paths, _SHOWN) for path in compress(some, selects(some)))
         return self._described(paths)
@@ -141,13 +142,21 @@ class LocalStorage:
                 raise _failure(error, path) from error
             yield _meta(path, status)
 
-    def _paths(self, prefix: str, *, special: bool = False) -> Iterator[str]:
+    def _paths(
+        self, prefix: str, *, special: bool = False, linked: Callable[[str], object] | None = None
+    ) -> Iterator[str]:
         """Yield the paths of all files below a directory, and perhaps those of devices, named pipes and the like."""
         waiting = [prefix]
         while waiting:
-            yield from self._paths_in(waiting.pop(), waiting, special)
+            yield from self._paths_in(waiting.pop(), waiting, special, linked)
 
-    def _paths_in(self, directory: str, directories: list[str], special: bool = False) -> Iterator[str]:
+    def _paths_in(
+        self,
+        directory: str,
+        directories: list[str],
+        special: bool = False,
+        linked: Callable[[str], object] | None = None,
+    ) -> Iterator[str]:
         """Yield the paths of the files directly in a directory, and add those of its directories to a list."""
         with suppress(ObjectNotFoundError), _OurErrors(directory), os.scandir(directory) as entries:
             for entry in entries:
@@ -159,6 +168,8 @@ class LocalStorage:
                     or (special and not os.path.isdir(entry.path) and os.path.exists(entry.path))
                 ):
                     yield entry.path
+                elif linked is not None and entry.is_symlink():
+                    linked(entry.path)
 
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any file below a directory."""
@@ -200,9 +211,7 @@ class LocalStorage:
 
         # A table that does not exist yet has no directory, and a probe must not make it. It would be on the same file
         # system as the nearest directory above it.
-        above = directory
-        while not os.path.isdir(above) and above != os.path.dirname(above):
-            above = os.path.dirname(above)
+        above = nearest_directory(directory)
         with _OurErrors(directory):
             device = os.stat(above).st_dev
         with self._lock:
@@ -349,6 +358,13 @@ def _regular(status: os.stat_result, path: str) -> os.stat_result:
         kind = next((name for is_kind, name in _SPECIAL if is_kind(status.st_mode)), "a special file")
         raise NotAFileError(f"there is no such file but {kind} of this name", path=path)
     return status
+
+
+def nearest_directory(path: str) -> str:
+    """Return a directory, or where there is none of this name the nearest one above it."""
+    while not os.path.isdir(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:

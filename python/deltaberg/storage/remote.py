@@ -216,8 +216,10 @@ class RemoteStorage:
         prefix: str,
         selects: Callable[[list[str]], Iterable[bool]] | None = None,
         passed_over: Callable[[str], object] | None = None,
+        linked: Callable[[str], object] | None = None,
     ) -> Iterator[ObjectMeta]:
-        """List all objects below a directory, page by page."""
+        """List all objects below a directory, page by page. None is a link."""
+        del linked
         directory = _directory(prefix)
 
         def listed(start: str | None) -> Iterator[ObjectMeta]:

@@ -170,14 +170,15 @@ def drop_empty_directories(folder: Location, paths: Iterable[str]) -> None:
     folder
         The folder that the files were in.
     paths
-        The paths of files that `delete_files` has deleted below it.
+        The paths of files that `delete_files` has deleted. Those elsewhere do not matter.
     """
     if folder.scheme != "file":
         return
-    for path in paths:
-        above = os.path.dirname(path)
+    base = f"{folder.path.rstrip('/')}/"
+    for directory in dict.fromkeys(map(os.path.dirname, paths)):
+        above = directory
         with suppress(OSError):
-            while above.startswith(f"{folder.path}/"):
+            while above.startswith(base):
                 os.rmdir(above)
                 above = os.path.dirname(above)
 
@@ -195,11 +196,21 @@ def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileK
         delete_files(store, folder, paths, kind, "it was written for a change that was not committed")
 
 
-def discard_locations(store: StoreSpec, files: Iterable[tuple[Location, Location]], kind: FileKind) -> None:
-    """Delete such files, each of which comes behind its folder: those of a table may be in several stores."""
+def discard_locations(
+    store: StoreSpec, files: Iterable[tuple[Location, Location]], kind: FileKind, home: Location | None = None
+) -> None:
+    """Delete such files, each of which comes behind its folder: those of a table may be in several stores.
+
+    Parameters
+    ----------
+    home
+        A directory that was there before the writer began. Those below it that hold nothing any more go, too.
+    """
     together: dict[Location, list[str]] = {}
     for folder, file in files:
         if folder.same_store(file):
             together.setdefault(folder, []).append(file.path)
     for folder, paths in together.items():
         discard_files(store.open(folder), folder.path, paths, kind)
+        if home is not None and home.same_store(folder):
+            drop_empty_directories(home, paths)

@@ -26,7 +26,7 @@ from deltaberg.storage.base import ObjectMeta
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.new_table import NewTable
-from deltaberg.table.open.source_trees import source_files
+from deltaberg.table.open.source_trees import SourceFiles, source_files
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.hive_names import HIVE_NULL, texts_of_columns
 from deltaberg.table.write.united_columns import united_columns
@@ -98,7 +98,8 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
         A property needs what files that exist do not have.
     """
     with Transaction(log, None, conversion.commit) as transaction:
-        files = _data_files(log, conversion)
+        found = source_files(log.root, log.store)
+        files = _data_files(found, conversion)
         footers = read_footers((log.storage, file.meta) for file in files)
         columns = zip((file.path for file in files), (footer.columns for footer in footers), strict=True)
         schema = united_columns(columns, conversion.partition)
@@ -113,7 +114,8 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
             "collectStats": json.dumps(conversion.collects_statistics),
             "sourceFormat": "parquet",
         }
-        return transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(files)})
+        committed = transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(files)})
+        return replace(committed, ignored_files=found.ignored)
 
 
 def _check_names(table: Snapshot) -> None:
@@ -128,13 +130,10 @@ def _check_names(table: Snapshot) -> None:
 # The files
 
 
-def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
+def _data_files(found: SourceFiles, conversion: Conversion) -> list[_Found]:
     """Return the data files below the directory, in the order of their paths."""
     read, partition = texts_of_columns if conversion.is_hive else _values_in_order, conversion.partition
-    return [
-        _Found(path, meta, read(path, path.split("/")[:-1], partition))
-        for path, meta in source_files(log.root, log.store)
-    ]
+    return [_Found(path, meta, read(path, path.split("/")[:-1], partition)) for path, meta in found.files]
 
 
 def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:

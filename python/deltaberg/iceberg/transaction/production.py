@@ -33,7 +33,7 @@ from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.schema.arrow import as_array, with_columns
 from deltaberg.schema.types import Struct
 from deltaberg.storage.base import PutOutcome
-from deltaberg.storage.location import PathResolver
+from deltaberg.storage.location import Location, PathResolver
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.removal import FileKind, discard_locations
 
@@ -367,7 +367,7 @@ class Production:
         chosen = [self._hiding[path]] if path in self._hiding else list(self._hiding.values())
         return [files for one in chosen for files in one]
 
-    def delete_unused(self, committed: TableMetadata | None) -> None:
+    def delete_unused(self, committed: TableMetadata | None, home: Location | None = None) -> None:
         """Delete the metadata files that no snapshot names, once it is known what became of the commit.
 
         Parameters
@@ -375,6 +375,8 @@ class Production:
         committed
             The table after the commit, whose snapshot may be that of an earlier attempt than the last one; None if
             nothing was committed. If the table does not show the snapshot, all files stay.
+        home
+            As `discard_locations` has it.
         """
         used = set[str]()
         if committed is not None:
@@ -384,7 +386,7 @@ class Production:
         gone = [path for path in self.written if path not in used]
         self.written = [path for path in self.written if path in used]
         places = ((self.resolver.resolve(path.rpartition("/")[0]), self.resolver.resolve(path)) for path in gone)
-        discard_locations(self.store, places, FileKind("a manifest", re.compile(f".*{self.token}.*\\.avro")))
+        discard_locations(self.store, places, FileKind("a manifest", re.compile(f".*{self.token}.*\\.avro")), home)
 
 
 def _is_among(paths: pa.ChunkedArray, chosen: AbstractSet[str]) -> pa.BooleanArray:

@@ -496,5 +496,5 @@ class Transaction(shared.Transaction):
         self._files.delete_if(lambda folder, path: folder.join(path) not in kept)
 
     def _delete_all(self) -> None:
-        self._production.delete_unused(None)
+        self._production.delete_unused(None, self._files.home)
         super()._delete_all()

@@ -44,7 +44,7 @@ from deltaberg.schema.types import DataType, Decimal, Field, Primitive, Struct, 
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location, parse_location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.open.source_trees import is_hidden
+from deltaberg.table.open.source_trees import files_below
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 from deltaberg.table.write.hive_names import named_values
 from deltaberg.workers import map_in_order
@@ -84,7 +84,8 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     Raises
     ------
     InvalidArgumentError
-        The table has one of the files already, or there is no file, or the rows of one belong to several partitions.
+        The table has one of the files already, or there is no file, or the rows of one belong to several partitions; or
+        a directory contains a table.
     InvalidPartitionValueError
         The name of a directory gives a partition column a value that is none of its type.
     SchemaError
@@ -147,12 +148,8 @@ def _files_at(stores: StoreSpec, path: str) -> Iterator[FoundFile]:
     try:
         meta = store.head(place.path)
     except ObjectNotFoundError:
-        prefix = place.path.rstrip("/")
-        below = sorted(store.walk(prefix), key=lambda one: one.path)
-        for one in below:
-            inside = one.path[len(prefix) :].strip("/").split("/")
-            if not any(map(is_hidden, inside)):
-                yield found_file(place.join("/".join(inside)), stores, one)
+        for inside, one in files_below(place, stores).files:
+            yield found_file(place.join(inside), stores, one)
     else:
         yield found_file(place, stores, meta)
 

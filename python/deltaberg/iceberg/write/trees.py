@@ -33,11 +33,14 @@ class Tree(NamedTuple):
         The footers of Parquet files, by their paths.
     columns
         The columns of all files together; those whose values are in the names of directories come last.
+    ignored
+        How many files were passed over.
     """
 
     files: Sequence[FoundFile]
     footers: Mapping[str, Footer]
     columns: Struct
+    ignored: int
 
 
 def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int) -> Tree:
@@ -62,7 +65,8 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
         A file is damaged, or none of a known format.
     """
     files = []
-    for path, meta in source_files(root, store):
+    found = source_files(root, store)
+    for path, meta in found.files:
         texts_of_columns(path, path.split("/")[:-1], partition)
         files.append(found_file(root.join(path), store, meta))
     footers = footers_of(store, files, version)
@@ -74,6 +78,5 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
         return given_columns(file.schema_with(None), version)
 
     paths = (one.path for one in files)
-    return Tree(
-        files, footers, united_columns(zip(paths, map_in_order(_READERS, columns, files), strict=True), partition)
-    )
+    columns_of_files = zip(paths, map_in_order(_READERS, columns, files), strict=True)
+    return Tree(files, footers, united_columns(columns_of_files, partition), found.ignored)

@@ -155,6 +155,8 @@ class CommitResult:
         What the commit says that the operation did, in numbers.
     snapshot_id
         The snapshot of the Iceberg table that was committed, or is current; None if it has none, and for Delta tables.
+    ignored_files
+        How many files of a converted directory are no part of the table, because of their names.
     road
         How rows came into data files: ``local``, or by Spark ``native``, ``arrow`` or ``fused``. Empty if the commit
         wrote no rows.
@@ -182,6 +184,7 @@ class CommitResult:
     road: str = ""
     why_not_native: str = ""
     snapshot_id: int | None = None
+    ignored_files: int = 0
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -197,6 +200,8 @@ class CommitResult:
             counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}
             if any(counts.values()):
                 facts.append((what, ", ".join(counted(count, unit) for unit, count in counts.items() if count)))
+        if self.ignored_files:
+            facts.append(("ignored", counted(self.ignored_files, "file")))
         if self.retries:
             facts.append(("retries", str(self.retries)))
         facts.extend(("warning", text) for text in self.warnings)

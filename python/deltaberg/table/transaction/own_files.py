@@ -19,10 +19,13 @@ class OwnFiles:
     ----------
     store
         What opens the stores of the files.
+    home
+        A directory that was there before the first of them.
     """
 
-    def __init__(self, store: StoreSpec) -> None:
+    def __init__(self, store: StoreSpec, home: Location) -> None:
         self._store = store
+        self.home = home
         #: The path of each file, behind the folder that it is relative to.
         self._files: list[tuple[Location, str]] = []
         self._roads: set[WriteRoad] = set()
@@ -54,4 +57,6 @@ class OwnFiles:
 
     def _delete(self, files: Iterable[tuple[Location, str]]) -> None:
         if not self.are_kept:
-            discard_locations(self._store, ((folder, folder.join(path)) for folder, path in files), WRITTEN_FILE)
+            discard_locations(
+                self._store, ((folder, folder.join(path)) for folder, path in files), WRITTEN_FILE, self.home
+            )

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from deltaberg.errors import InvalidArgumentError, in_context
+from deltaberg.storage.local import nearest_directory
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.change.changed_rows import RowTasks
@@ -53,7 +54,8 @@ class Transaction(ABC):
         self.result: CommitResult | None = None
         self._now = (options.clocked or ClockedPolicy()).now
         self._progress = None if options.progress is None else ProgressSum(options.progress)
-        self._files = OwnFiles(store)
+        is_local = root.scheme == "file"
+        self._files = OwnFiles(store, root._replace(path=nearest_directory(root.path)) if is_local else root)
         #: The operations that succeeded, in their order.
         self._operations: list[Operation] = []
         self._is_ended = False
