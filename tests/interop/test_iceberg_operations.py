@@ -24,7 +24,7 @@ from tests.crash.targets import Target
 from tests.interop.judged import few, same
 from tests.interop.judged_catalogs import COMBINATIONS, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
-from tests.support.judge import Judge
+from tests.support.judge import Judge, JudgeError
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(1200)]
 
@@ -107,6 +107,10 @@ def _try(operation: Operation, at: _Target, judged: JudgedTable, version: int) -
             operation.run(at)
         return
     operation.run(at)
+    if operation.run == Target.drop:
+        with pytest.raises(JudgeError, match="TABLE_OR_VIEW_NOT_FOUND"):
+            judged.sql("SELECT * FROM {t}")
+        return
     _check(judged, operation.after)
     _go_on(judged, operation.after)
 
