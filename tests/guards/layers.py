@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ __all__ = [
     "crowded_folders",
     "doors",
     "dynamic_imports",
+    "folders_that_are_no_packages",
     "foreign_imports",
     "listed_folders",
     "names_that_stand_twice",
@@ -76,7 +78,10 @@ FOLDERS = {
 _MOST_MODULES = 14
 #: Modules that import by a name which is not written there.
 _LOADERS = {"__init__.py", "cli/app.py", "engines.py", "lazy_names.py"}
+#: What imports a module by its name.
+_BY_NAME = ("import_module", "__import__")
 #: Packages, and modules of the standard library, that are imported in some layers only. The longest name decides.
+#: Packages that are not listed are imported nowhere.
 _OWNERS: dict[str, set[str]] = {
     "typing_extensions": set(),  # only type checkers need it
     "pyspark": {"spark"},
@@ -88,6 +93,9 @@ _OWNERS: dict[str, set[str]] = {
     "urllib.request.getproxies": {"catalogs/rest"},
     "urllib.request.proxy_bypass": {"catalogs/rest"},
     "urllib3": {"catalogs"},
+    "boto3": {"storage"},
+    "botocore": {"storage"},
+    "py4j": {"spark"},
     "sqlalchemy": {"catalogs"},
     "sqlglot": {"expressions"},
     "yaml": {"catalogs"},
@@ -120,6 +128,7 @@ def _imports(path: str, text: str) -> tuple[_Import, ...]:
         for statement in node.body
         for inner in ast.walk(statement)
     }
+    loaders = _names_of_loaders(tree)
     imports = []
     for node in ast.walk(tree):
         names: Iterable[str] = ()
@@ -129,14 +138,36 @@ def _imports(path: str, text: str) -> tuple[_Import, ...]:
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             names = [f"{module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and _is_loader(node.func):
+        elif isinstance(node, ast.Call) and _is_loader(node.func, loaders):
             names = [_constant(argument).rstrip(".") for argument in node.args[:1]]
         imports += [_Import(name, id(node) not in for_types) for name in names]
-    return tuple(imports)
+    return tuple(imports) + (_Import("", True),) * _hides_loader(tree, loaders)
 
 
-def _is_loader(function: ast.expr) -> bool:
-    return ast.unparse(function).rpartition(".")[2] in ("import_module", "__import__")
+def _names_of_loaders(tree: ast.Module) -> set[str]:
+    """Return what a module calls to import by a name, as it has imported it."""
+    renamed = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("importlib", "builtins")
+        for alias in node.names
+        if alias.name in _BY_NAME
+    }
+    return {*_BY_NAME, *renamed}
+
+
+def _is_loader(function: ast.expr, loaders: Collection[str]) -> bool:
+    return isinstance(function, (ast.Name, ast.Attribute)) and ast.unparse(function).rpartition(".")[2] in loaders
+
+
+def _hides_loader(tree: ast.Module, loaders: Collection[str]) -> bool:
+    """Return whether a module names what imports by a name without calling it, so that calls of it are not seen."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return any(
+        (id(node) not in called and isinstance(node, ast.expr) and _is_loader(node, loaders))
+        or (isinstance(node, ast.Constant) and node.value in _BY_NAME)
+        for node in ast.walk(tree)
+    )
 
 
 def _constant(argument: ast.expr) -> str:
@@ -162,10 +193,15 @@ def foreign_imports(sources: Mapping[str, str]) -> list[str]:
         for name, runs in _imports(path, text):
             parts = name.split(".")
             prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-            owners = next((_OWNERS[prefix] for prefix in prefixes if prefix in _OWNERS), None)
+            owners = next((_OWNERS[prefix] for prefix in prefixes if prefix in _OWNERS), _owners_by_default(parts[0]))
             if runs and owners is not None and not any(f"{path}/".startswith(f"{owner}/") for owner in owners):
                 breaches.append(f"{path} imports {name}")
     return breaches
+
+
+def _owners_by_default(package: str) -> set[str] | None:
+    """Return which layers may import a package that is not listed: None for all of them."""
+    return None if package in ("", "deltaberg", "pyarrow") or package in sys.stdlib_module_names else set()
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -181,13 +217,19 @@ def _children(sources: Mapping[str, str], folder: str) -> dict[str, bool]:
     """Return the modules and folders inside of a folder, and which of them are folders."""
     inside = [path for path in sources if _is_in(path, folder)]
     return {
-        child: child != "__init__" and f"{folder}/{child}/".lstrip("/") + "__init__.py" in sources
+        child: any(_is_in(path, f"{folder}/{child}".lstrip("/")) for path in inside)
         for child in dict.fromkeys(_child(path, folder) for path in inside)
     }
 
 
 def _folders(sources: Mapping[str, str]) -> list[str]:
-    return [path.rpartition("/")[0] for path in sources if path.rpartition("/")[2] == "__init__.py"]
+    parts = (path.split("/")[:-1] for path in sources)
+    return list(dict.fromkeys("/".join(folders[:length]) for folders in parts for length in range(len(folders) + 1)))
+
+
+def folders_that_are_no_packages(sources: Mapping[str, str]) -> list[str]:
+    """Return the folders that Python and the builds of wheels do not take for packages."""
+    return [folder for folder in _folders(sources) if f"{folder}/__init__.py".lstrip("/") not in sources]
 
 
 def listed_folders(sources: Mapping[str, str]) -> list[str]:
