@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["PRIMITIVES", "texts"]
+__all__ = ["ODD_TEXTS", "PRIMITIVES", "texts"]
+
+#: Texts of which messages must not show every character as it is.
+ODD_TEXTS = st.text(st.sampled_from("a'\"\\/\0\b\t\n\f\r\x1b\x7f\x80\x9b\x9f\xa0\u0301\u2028\u202e\ufeff𝄞"), max_size=8)
 
 PRIMITIVES = [
     "string",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from deltaberg.errors import CorruptLogError
 from tests.kernels.json_text import broken
 from tests.kernels.log_texts import commits, entries
+from tests.kernels.scalar_texts import ODD_TEXTS
 from tests.kernels.twins import Raised, native_kernels, same, twins
 from tests.support.effort import examples
 
@@ -60,6 +61,17 @@ def _check(log: list[tuple[int, bytes]]) -> None:
         assert set(found.context) <= {"version", "line"}
         return
     _check_places(found.adds, dict(log))
+
+
+@examples(30)
+@given(ODD_TEXTS)
+def test_odd_paths_in_messages(path: str) -> None:
+    add = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+    vectors = [{"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1} for name in "ab"]
+    lines = [json.dumps({"add": {**add, "deletionVector": vector}}) for vector in vectors]
+    found = twins(lambda kernels: kernels.replay([(0, "\n".join(lines).encode())]))
+    assert isinstance(found, Raised)
+    assert "is added twice in one commit" in found.message
 
 
 def _check_places(adds: pa.Table, log: dict[int, bytes]) -> None:

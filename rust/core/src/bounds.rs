@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{Field, Schema};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::parallel;
 use crate::values::PrimitiveType;
 
@@ -81,7 +81,8 @@ impl BoundType {
                     Ok(PrimitiveType::Decimal(precision, scale)) => Some(Self::Decimal(precision, scale)),
                     _ => None,
                 };
-                let unknown = || Error::new(ErrorKind::InvalidArgument, format!("{name:?} is not a type with bounds"));
+                let unknown =
+                    || Error::new(ErrorKind::InvalidArgument, format!("{} is not a type with bounds", quoted(name)));
                 return fixed_of(name).or_else(decimal).ok_or_else(unknown);
             }
         })

@@ -83,6 +83,28 @@ impl Error {
     }
 }
 
+/// A text of others in quotes, with control characters as JSON escapes them, so that no terminal
+/// obeys them.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len() + 2);
+    shown.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => shown.extend(['\\', letter]),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            '\u{8}' => shown.push_str("\\b"),
+            '\u{c}' => shown.push_str("\\f"),
+            _ if letter.is_control() => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => shown.push(letter),
+        }
+    }
+    shown.push('"');
+    shown
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

@@ -7,7 +7,7 @@ use arrow_array::builder::BooleanBuilder;
 use arrow_array::{Array, ArrayRef, MapArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::values::{ColumnBuilder, Offset, PrimitiveType};
 
 /// Returns the values of `columns` (name in the map, type) from a map of string to string.
@@ -85,8 +85,12 @@ impl<'a> PartitionColumn<'a> {
 
     fn refuse(&self, text: &str, row: usize) -> Error {
         let shown: String = text.chars().take(100).collect();
-        let message =
-            format!("partition value {shown:?} of column {:?} is not a valid {}", self.name, self.primitive.name());
+        let message = format!(
+            "partition value {} of column {} is not a valid {}",
+            quoted(&shown),
+            quoted(&self.name),
+            self.primitive.name()
+        );
         Error::new(ErrorKind::InvalidPartitionValue, message).with("column", self.name).with("row", row)
     }
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, TooLargeError
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.kernels.pure.log.values import PrimitiveType
+from deltaberg.kernels.pure.quoted import quoted
 from deltaberg.kernels.results import empty_batch
 
 __all__ = ["parse_bounds", "parse_counts"]
@@ -101,7 +102,7 @@ def _bound_type(name: str) -> _BoundType:
             pass
         else:
             return _BoundType(arrow, lambda data: _decimal(data, arrow.precision, arrow.scale))
-    raise InvalidArgumentError(f'"{name}" is not a type with bounds')
+    raise InvalidArgumentError(f"{quoted(name)} is not a type with bounds")
 
 
 def _unpack(data: bytes, pattern: str) -> Any:

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libdeflater::{CompressionLvl, DecompressionError, Decompressor};
 use ruzstd::encoding::{CompressionLevel, compress};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 
 use super::cursor::corrupt;
 
@@ -43,7 +43,7 @@ impl Codec {
             "deflate" => Ok(Self::Deflate),
             "snappy" => Ok(Self::Snappy),
             "zstandard" => Ok(Self::Zstandard),
-            _ => Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro codec {name:?}"))),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro codec {}", quoted(name)))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 
 use super::cursor::{Cursor, Flaw, Read, corrupt, flaw};
 
@@ -205,7 +205,7 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
             let value = skip(only_child(node)?, inner)?;
             Skip::Items(Box::new(Skip::Record(vec![Skip::Bytes, value])), 1)
         }
-        _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro type {:?}", node.kind))),
+        _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro type {}", quoted(&node.kind)))),
     })
 }
 
@@ -270,7 +270,10 @@ fn least_of_items(element: &Node, depth: usize) -> Result<usize> {
 fn only_child(node: &Node) -> Result<&Node> {
     match node.children.as_slice() {
         [child] => Ok(child),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("a node of kind {:?} must have one child", node.kind))),
+        _ => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("a node of kind {} must have one child", quoted(&node.kind)),
+        )),
     }
 }
 

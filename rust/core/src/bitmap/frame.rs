@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{legacy, portable};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 
 /// The magic number of the portable 64-bit format, in little endian (Delta and Puffin).
 pub(super) const MAGIC: u32 = 1_681_511_377;
@@ -34,8 +34,10 @@ impl Framing {
             "delta-file" => Ok(Self::DeltaFile),
             "puffin" => Ok(Self::Puffin),
             _ => {
-                let message =
-                    format!("unknown bitmap framing {name:?}; use \"delta-inline\", \"delta-file\" or \"puffin\"");
+                let message = format!(
+                    "unknown bitmap framing {}; use \"delta-inline\", \"delta-file\" or \"puffin\"",
+                    quoted(name)
+                );
                 Err(Error::new(ErrorKind::InvalidArgument, message))
             }
         }

@@ -11,7 +11,7 @@ use super::keys::{Key, Keys, Seen};
 use super::newest::{self, Newest};
 use super::paths::PathColumns;
 use super::pieces::{self, PIECE_BYTES, Parsed, Piece};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::parallel;
 
 /// Commits are batched until each thread has about this many bytes to parse.
@@ -243,7 +243,7 @@ impl State {
 
 fn added_twice(path: &[u8], version: i64) -> Error {
     let path = String::from_utf8_lossy(path);
-    let message = format!("{path:?} is added twice in one commit, with different deletion vectors");
+    let message = format!("{} is added twice in one commit, with different deletion vectors", quoted(&path));
     Error::new(ErrorKind::CorruptLog, message).with("version", version)
 }
 

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::number;
 use super::{Offset, date, timestamp};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, quoted};
 
 /// A primitive type by its name in a Delta schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl PrimitiveType {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("{name:?} is not a primitive type"))
+    Error::new(ErrorKind::InvalidArgument, format!("{} is not a primitive type", quoted(name)))
 }
 
 fn decimal_of(name: &str) -> Option<PrimitiveType> {

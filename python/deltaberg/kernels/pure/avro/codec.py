@@ -7,6 +7,7 @@ import zlib
 import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError, TooLargeError
+from deltaberg.kernels.pure.quoted import quoted
 
 __all__ = ["check_codec", "decompress", "most_expanded"]
 
@@ -20,7 +21,7 @@ _CODECS = ("null", "deflate", "snappy", "zstandard")
 def check_codec(codec: str) -> None:
     """Refuse a codec that the kernels do not have."""
     if codec not in _CODECS:
-        raise InvalidArgumentError(f"unknown Avro codec {codec!r}")
+        raise InvalidArgumentError(f"unknown Avro codec {quoted(codec)}")
 
 
 def most_expanded(size: int) -> int:

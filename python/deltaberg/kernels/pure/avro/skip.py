@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError
 from deltaberg.kernels.pure.avro.columns import Step, no_branch
 from deltaberg.kernels.pure.avro.cursor import Cursor
+from deltaberg.kernels.pure.quoted import quoted
 from deltaberg.kernels.results import AvroNode
 
 __all__ = ["check_depth", "least_bytes", "least_of_items", "skip_node"]
@@ -39,7 +40,7 @@ def skip_node(node: AvroNode, depth: int) -> Step:
     if kind == "map":
         value = skip_node(children[0], inner)
         return _skip_items(lambda cursor: (cursor.prefixed(), value(cursor)), 1)
-    raise InvalidArgumentError(f"unknown Avro type {kind!r}")
+    raise InvalidArgumentError(f"unknown Avro type {quoted(kind)}")
 
 
 _SKIPS: dict[str, Step] = {

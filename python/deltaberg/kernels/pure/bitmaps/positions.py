@@ -22,6 +22,7 @@ from deltaberg.kernels.pure.bitmaps.roaring import (
     iterate_buckets,
     serialize_bitmap,
 )
+from deltaberg.kernels.pure.quoted import quoted
 
 __all__ = ["bitmap_positions", "encode_bitmap", "keep_mask", "unframe_bitmap"]
 
@@ -53,7 +54,7 @@ def unframe_bitmap(data: bytes, framing: str) -> tuple[bytes, int]:
 def _has_checksum(framing: str) -> bool:
     if framing not in _FRAMINGS:
         known = '"delta-inline", "delta-file" or "puffin"'
-        raise InvalidArgumentError(f'unknown bitmap framing "{framing}"; use {known}')
+        raise InvalidArgumentError(f"unknown bitmap framing {quoted(framing)}; use {known}")
     return framing != "delta-inline"
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError
 from deltaberg.kernels.pure.log.values import PrimitiveType, parse_timestamp
+from deltaberg.kernels.pure.quoted import quoted
 from deltaberg.kernels.results import empty_batch
 
 __all__ = ["parse_partition_values"]
@@ -46,7 +47,7 @@ def _value(text: str | None, name: str, primitive: PrimitiveType, row: int) -> A
         value = parse_timestamp(text) if primitive.name == "timestamp" else primitive.parse(text)
         if value is None:
             raise InvalidPartitionValueError(
-                f'partition value "{text[:100]}" of column "{name}" is not a valid {primitive.name}',
+                f"partition value {quoted(text[:100])} of column {quoted(name)} is not a valid {primitive.name}",
                 column=name,
                 row=str(row),
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from deltaberg.kernels.canonical import canonical_path
 from deltaberg.kernels.pure.log.actions import Action, parse_commit
 from deltaberg.kernels.pure.log.logical_files import Keys, vector_id
 from deltaberg.kernels.pure.log.stats import record_counts
+from deltaberg.kernels.pure.quoted import quoted
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES, Replay
 
 __all__ = ["replay"]
@@ -72,8 +72,7 @@ class _State:
         for action in adds:
             seen = self._keys.add(canonical_path(action["path"]), vector_id(action["deletionVector"]), number)
             if seen == "conflict":
-                shown = json.dumps(action["path"], ensure_ascii=False)
-                message = f"{shown} is added twice in one commit, with different deletion vectors"
+                message = f"{quoted(action['path'])} is added twice in one commit, with different deletion vectors"
                 raise CorruptLogError(message, version=str(version))
             if seen == "first":
                 live.append(action)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.kernels.decimals import exact_decimal
+from deltaberg.kernels.pure.quoted import quoted
 
 __all__ = ["PrimitiveType", "parse_date", "parse_float", "parse_integer", "parse_timestamp"]
 
@@ -54,7 +55,7 @@ class PrimitiveType(NamedTuple):
             if 1 <= precision <= _MAX_DIGITS and scale <= precision:
                 arrow = pa.decimal128(precision, scale)
                 return cls(f"decimal({precision},{scale})", arrow, lambda text: _decimal(text, precision, scale))
-        raise InvalidArgumentError(f'"{name}" is not a primitive type')
+        raise InvalidArgumentError(f"{quoted(name)} is not a primitive type")
 
 
 def parse_integer(text: str, bits: int = 64) -> int | None:
