@@ -109,3 +109,15 @@ def _check_shell(block: Block) -> None:
         else:
             assert (program, arguments[0]) == ("pip", "install"), f"{block}: {line}"
             assert set(re.findall(r"\[(.*)\]", arguments[1])) <= set(extras), f"{block}: {line}"
+
+
+def test_what_runs_in_make_test_all_alone_is_listed_with_its_reason() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = page.partition("\n| why a test is `full` |")[2].partition("\n\n")[0]
+    listed = re.findall(r"`([\w/]+\.py)`", table)
+    marked = {
+        path.relative_to(_TESTS).as_posix()
+        for path in _TESTS.rglob("*.py")
+        if re.search(r"pytest\.mark\.full\b", path.read_text("utf-8"))
+    }
+    assert sorted(listed) == sorted(marked)
