@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import LongType, StructType
 
-from deltaberg import open_table
+from deltaberg import create_table, open_table
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
+from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
+from deltaberg.spark.source.streaming import stream_sink as sinks
 from tests.spark.doors import needs_data_sources, register
+from tests.support.rows import ids
 
 pytestmark = [needs_data_sources, pytest.mark.spark, pytest.mark.one_backend]
 
@@ -126,3 +134,24 @@ def test_foreach_batch_finds_its_batch(arrivals: _Arrivals, tmp_path: Path, tabl
     # Another run of the query sends the batch again: each of its verbs has been committed.
     assert (results, _ids(path)) == ([False, False], [1, 1, 2, 2])
     assert refused == ['the batch 0 was committed to the table before by txn="auto"'] * 2
+
+
+def test_replies_have_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str) -> None:
+    """The files of a batch that failed are found without them, and deleted."""
+    settings: Any = DeltaWriteOptions if table_format == "delta" else IcebergWriteOptions
+    create_table(str(tmp_path / "t"), ids().schema, format=table_format)
+    options = {"path": str(tmp_path / "t"), "aws_secret_access_key": "of-the-store"}
+    columns = StructType().add("id", LongType())
+
+    def sink(*, commits: bool) -> sinks.StreamSink:
+        return sinks.stream_sink(settings, options, columns, overwrite=False, commits=commits)
+
+    # The reply of the first task has the plan, and with it what opens the store.
+    task = SimpleNamespace(partitionId=lambda: 1, getLocalProperty=lambda _: "a query")
+    monkeypatch.setattr(TaskContext, "get", lambda: task)
+    monkeypatch.setattr(sinks, "_Base", None)
+    reply = sink(commits=False).write(iter(ids(1, 2).to_batches()))
+    assert b"of-the-store" not in pickle.dumps(reply)
+    assert list((tmp_path / "t").rglob("*.parquet"))
+    sink(commits=True).abort([reply, None], 0)
+    assert not list((tmp_path / "t").rglob("*.parquet"))

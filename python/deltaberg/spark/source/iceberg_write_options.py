@@ -12,6 +12,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, in_words
 from deltaberg.iceberg.place import IcebergPlace
 from deltaberg.iceberg.staged_write import StagedWrite, stage_write
 from deltaberg.spark.source.options import FEWER_TASKS, IN_CATALOG, WriteOptions, in_shared_store
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.write_request import WriteRequest
@@ -85,6 +86,11 @@ class IcebergWriteOptions(WriteOptions):
         size = self._integer("target-file-size-bytes") if "target-file-size-bytes" in self._options else None
         rows = RowOptions("merge" if merges else None, target_file_size=size)
         return replace(request, rows=rows, write_properties=self._properties())
+
+    def store(self) -> StoreSpec:
+        """Return what opens the stores of the table, which may be what its catalog gives for a while."""
+        named = self._named()
+        return super().store() if named is None else named.load().store
 
     def _place(self) -> IcebergPlace:
         named = self._named()

@@ -20,6 +20,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.spark.source.named_table import NamedTable
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.options.options import is_store_option
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import zone_of
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.open.opening import OpenOptions
@@ -188,6 +189,10 @@ class WriteOptions(SourceOptions, ABC):
         )
         self._check_overwrite(overwrite, self.overwrite_mode)
         return self._stage(self._place(), columns, request)
+
+    def store(self) -> StoreSpec:
+        """Return what opens the stores of the table."""
+        return OpenOptions(storage_options=self._store).store
 
     def _place(self) -> Any:
         """Return where the table is written; a place that has a table of the other format is refused."""

@@ -6,7 +6,7 @@ Spark pickles the writer, calls `write` in its tasks, and `commit` or `abort` in
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -82,19 +82,19 @@ class TableWriter(DataSourceArrowWriter):
     @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of the tasks that succeeded, if another one failed."""
-        abort_tasks(messages, self.place)
+        abort_tasks(messages, lambda: self.place)
 
     def _delete(self, tables: Iterable[pa.Table]) -> None:
         delete_written(tables, *self.place)
 
 
-def abort_tasks(messages: Sequence[WriterCommitMessage | None], place: Place) -> None:
+def abort_tasks(messages: Sequence[WriterCommitMessage | None], place: Callable[[], Place]) -> None:
     """Delete the files of the tasks that succeeded, if another one failed, which has no reply.
 
     If all of them succeeded, the commit was attempted, and its outcome may be unknown: nothing is deleted.
     """
     if any(message is None for message in messages):
-        delete_written(_replies(messages)[0], *place)
+        delete_written(_replies(messages)[0], *place())
 
 
 def _replies(messages: Sequence[WriterCommitMessage | None]) -> tuple[list[pa.Table], list[Exception]]:

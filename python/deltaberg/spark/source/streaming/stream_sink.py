@@ -24,8 +24,10 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
-from deltaberg.spark.source.writer import Place, TableWriter, abort_tasks
+from deltaberg.spark.source.writer import TableWriter, abort_tasks
 from deltaberg.spark.types import rows_schema
+from deltaberg.storage.location import Location
+from deltaberg.storage.stores import StoreSpec
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["StreamSink", "stream_sink"]
@@ -57,14 +59,14 @@ class _Reply(WriterCommitMessage):
     query
         Its query.
     place
-        Where the files are.
+        The directory that the files are below; what opens its store has secrets, and is not sent with every reply.
     planned
         The planned write, of the first task alone: it may be large.
     """
 
     written: WriterCommitMessage
     query: str | None
-    place: Place
+    place: Location
     planned: bytes | None
 
 
@@ -75,6 +77,8 @@ class StreamSink(_Base):
     ----------
     plan
         Plans what writes and commits the rows of a batch.
+    store
+        Returns what opens the stores of the table.
     schema
         The columns of the rows.
     application
@@ -88,19 +92,21 @@ class StreamSink(_Base):
     def __init__(
         self,
         plan: Callable[[], TableWriter],
+        store: Callable[[], StoreSpec],
         schema: StructType,
         application: str | None,
         checkpoint: str | None,
         compaction: tuple[int, int],
     ) -> None:
         self._plan = plan
+        self._store = store
         self._schema = schema
         self._application = application
         self._checkpoint = checkpoint
         self._compaction = compaction
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_writer": self._writer, "_plan": None}
+        return {**self.__dict__, "_writer": self._writer, "_plan": None, "_store": None}
 
     @cached_property
     def _writer(self) -> TableWriter:
@@ -114,7 +120,7 @@ class StreamSink(_Base):
         written = self._writer.write(batches)
         context = TaskContext.get()
         is_first = context is None or context.partitionId() == 0
-        return _Reply(written, query_of_task(), self._writer.place, pickle.dumps(self._writer) if is_first else None)
+        return _Reply(written, query_of_task(), self._writer.place[1], pickle.dumps(self._writer) if is_first else None)
 
     @briefly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -136,7 +142,8 @@ class StreamSink(_Base):
         replies = _replies(messages)
         if replies:
             # Any of them tells where the files are: the first task may have failed, and the table may be gone.
-            abort_tasks([getattr(message, "written", None) for message in messages], replies[0].place)
+            written = [getattr(message, "written", None) for message in messages]
+            abort_tasks(written, lambda: (self._store(), replies[0].place))
 
     def _planned(self, replies: Sequence[_Reply]) -> TableWriter:
         """Return the writer that the tasks had: the table may have changed since."""
@@ -185,7 +192,7 @@ def stream_sink(
         return TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
 
     compaction = (_number(own, _EVERY), _number(own, _SECONDS))
-    sink = StreamSink(plan, schema, own.get(_APPLICATION), own.get(_CHECKPOINT), compaction)
+    sink = StreamSink(plan, written.store, schema, own.get(_APPLICATION), own.get(_CHECKPOINT), compaction)
     if not commits:
         _ = sink._writer  # noqa: SLF001 - Spark shows an error here as it is, and not where it pickles the sink
     return sink
