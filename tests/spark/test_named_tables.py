@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import load_catalog
-from deltaberg.errors import InvalidArgumentError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
@@ -89,6 +89,16 @@ def test_a_read_keeps_the_state_that_it_found(configured: Any) -> None:
     table.append(pa.table({"id": [2]}, _COLUMNS))
     sent = pickle.loads(pickle.dumps(options))
     assert (sent.scan().count(), IcebergReadOptions(_NAMED).scan().count()) == (1, 2)
+    by_path = IcebergReadOptions({"path": table.metadata_location})
+    by_path.scan()
+    table.append(pa.table({"id": [3]}, _COLUMNS))
+    for path in Path(table.location, "metadata").glob("*.metadata.json"):
+        if str(path) != table.metadata_location:
+            path.unlink()
+    for planned in (options, by_path):
+        with pytest.raises(ObjectNotFoundError, match="was planned on is gone") as raised:
+            pickle.loads(pickle.dumps(planned)).scan()
+        assert "load the table again" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize("options", [DeltaReadOptions, DeltaWriteOptions, DeltaStreamSettings])

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.spark.source.options import IN_CATALOG, OF_WRITES, ReadOptions
@@ -106,9 +106,15 @@ class IcebergReadOptions(ReadOptions):
             file, number = self._found
             named = any(name in self._options for name in ("snapshot-id", "as-of-timestamp", "tag"))
             ref = self._options.get("branch")
-            table = IcebergTable(
-                by_name.at(file) if by_name else file, snapshot_id=number if named else None, ref=ref, **common
-            )
+            place: Any = by_name.at(file) if by_name else file
+            try:
+                table = IcebergTable(place, snapshot_id=number if named else None, ref=ref, **common)
+            except (ObjectNotFoundError, TableNotFoundError) as error:
+                raise ObjectNotFoundError(
+                    "the metadata file that the read was planned on is gone",
+                    hint="load the table again; write.metadata.previous-versions-max says how many such files it keeps",
+                    file=file,
+                ) from error
         self._table = table
         return table
 
