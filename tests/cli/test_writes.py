@@ -421,7 +421,9 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
     assert "classic" in printed("checkpoint", root)
     (found,) = json_lines("compact-log", root, "--first", "1", "--last", "2")
     assert (root / "_delta_log" / found["file"]).name == f"{1:020d}.{2:020d}.compacted.json"
-    assert call("compact-log", root).exit_code != 0
+    assert "none: fewer than two commits follow the checkpoint of version 4" in printed("compact-log", root)
+    assert "pass two versions as --first and --last" in call("compact-log", root, "--first", "4").stderr
+    assert "pass no later version as --last\n" in call("compact-log", root, "--last", "9").stderr
     for number in (4, 5):
         DeltaTable(root).append(_rows(number))
     assert "5 to 6" in printed("compact-log", root)

@@ -460,10 +460,14 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             If the store fails, or does not permit the writing.
         """
         check_known_writers(self._snapshot.protocol)
-        hint = "pass two different versions, the earlier one first"
+        hint = "pass two versions, the earlier one first"
         first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
         if last > self._snapshot.version:
-            raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
+            raise VersionNotFoundError(
+                f"version {self._snapshot.version} is open, so that no later one can be compacted",
+                hint="pass no later version as ⟪last⟫⟦, or open the newest one by ⟪refresh()⟫⟧",
+                version=last,
+            )
         from deltaberg.delta.log.compaction import compact_commits
 
         return compact_commits(self._log, first, last)

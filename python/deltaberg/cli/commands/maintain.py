@@ -191,6 +191,10 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
     if dry_run:
         print_result(opened.location, {"first": begin, "last": end, "entries": max(0, end - begin + 1)}, as_json)
         return
+    if first is None and last is None and end <= begin:
+        why = f"none: fewer than two commits follow {'' if base is None else f'the checkpoint of version {base.version}'}"
+        print_done(opened.location, {"first": begin, "last": end, "file": None}, as_json, ("file", why))
+        return
     with progress(f"compacting the log of {opened.location}"):
         name = opened.compact_log(begin, end)
     facts = {"first": begin, "last": end, "file": name}

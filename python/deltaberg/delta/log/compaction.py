@@ -41,8 +41,8 @@ def compact_commits(log: LogDirectory, first: int, last: int) -> str:
     """
     if not 0 <= first < last:
         raise InvalidArgumentError(
-            f"versions {first} to {last} cannot be compacted",
-            hint="pass two different versions, the earlier one first",
+            f"a compacted file stands in for two commits or more, and versions {first} to {last} have not so many",
+            hint="pass two versions as ⟪first⟫ and ⟪last⟫, the earlier one first",
             table=str(log.root),
         )
     name = compaction_name(first, last)
