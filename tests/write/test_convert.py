@@ -309,6 +309,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").unlink()
     with pytest.raises(InvalidArgumentError, match="columnMapping"):
         convert_to_delta(tmp_path, properties={"delta.columnMapping.mode": "name"})
+    nested = pa.array([[{"a b": 1}]], pa.list_(pa.struct([("a b", pa.int64())])))
+    for number, rows in enumerate((pa.table({"a b": [1]}), pa.table({"x": nested}))):
+        _write(tmp_path / f"spaces{number}" / "a", rows)
+        with pytest.raises(SchemaError, match="contains ' '") as raised:
+            convert_to_delta(tmp_path / f"spaces{number}")
+        # Column mapping, which the next error refuses, is no help here.
+        assert "write the rows to a new table" in str(raised.value.hint)
     _write(tmp_path / "other" / "a", pa.table({"a b": [1]}))
     with pytest.raises(SchemaError, match="contains ' '"):
         convert_to_delta(tmp_path / "other")

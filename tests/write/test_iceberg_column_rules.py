@@ -77,6 +77,9 @@ def test_types_are_only_widened(tmp_path: Path, version: int) -> None:
     for name, kind in refused:
         with pytest.raises(SchemaError, match=r"a column of the type \S.* cannot become"):
             table.alter().widen(name, kind).commit()
+    # Spark's names of times are told apart from those of the specification.
+    with pytest.raises(SchemaError, match=r"cannot become timestamp_ntz \(timestamp to Iceberg\)"):
+        table.alter().widen("l", pa.timestamp("us")).commit()
     table.alter().widen("i", pa.int64()).widen("f", pa.float64()).widen("n", pa.decimal128(20, 2)).commit()
     (row,) = table.scan(columns=["i", "f", "n"]).to_arrow().to_pylist()
     assert row == {"i": 7, "f": 1.5, "n": Decimal("1.25")}

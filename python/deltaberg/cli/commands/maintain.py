@@ -192,7 +192,8 @@ def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int |
         print_result(opened.location, {"first": begin, "last": end, "entries": max(0, end - begin + 1)}, as_json)
         return
     if first is None and last is None and end <= begin:
-        why = f"none: fewer than two commits follow {'' if base is None else f'the checkpoint of version {base.version}'}"
+        since = "the creation" if base is None else f"the checkpoint of version {base.version}"
+        why = f"none: fewer than two commits follow {since}"
         print_done(opened.location, {"first": begin, "last": end, "file": None}, as_json, ("file", why))
         return
     with progress(f"compacting the log of {opened.location}"):

@@ -14,6 +14,7 @@ from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.rows.row_spec import RowOptions, row_spec
+from deltaberg.delta.schema.new_columns import check_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError
@@ -33,6 +34,11 @@ from deltaberg.table.write.united_columns import united_columns
 
 __all__ = ["Conversion", "convert_directory"]
 
+#: Files that are there have no other names for their columns than these.
+_INSTEAD = (
+    f'write the rows to a new table with the property {MAPPING_MODE}="name", or make an Iceberg table of the '
+    "directory, which takes any name"
+)
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -104,6 +110,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
         columns = zip((file.path for file in files), (footer.columns for footer in footers), strict=True)
         schema = united_columns(columns, conversion.partition)
         names = conversion.partition.names
+        check_columns(schema, mapped=False, instead=_INSTEAD)
         define_table(transaction, replace(conversion.table, schema=schema, partition_by=names), None)
         table = transaction.snapshot
         _check_names(table)

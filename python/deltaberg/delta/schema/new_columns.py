@@ -25,6 +25,7 @@ MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _RESERVED = "delta."
 #: What names must not contain where files use them.
 _FORBIDDEN = " ,;{}()\n\t="
+_MAP = 'rename it, or set the property delta.columnMapping.mode to "name"; ' + READ_ELSEWHERE["columnMapping"]
 
 _Path = tuple[str, ...]
 
@@ -102,13 +103,15 @@ def _inside(kind: DataType, change: Callable[[Field], Field]) -> DataType:
     return kind
 
 
-def check_columns(schema: Struct, *, mapped: bool) -> None:
+def check_columns(schema: Struct, *, mapped: bool, instead: str = _MAP) -> None:
     """Refuse columns that a table must not have.
 
     Parameters
     ----------
     mapped
         Whether column mapping is on, so that names may hold any character.
+    instead
+        What to do about a name with a character that is not allowed.
 
     Raises
     ------
@@ -118,10 +121,11 @@ def check_columns(schema: Struct, *, mapped: bool) -> None:
     """
     if not len(schema):
         raise SchemaError("a table needs at least one column")
-    _check_struct(schema, (), mapped)
+    _check_struct(schema, (), None if mapped else instead)
 
 
-def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
+def _check_struct(schema: Struct, above: _Path, instead: str | None) -> None:
+    """Check the fields of a struct; ``instead`` is None where names may hold any character."""
     seen: dict[str, str] = {}
     for field in schema:
         path = (*above, field.name)
@@ -135,15 +139,10 @@ def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
         if not field.name:
             raise SchemaError("a column has an empty name", column=shown)
         bad = sorted(set(field.name) & set(_FORBIDDEN))
-        if bad and not mapped:
-            raise SchemaError(
-                f"the name of a column contains {bad[0]!r}",
-                hint='rename it, or set the property delta.columnMapping.mode to "name"; '
-                + READ_ELSEWHERE["columnMapping"],
-                column=shown,
-            )
+        if bad and instead is not None:
+            raise SchemaError(f"the name of a column contains {bad[0]!r}", hint=instead, column=shown)
         _check_metadata(field, shown)
-        _check_type(field.type, path, mapped)
+        _check_type(field.type, path, instead)
 
 
 def _check_metadata(field: Field, shown: str) -> None:
@@ -156,16 +155,16 @@ def _check_metadata(field: Field, shown: str) -> None:
         )
 
 
-def _check_type(kind: DataType, path: _Path, mapped: bool) -> None:
+def _check_type(kind: DataType, path: _Path, instead: str | None) -> None:
     if isinstance(kind, Struct):
         if not len(kind):
             raise SchemaError("a struct needs at least one field", column=join_name(path))
-        _check_struct(kind, path, mapped)
+        _check_struct(kind, path, instead)
     elif isinstance(kind, List):
-        _check_type(kind.element.type, (*path, "element"), mapped)
+        _check_type(kind.element.type, (*path, "element"), instead)
     elif isinstance(kind, Map):
-        _check_type(kind.key.type, (*path, "key"), mapped)
-        _check_type(kind.value.type, (*path, "value"), mapped)
+        _check_type(kind.key.type, (*path, "key"), instead)
+        _check_type(kind.value.type, (*path, "value"), instead)
     elif not isinstance(kind, Decimal) and not (isinstance(kind, Primitive) and kind.name in PRIMITIVES):
         raise SchemaError(f"Delta tables have no type {kind}", column=join_name(path))
 

@@ -14,6 +14,7 @@ from deltaberg.iceberg.rows.columns_meanwhile import check_replaced_columns, req
 from deltaberg.iceberg.schema.evolution import is_promotion, is_same_type
 from deltaberg.iceberg.schema.name_mapping import NAME_MAPPING, encode_name_mapping
 from deltaberg.iceberg.schema.schema import Schema, columns_text
+from deltaberg.iceberg.schema.type_names import shown_type
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.iceberg.updates.column_properties import changed_column_properties
 from deltaberg.iceberg.updates.new_columns import given_columns
@@ -117,16 +118,17 @@ def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:
     """
     if not is_promotion(old.type, new, metadata.format_version):
         raise SchemaError(
-            f"a column of the type {old.type} cannot become {new}",
+            f"a column of the type {shown_type(old.type)} cannot become {shown_type(new)}",
             hint="integers become longs, floats become doubles, and decimals gain digits",
             column=old.name,
         )
+    change = f"{shown_type(old.type)} became {shown_type(new)}"
     parts = (part for spec in metadata.specs.values() for part in spec.fields if old.id in part.source_ids)
     if old.type == Primitive("date"):
         for part in parts:
             if part.transform not in _SAME_OF_DATES:
                 raise SchemaError(
-                    f"the partition field {part.name!r} would have other values if the type {old.type} became {new}",
+                    f"the partition field {part.name!r} would have other values if the type {change}",
                     hint="only the transforms year, month and day make the same values of dates and timestamps",
                     column=old.name,
                 )

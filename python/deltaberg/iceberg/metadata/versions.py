@@ -9,7 +9,7 @@ from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaEr
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
 from deltaberg.iceberg.schema.schema import Schema
-from deltaberg.iceberg.schema.type_names import is_shape
+from deltaberg.iceberg.schema.type_names import is_shape, shown_type
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, field_paths, nested_fields
 
 __all__ = [
@@ -98,7 +98,7 @@ def _check_is_early(path: str, child: Field, version: int) -> None:
     if child.type == Primitive("void"):
         hint = f"give the column a type, or leave it out, since all of its values are null; or {hint}"
     if late or is_shape(child):
-        raise SchemaError(f"format version {version} has no type {child.type}", hint=hint, column=path)
+        raise SchemaError(f"format version {version} has no type {shown_type(child.type)}", hint=hint, column=path)
     if child.default is not None or child.metadata.get("write-default") is not None:
         raise SchemaError(f"format version {version} has no default values", hint=hint, column=path)
 

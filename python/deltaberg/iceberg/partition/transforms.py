@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.partition.partition_text import date_part_text, value_text
+from deltaberg.iceberg.schema.type_names import shown_type
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import floor_divide
 from deltaberg.schema.rows.ordinals import months_and_days, of_ordinals, ordinals_of
@@ -63,7 +64,7 @@ class Transform:
 
     def _check(self, source: DataType, names: Iterable[str], *kinds: type[DataType]) -> None:
         if not (isinstance(source, kinds) or (isinstance(source, Primitive) and source.name in names)):
-            raise SchemaError(f"the transform {self} does not take a column of type {source}")
+            raise SchemaError(f"the transform {self} does not take a column of type {shown_type(source)}")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Identity(Transform):
     def result_type(self, source: DataType) -> DataType:
         """Return the type of the column."""
         if source == Primitive("variant") or not isinstance(source, (Primitive, Decimal, Fixed)):
-            raise SchemaError(f"the transform {self} does not take a column of type {source}")
+            raise SchemaError(f"the transform {self} does not take a column of type {shown_type(source)}")
         return source
 
     def apply(self, array: pa.Array, source: DataType) -> pa.Array:

@@ -7,7 +7,7 @@ import re
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, Primitive
 
-__all__ = ["TYPE", "iceberg_type_name", "is_shape", "is_shape_name", "type_of_name"]
+__all__ = ["TYPE", "iceberg_type_name", "is_shape", "is_shape_name", "shown_type", "type_of_name"]
 
 #: The spec's names of primitive types, and ours.
 _PRIMITIVES = {
@@ -57,6 +57,18 @@ def iceberg_type_name(kind: DataType) -> str:
     if name is None:
         raise SchemaError(f"Iceberg has no type {kind}", hint="integers of fewer than 32 bits are stored as integer")
     return name
+
+
+def shown_type(kind: DataType) -> str:
+    """Return what messages call a type: times of Spark have other names here, one of which means another type there.
+
+    Examples
+    --------
+    >>> shown_type(Primitive("timestamp_ntz")), shown_type(Primitive("date"))
+    ('timestamp_ntz (timestamp to Iceberg)', 'date')
+    """
+    name = _NAMES.get(kind.name, "") if isinstance(kind, Primitive) else ""
+    return f"{kind} ({name} to Iceberg)" if name.startswith("timestamp") else str(kind)
 
 
 def type_of_name(name: str) -> DataType:

@@ -12,7 +12,7 @@ from deltaberg.errors import SchemaError
 from deltaberg.hints import verbatim
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.schema.single_values import json_of_value, value_of_json
-from deltaberg.iceberg.schema.type_names import TYPE, is_shape
+from deltaberg.iceberg.schema.type_names import TYPE, is_shape, shown_type
 from deltaberg.schema.from_arrow import OwnTypes, as_table_schema, table_field
 from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct
 
@@ -101,7 +101,7 @@ def default_json(value: Any, column: Field, name: str) -> Any:
     """
     kind = column.type
     if isinstance(kind, (List, Map)) or str(kind) in ("variant", "void") or is_shape(column):
-        raise SchemaError(f"columns of the type {kind} have no default values", column=name)
+        raise SchemaError(f"columns of the type {shown_type(kind)} have no default values", column=name)
     if isinstance(kind, Struct):
         # The specification has empty structs as defaults, but iceberg-java loads no table with one.
         raise SchemaError(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.schema.evolution import is_promotion
+from deltaberg.iceberg.schema.type_names import shown_type
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.name_mapping import MappedField, NameMapping, field_id
 from deltaberg.schema.types import DataType, Field, Fixed, List, Map, Primitive, Struct, field_paths, nested_fields
@@ -182,7 +183,8 @@ class _Fit:
         if pairs is None:
             if not self._is_same(own.type, held.type):
                 raise SchemaError(
-                    f"the column is of the type {own.type}, and {held.type} in the file", column=_name(path)
+                    f"the column is of the type {shown_type(own.type)}, and {shown_type(held.type)} in the file",
+                    column=_name(path),
                 )
             return
         for name, inner, other in pairs:
