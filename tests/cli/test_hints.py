@@ -130,7 +130,7 @@ _WITHOUT_WORD = {
     # What deltalake calls properties of a commit.
     | {"commit_properties"}
     # Methods that no command stands for.
-    | {"col", "commit", "find_commit", "list_namespaces", "list_tables", "register_table", "scan"}
+    | {"col", "commit", "find_commit", "list_namespaces", "list_tables", "refresh", "register_table", "scan"}
     | {"set_domain", "transaction"},
     "Data Source": _OBJECTS_OF_PYTHON
     | _TUNING

@@ -99,16 +99,16 @@ def _walk(root: Location, store: StoreSpec) -> Iterator[ObjectMeta]:
         return
     links: list[str] = []
     #: The directories behind the names by which they were found.
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
 
     def note(directory: str) -> str:
         real = os.path.realpath(directory)
-        if known.setdefault(real, directory) != directory:
+        if names.setdefault(real, directory) != directory:
             raise InvalidArgumentError(
                 "a symbolic link leads to a directory that is found without it, too",
                 hint="delete the link, or its rows would be in the table twice",
                 path=directory,
-                directory=known[real],
+                directory=names[real],
             )
         return real
 
