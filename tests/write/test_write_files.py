@@ -66,7 +66,7 @@ def test_files_hold_the_rows_and_are_described(tmp_path: Path) -> None:
     assert said["lower"] == {"0": 1, "1": -0.0, "2": 1}
     assert math.copysign(1, said["lower"]["1"]) == -1
     assert said["upper"] == {"0": 3, "1": 0.0, "2": 1}
-    assert said["null_count"] == {"0": 0, "1": 1, "2": 2, "3": 3}
+    assert said["null_count"] == {"0": 0, "1": 1, "2": 2, "3": 3, "4": 1, "5": 1}
     assert said["nan_count"] == {"1": 1}
     footer = pq.ParquetFile(tmp_path / said["path"])
     assert footer.schema.to_arrow_schema().field("col-1").nullable is False

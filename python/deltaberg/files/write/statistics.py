@@ -14,15 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write.written import leaf_paths
+from deltaberg.files.write.written import is_bounded, leaf_paths, struct_paths
 from deltaberg.schema.types import Field, Primitive, Struct
 
 __all__ = ["CutBounds", "StatisticsPlan", "StatisticsTaker"]
 
 #: Shortens the bounds (lower, upper) of texts or bytes, by the rule of a format. None stands for no bound.
 CutBounds = Callable[[Any, Any], tuple[Any, Any]]
-
-_BOUNDLESS = (Primitive("variant"), Primitive("void"))
 
 
 class StatisticsPlan:
@@ -53,6 +51,7 @@ class StatisticsPlan:
             for number, path in paths.items()
             if path[0].name in stored and (leaves is None or number in leaves)
         }
+        self.structs = {number: path for number, path in struct_paths(schema).items() if path[0].name in stored}
         self.cut = cut
 
 
@@ -63,6 +62,7 @@ class StatisticsTaker:
         self._plan = plan
         self.record_count = 0
         self.null_count = dict.fromkeys(plan.leaves, 0)
+        self.struct_null_count = dict.fromkeys(plan.structs, 0)
         self.nan_count: dict[int, int] = {}
         self._lower: dict[int, pa.Scalar] = {}
         self._upper: dict[int, pa.Scalar] = {}
@@ -73,8 +73,10 @@ class StatisticsTaker:
         for number, path in self._plan.leaves.items():
             column = _leaf(rows, path)
             self.null_count[number] += column.null_count
-            if path[-1].type not in _BOUNDLESS and column.null_count < len(column):
+            if is_bounded(path[-1].type) and column.null_count < len(column):
                 self._take_bounds(number, column)
+        for number, path in self._plan.structs.items():
+            self.struct_null_count[number] += _leaf(rows, path).null_count
 
     def _take_bounds(self, number: int, column: pa.ChunkedArray) -> None:
         kind = column.type
@@ -116,7 +118,7 @@ class StatisticsTaker:
 
 
 def _leaf(rows: pa.Table, path: tuple[Field, ...]) -> pa.ChunkedArray:
-    """Return the values of a leaf, null where a struct above it is null."""
+    """Return the values of a leaf or a struct, null where a struct above it is null."""
     column = rows.column(path[0].name)
     for part in path[1:]:
         column = pc.struct_field(column, column.type.get_field_index(part.name))

@@ -364,6 +364,7 @@ class DataFile:
             upper,
             taken.null_count,
             taken.nan_counts(),
+            taken.struct_null_count,
             facts,
             self._form.format,
         )

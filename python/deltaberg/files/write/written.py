@@ -10,13 +10,15 @@ One row stands for one file. The columns are
 - ``partition`` (struct): a typed value for each partition field, in order;
 - ``lower``, ``upper``, ``null_count``, ``nan_count`` (structs): statistics of leaves. The fields are named by the
   number of the leaf in the table's schema. Leaves are counted depth first from 0, with those inside lists and maps; a
-  variant is one leaf. A missing field and a null mean that nothing is known.
+  variant is one leaf. The nulls of a list or map have the number of the first leaf inside. A missing field and a null
+  mean that nothing is known.
 
 If what footers tell is asked for, there are also
 
 - ``split_offsets`` (list of int64): where row groups begin;
 - ``column_size`` (struct): compressed bytes of each leaf;
 - ``inner_count``, ``inner_null_count`` (structs): values and nulls of the leaves inside lists and maps;
+- ``struct_null_count`` (struct): nulls of structs. The fields are named by the ids of these;
 - ``lower_point``, ``upper_point`` (structs): the corners of the boxes around shapes (`FooterFacts`).
 """
 
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import pyarrow as pa
@@ -32,12 +34,21 @@ import pyarrow.types as pt
 
 from deltaberg.files.write.written_footers import FooterFacts, parquet_leaves
 from deltaberg.schema.arrow import arrow_type, as_array
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct, field_paths, nested_fields
 
-__all__ = ["WrittenFile", "leaf_paths", "written_leaves", "written_rows", "written_schema"]
+__all__ = [
+    "WrittenFile",
+    "is_bounded",
+    "leaf_paths",
+    "struct_paths",
+    "written_leaves",
+    "written_rows",
+    "written_schema",
+]
 
 _FLOATS = (Primitive("float"), Primitive("double"))
 _BOUNDLESS = (Primitive("variant"), Primitive("void"))
+_Numbered = Iterator[tuple[int, tuple[Field, ...]]]
 
 
 @dataclass
@@ -53,6 +64,7 @@ class WrittenFile:
     upper: Mapping[int, pa.Scalar] = field(default_factory=dict)
     null_count: Mapping[int, int] = field(default_factory=dict)
     nan_count: Mapping[int, int] = field(default_factory=dict)
+    struct_null_count: Mapping[int, int] = field(default_factory=dict)
     footer: FooterFacts = field(default_factory=FooterFacts)
     format: str = "parquet"
 
@@ -60,7 +72,7 @@ class WrittenFile:
 def leaf_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
     """Return the path of fields to each leaf that has statistics, by the number of the leaf.
 
-    Leaves inside lists and maps are counted, but have no statistics.
+    Leaves inside lists and maps are counted, but have no statistics: the list or map stands for the first of them.
 
     Examples
     --------
@@ -68,21 +80,44 @@ def leaf_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
     >>> tags = List(Field("element", Primitive("string")))
     >>> schema = Struct((Field("tags", tags), Field("s", inner)))
     >>> {number: ".".join(part.name for part in path) for number, path in leaf_paths(schema).items()}
-    {1: 's.x', 2: 's.y'}
+    {0: 'tags', 1: 's.x', 2: 's.y'}
     """
     return dict(_walk(schema, (), count()))
 
 
-def _walk(struct: Struct, above: tuple[Field, ...], numbers: Iterator[int]) -> Iterator[tuple[int, tuple[Field, ...]]]:
+def struct_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
+    """Return the path of fields to each struct that no list or map holds, by its id.
+
+    Examples
+    --------
+    >>> inner = Struct((Field("t", Struct((Field("x", Primitive("long"), id=3),)), id=2),))
+    >>> paths = struct_paths(Struct((Field("s", inner, id=1),)))
+    >>> {number: ".".join(part.name for part in path) for number, path in paths.items()}
+    {1: 's', 2: 's.t'}
+    """
+    return {
+        path[-1].id: path
+        for path in field_paths(schema)
+        if path[-1].id is not None and all(isinstance(part.type, Struct) for part in path)
+    }
+
+
+def _walk(struct: Struct, above: tuple[Field, ...], numbers: Iterator[int]) -> _Numbered:
     for child in struct:
         path = (*above, child)
         if isinstance(child.type, Struct):
             yield from _walk(child.type, path, numbers)
         elif isinstance(child.type, (List, Map)):
-            for _ in range(_leaves_inside(child.type)):
-                next(numbers)
+            inside = list(islice(numbers, _leaves_inside(child.type)))
+            if inside:
+                yield inside[0], path
         else:
             yield next(numbers), path
+
+
+def is_bounded(kind: DataType) -> bool:
+    """Return whether columns of a type have a smallest and a greatest value. Of others, nulls are counted alone."""
+    return not isinstance(kind, (List, Map)) and kind not in _BOUNDLESS
 
 
 def _leaves_inside(kind: DataType) -> int:
@@ -118,7 +153,7 @@ def written_schema(schema: Struct, partition: Sequence[Field] = (), *, footers: 
         Whether the rows also hold what footers tell.
     """
     leaves = {str(number): path[-1].type for number, path in leaf_paths(schema).items()}
-    bounds = pa.struct([(name, arrow_type(kind)) for name, kind in leaves.items() if kind not in _BOUNDLESS])
+    bounds = pa.struct([(name, arrow_type(kind)) for name, kind in leaves.items() if is_bounded(kind)])
     own = pa.schema(
         [
             pa.field("path", pa.string(), nullable=False),
@@ -148,6 +183,7 @@ def _footer_fields(schema: Struct) -> list[pa.Field]:
         pa.field("inner_null_count", inner),
         pa.field("lower_point", points),
         pa.field("upper_point", points),
+        pa.field("struct_null_count", pa.struct([(str(number), pa.int64()) for number in struct_paths(schema)])),
     ]
 
 
@@ -182,6 +218,7 @@ def written_rows(
         columns += [
             _by_leaf([getattr(file.footer, name) for file in written], target.field(name).type) for name in more
         ]
+        columns.append(_by_leaf([file.struct_null_count for file in written], target.field("struct_null_count").type))
     return pa.Table.from_arrays(columns, schema=target)
 
 

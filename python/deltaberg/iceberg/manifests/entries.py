@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write.written import leaf_paths, written_leaves
+from deltaberg.files.write.written import leaf_paths, struct_paths, written_leaves
 from deltaberg.files.write.written_footers import parquet_leaves
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, FURTHER, METRICS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries
@@ -18,7 +18,7 @@ from deltaberg.iceberg.manifests.write_manifest import partition_values
 from deltaberg.iceberg.schema.type_names import is_shape
 from deltaberg.iceberg.schema.value_bytes import encode_values, has_value_bytes
 from deltaberg.schema.arrow import as_array
-from deltaberg.schema.types import Field, List, Map, Struct, field_paths
+from deltaberg.schema.types import Field, List, Map, Struct, field_paths, nested_fields
 
 __all__ = ["added_entries", "entry_columns", "leaves_with_metrics"]
 
@@ -111,6 +111,12 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
                 bounds = leaves[side].get(number)
                 if bounds is not None:
                     metrics[name].append((child.id, encode_values(_cut(bounds, cut, mode.length), child.type)))
+    struct_nulls = written_leaves(files, "struct_null_count")
+    for field_id, path in struct_paths(schema).items():
+        nulls = struct_nulls.get(field_id)
+        if nulls is not None and _mode(path[-1], modes).counts:
+            metrics["value_counts"].append((field_id, counts))
+            metrics["null_value_counts"].append((field_id, nulls))
     _add_footer_metrics(metrics, files, schema, modes)
     return metrics
 
@@ -139,7 +145,9 @@ def _add_footer_metrics(
 
 
 def _mode(child: Field, modes: Mapping[int, MetricsMode]) -> MetricsMode:
-    return modes.get(-1 if child.id is None else child.id, MetricsMode(counts=False, bounds=False))
+    """Return the mode of a column. Structs, lists and maps have none, and are counted with the leaves in them."""
+    counts = any(_mode(inner, modes).counts for inner in nested_fields(child.type))
+    return modes.get(-1 if child.id is None else child.id, MetricsMode(counts, bounds=False))
 
 
 def _cut(bounds: pa.Array, cut: Any, length: int | None) -> pa.Array:

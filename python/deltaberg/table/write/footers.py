@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,17 +18,23 @@ __all__ = ["FileStatistics", "footer_statistics", "row_statistics"]
 
 
 class FileStatistics(NamedTuple):
-    """Lower and upper bounds, and counts of nulls and NaN by the number of the leaf, in the order of `WrittenFile`."""
+    """Lower and upper bounds, and counts of nulls and NaN by the number of the leaf, in the order of `WrittenFile`.
+
+    The nulls of structs are counted by the ids of these.
+    """
 
     lower: Mapping[int, pa.Scalar]
     upper: Mapping[int, pa.Scalar]
     null_count: Mapping[int, int]
     nan_count: Mapping[int, int]
+    struct_null_count: Mapping[int, int] = MappingProxyType({})
 
     def without(self, leaves: Iterable[int]) -> FileStatistics:
         """Return what is known of the other leaves."""
         gone = set(leaves)
-        return FileStatistics(*({leaf: one for leaf, one in of.items() if leaf not in gone} for of in self))
+        *by_leaf, structs = self
+        kept = ({leaf: one for leaf, one in of.items() if leaf not in gone} for of in by_leaf)
+        return FileStatistics(*kept, structs)
 
 
 def footer_statistics(
@@ -87,4 +94,6 @@ def row_statistics(
     taker = StatisticsTaker(plan)
     for batch in read_task(spec, task, threads=True, check=check):
         taker.take(pa.Table.from_batches([batch]))
-    return taker.record_count, FileStatistics(*taker.bounds(), taker.null_count, taker.nan_counts())
+    return taker.record_count, FileStatistics(
+        *taker.bounds(), taker.null_count, taker.nan_counts(), taker.struct_null_count
+    )
