@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -89,11 +89,14 @@ class MatchedRows:
         The numbers of the files in which every row matches, which metadata has proven.
     rows
         The rows of the other files.
+    counted
+        How many rows were found in those of the whole files that were read.
     """
 
     bound: BoundScan
     whole: frozenset[int]
     rows: RowPositions
+    counted: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def address(self) -> RowAddress:
@@ -106,6 +109,13 @@ class MatchedRows:
     def is_empty(self) -> bool:
         """Whether no row matches."""
         return not self.whole and not self.rows.numbers
+
+    @property
+    def total(self) -> int | None:
+        """How many rows match; None if metadata does not tell it of a file in which all do."""
+        unread = self.of(self.whole - self.counted.keys()).plan.row_counts()
+        known: int | None = pc.sum(unread, skip_nulls=False, min_count=0).as_py()
+        return None if known is None else known + sum(self.counted.values()) + self.rows.total
 
     @cached_property
     def files(self) -> BoundScan:
@@ -124,7 +134,8 @@ class MatchedRows:
             if number not in numbers:
                 positions = self.rows.positions(number)
                 rows.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
-        return replace(self, whole=self.whole | numbers, rows=rows)
+        counted = {**self.counted, **{number: self.rows.count(number) for number in numbers}}
+        return replace(self, whole=self.whole | numbers, rows=rows, counted=counted)
 
 
 def search_here(bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:

@@ -51,8 +51,7 @@ class NewRows:
             Whether old rows stay in their files, hidden. Otherwise all rows of these files are written anew, those that
             stay as they are included.
         """
-        whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
-        self.counts.deleted = None if whole is None else whole + matched.rows.total
+        self.counts.deleted = matched.total
         written: list[pa.Table] = []
         streams: list[Iterator[pa.RecordBatch]] = []
         if change is not None or not hides:

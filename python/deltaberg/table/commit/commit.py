@@ -144,7 +144,8 @@ class CommitResult:
         The number of rows in the added files; None where a file does not tell.
     inserted_rows, updated_rows, deleted_rows, copied_rows
         How many rows are new, have new values, are gone, and were written anew as they were, because their files were;
-        None where nobody counted them.
+        None where nobody counted them: a file of which all rows go is not read, so that nobody knows how many position
+        delete files or equality delete files had left.
     retries
         How often the change was prepared again because another commit came first.
     seconds

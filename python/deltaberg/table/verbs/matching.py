@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import pyarrow.compute as pc
-
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.change.match import find_rows
@@ -89,6 +87,4 @@ def count_matching(table: Table[Any, Any], where: Filter | None, arguments: Mapp
         matched = find_rows(target.scan(condition, target.timezone), search=target.tasks)
     finally:
         transaction.abort()
-    whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
-    rows = None if whole is None else whole + matched.rows.total
-    return Matching(rows, len(matched.whole) + len(matched.rows.numbers))
+    return Matching(matched.total, len(matched.whole) + len(matched.rows.numbers))
