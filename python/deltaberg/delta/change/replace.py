@@ -11,14 +11,11 @@ from deltaberg.delta.change.row_changes import RowChanges, scan_to_change
 from deltaberg.delta.rows.row_spec import RowOptions
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import as_array
 from deltaberg.table.change.match import find_rows
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rows.row_rules import ONLY_MATCHING
 from deltaberg.table.transaction.operation import Operation, RowNumbers
-from deltaberg.table.transaction.operations import Overwritten
 
 __all__ = ["replace_rows", "total_rows"]
 
@@ -29,7 +26,7 @@ def replace_rows(
     condition: Value,
     write: Callable[[], pa.Table],
     options: RowOptions,
-    which: Overwritten,
+    strategy: str | None,
 ) -> None:
     """Delete the rows that match a condition, and add new ones.
 
@@ -40,26 +37,19 @@ def replace_rows(
     condition
         The condition.
     write
-        Writes the new rows, and returns a row for each of their files.
+        Writes the new rows, which it checks, and returns a row for each of their files.
     options
         How rows are written that stay where files are written anew.
-    which
-        Whether new rows are refused that do not match the condition, and how the others go.
-
-    Raises
-    ------
-    ConstraintViolationError
-        A new row does not match the condition.
+    strategy
+        How the old rows go that are in files with others.
     """
     timezone = options.timezone or transaction.timezone
     matched = find_rows(scan_to_change(transaction, condition, timezone))
-    changes = RowChanges(transaction, options, which.strategy)
+    changes = RowChanges(transaction, options, strategy)
     transaction.read(condition, timezone)
     written = write()
     transaction.add_files(written)
-    if which.check:
-        _check_rows(transaction, condition, written, timezone)
-    changes.apply(matched, added=lambda: _new_rows(transaction, None, written, timezone).batches())
+    changes.apply(matched, added=lambda: _new_rows(transaction, written, timezone).batches())
     operation.metrics.update({name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")})
     operation.rows = RowNumbers(total_rows(written), 0, changes.counts.deleted, changes.counts.copied)
     if changes.counts.deleted is not None:
@@ -71,18 +61,8 @@ def total_rows(written: pa.Table) -> int:
     return pc.sum(written.column("record_count")).as_py() or 0
 
 
-def _new_rows(transaction: Transaction, condition: Value | None, written: pa.Table, timezone: str) -> BoundScan:
-    """Return the scan of rows that were just written, by a condition."""
-    bound = scan_to_change(transaction, condition, timezone)
+def _new_rows(transaction: Transaction, written: pa.Table, timezone: str) -> BoundScan:
+    """Return the scan of rows that were just written."""
+    bound = scan_to_change(transaction, None, timezone)
     paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
     return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
-
-
-def _check_rows(transaction: Transaction, condition: Value, written: pa.Table, timezone: str) -> None:
-    """Refuse new rows of which one does not match the condition by which rows are replaced."""
-    matched = find_rows(_new_rows(transaction, condition, written, timezone))
-    whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
-    rows = pc.sum(written.column("record_count"), min_count=0).as_py()
-    wrong = rows - whole - matched.rows.total
-    if wrong:
-        raise ConstraintViolationError(f"{wrong} of {rows} new rows do not match {condition}", hint=ONLY_MATCHING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from deltaberg.delta.schema.new_columns import partition_names
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.delta.transaction.writable import check_changeable
-from deltaberg.errors import ConstraintViolationError, UnsupportedFeatureError
+from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions.build.column import all_of, any_of, col
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
@@ -32,7 +33,7 @@ from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.types import Field
 from deltaberg.table.change.conditions import row_condition
 from deltaberg.table.open.new_table import other_partitioning
-from deltaberg.table.rows.row_rules import ONLY_MATCHING
+from deltaberg.table.rows.row_rules import RowCheck, check_of_replaced
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write.sources import Rows
@@ -89,7 +90,11 @@ def overwrite_rows(
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
         operation.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=condition))
-        replace_rows(transaction, operation, condition, lambda: _write(transaction, rows, options), options, which)
+        # The columns may have other types now.
+        bound = bind(condition, transaction.snapshot.schema, timezone)
+        checks = (check_of_replaced(bound, str(condition)),) if which.check else ()
+        write = partial(_write, transaction, rows, options, checks)
+        replace_rows(transaction, operation, condition, write, options, which.strategy)
         return
     old = before.live.table
     if bound is not None:
@@ -107,18 +112,22 @@ def overwrite_rows(
     written = _write(transaction, rows, options)
     operation.rows.inserted = total_rows(written)
     if bound is not None and which.check:
-        _check_where(written, bound, condition, before)
+        _check_where(written, bound, str(condition), before)
     if dynamic and len(written):
         operation.rows.deleted = _live_rows(_replace_partitions(transaction, before, written))
     transaction.add_files(written)
 
 
-def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Table:
-    """Write rows to new files, which are deleted if the transaction does not commit; return a row for each."""
+def _write(transaction: Transaction, rows: Rows, options: RowOptions, checks: Sequence[RowCheck] = ()) -> pa.Table:
+    """Write rows that pass some checks, too, to new files, and return a row for each.
+
+    The files are deleted if the transaction does not commit.
+    """
     table = transaction.snapshot
     rules = rules_of(table, options.timezone or transaction.timezone)
     rules.check_given(rows.schema.names)
-    spec = replace(row_spec(table, options), rules=rules.rows)
+    own = rules.rows
+    spec = replace(row_spec(table, options), rules=replace(own, checks=(*own.checks, *checks)) if checks else own)
     road = rows.road(spec, table.log.root)
     counted = rules.counted(rows.schema.names)
     if counted and road.name != "local":
@@ -179,13 +188,12 @@ def _matches(bound: Bound, values: Sequence[pa.Array], table: Snapshot, files: i
     return pc.fill_null(evaluate(bound, column, files), fill_value=False)
 
 
-def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapshot) -> None:
+def _check_where(written: pa.Table, bound: Bound, condition: str, table: Snapshot) -> None:
     """Refuse files whose partition values do not match the filter by which rows are replaced."""
     outside = written.filter(pc.invert(_matches(bound, _partition_arrays(written), table, len(written))))
     if len(outside):
-        values = outside.column("partition")[0].as_py()
-        place = f" is in the partition {values}, which" if values else ""
-        raise ConstraintViolationError(f"a new row{place} does not match {condition}", hint=ONLY_MATCHING)
+        check, values = check_of_replaced(bound, condition), outside.column("partition")[0]
+        raise check.violation([values[name] for name in check.columns])
 
 
 def _partition_arrays(written: pa.Table) -> list[pa.Array]:

@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import UnsupportedFeatureError
-from deltaberg.expressions.compute.bound import Bound
-from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.expressions.tree.tree import Literal
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
@@ -32,7 +30,7 @@ from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Field, Struct, nested_fields
 from deltaberg.table.property_values import number_of
 from deltaberg.table.rows.row_options import RowOptions
-from deltaberg.table.rows.row_rules import ONLY_MATCHING, ColumnFill, RowCheck, RowRules
+from deltaberg.table.rows.row_rules import ColumnFill, RowCheck, RowRules
 from deltaberg.table.rows.table_rules import TableRules
 from deltaberg.table.write.sources import Rows
 from deltaberg.table.write.spec import WriteSpec
@@ -55,7 +53,7 @@ _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
 
 
 def write_rows(
-    transaction: Transaction, rows: Rows, options: RowOptions, where: Bound | None = None, condition: str = ""
+    transaction: Transaction, rows: Rows, options: RowOptions, checks: Sequence[RowCheck] = ()
 ) -> AddedFiles:
     """Write rows to new data files that no snapshot names yet, and return their entries.
 
@@ -67,17 +65,15 @@ def write_rows(
         The rows, from `open_rows`.
     options
         What the caller says of them.
-    where
-        A filter that every row has to match; None for any row.
-    condition
-        The filter as the caller spells it.
+    checks
+        What every row has to pass.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns.
     ConstraintViolationError
-        A row does not match the filter.
+        A row does not pass a check.
     UnsupportedFeatureError
         The table asks for files that are not written.
     """
@@ -86,7 +82,6 @@ def write_rows(
         metadata = replace(metadata, properties={**metadata.properties, **transaction.write_properties})
     schema, properties = metadata.current_schema.struct, metadata.properties
     spec = row_spec(metadata, options)
-    checks = () if where is None else (_check(where, condition, schema),)
     spec = replace(spec, rules=RowRules(schema, _fills(schema), checks))
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
@@ -281,24 +276,3 @@ def _write_default(field: Field) -> pa.Scalar | None:
     """Return the value of a field in new rows that lack it; None for null."""
     found = written_default(field)
     return None if found is None else pa.scalar(found, arrow_type(field.type))
-
-
-@dataclass(frozen=True)
-class _Matches:
-    """Says which rows of a batch match a filter; it pickles."""
-
-    bound: Bound
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        def column(path: tuple[Field, ...]) -> pa.Array:
-            found = batch.column(path[0].name)
-            for part in path[1:]:
-                found = pa.compute.struct_field(found, found.type.get_field_index(part.name))
-            return found
-
-        return evaluate(self.bound, column, batch.num_rows)
-
-
-def _check(where: Bound, condition: str, schema: Struct) -> RowCheck:
-    names = tuple(child.name for child in schema if not isinstance(child.type, Struct))
-    return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names, hint=ONLY_MATCHING)

@@ -28,6 +28,7 @@ from deltaberg.table.change.strategies import COPY_ON_WRITE
 from deltaberg.table.change.target import change_matching
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.rows.row_rules import RowCheck, check_of_replaced
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.transaction.operations import Overwritten
 from deltaberg.table.write.partition import split_by_partition
@@ -82,8 +83,12 @@ def overwrite_rows(
     _fit(transaction, rows, options)
     if partition_by and replaces:
         layout.partition_by(*partition_by)
-    checked = bound if which.check else None
-    files = write_rows(transaction, rows, options, checked, str(which.where))
+    checks: tuple[RowCheck, ...] = ()
+    if condition is not None and which.check:
+        # The columns may have other types now.
+        now = bind(condition, transaction.metadata.current_schema.struct, timezone)
+        checks = (check_of_replaced(now, str(condition)),)
+    files = write_rows(transaction, rows, options, checks)
     operation.rows.inserted = files.rows
     if dynamic and len(files.entries):
         operation.rows.deleted, operation.rows.copied = _remove_partitions(transaction, files)

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
+from deltaberg.expressions.compute.bound import Bound, bound_paths
+from deltaberg.expressions.compute.evaluate import evaluate
 from deltaberg.schema.rows.text_lengths import fit_texts
-from deltaberg.schema.types import Struct
+from deltaberg.schema.types import Field, Struct
 
-__all__ = ["ONLY_MATCHING", "ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
+__all__ = ["ColumnFill", "RowCheck", "RowRules", "check_of_replaced", "empty_to_null"]
 
-#: What helps if new rows do not match the condition of those that they replace.
-ONLY_MATCHING = "write only rows that match it⟦, or use ⟪check=False⟫⟧"
 #: Characters of a value that a message shows at most.
 _SHOWN = 80
 
@@ -81,12 +81,43 @@ class RowCheck:
         bad = pc.index(held, pa.scalar(value=False)).as_py()
         if bad < 0:
             return
-        row = ", ".join(f"{name}={_shown(batch.column(name)[bad])}" for name in self.columns)
-        raise ConstraintViolationError(
-            f"a row violates {self.name}{f': {row}' if row else ''}",
-            hint=self.hint,
-            expression=self.sql,
+        raise self.violation([batch.column(name)[bad] for name in self.columns])
+
+    def violation(self, values: Sequence[pa.Scalar]) -> ConstraintViolationError:
+        """Return the error for a row that has these values of the columns."""
+        row = ", ".join(f"{name}={_shown(value)}" for name, value in zip(self.columns, values, strict=True))
+        return ConstraintViolationError(
+            f"a row violates {self.name}{f': {row}' if row else ''}", hint=self.hint, expression=self.sql
         )
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Says which rows of a batch match a filter; it pickles."""
+
+    bound: Bound
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        def column(path: tuple[Field, ...]) -> pa.Array:
+            found = batch.column(path[0].name)
+            for part in path[1:]:
+                found = pc.struct_field(found, found.type.get_field_index(part.name))
+            return found
+
+        return evaluate(self.bound, column, batch.num_rows)
+
+
+def check_of_replaced(where: Bound, condition: str) -> RowCheck:
+    """Return the check that new rows match the condition of those that they replace.
+
+    Parameters
+    ----------
+    where, condition
+        The condition, and its text.
+    """
+    names = tuple(dict.fromkeys(path[0].name for path in bound_paths(where)))
+    hint = "write only rows that match it⟦, or use ⟪check=False⟫⟧"
+    return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names, hint=hint)
 
 
 def _shown(value: pa.Scalar) -> str:
