@@ -65,8 +65,9 @@ def test_an_inventory_is_a_file_of_rows(root: Path, tmp_path: Path) -> None:
     assert not (root / "one.parquet").exists()
     assert (root / "two.parquet").exists()
     assert DeltaTable(root).version == 1
-    call("vacuum", root, "--yes", "--logging")
+    call("vacuum", root, "--yes", "--logging", "--message", "spring")
     assert not (root / "two.parquet").exists()
+    assert [one.info.get("userMetadata") for one in DeltaTable(root).history(2)] == ["spring", "spring"]
     assert DeltaTable(root).version == 3
     ended = call("vacuum", root, "--inventory", tmp_path / "none.csv")
     assert ended.exit_code == 8

@@ -57,7 +57,7 @@ from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rows.shown_progress import receiver
-from deltaberg.table.verbs.shared_arguments import CommitArguments, DeltaTableArguments, ScanArguments
+from deltaberg.table.verbs.shared_arguments import CommitArguments, DeltaTableArguments, NotedArguments, ScanArguments
 from deltaberg.table.verbs.table import Table, operations_of
 
 if TYPE_CHECKING:
@@ -541,6 +541,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         return write_manifests(self._newest())
 
+    @takes(NotedArguments)
     def vacuum(
         self,
         retention_hours: float | None = None,
@@ -553,6 +554,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         untracked_hours: float = 24,
         logging: bool | None = None,
         progress: OnProgress | bool | None = None,
+        **commit: Unpack[NotedArguments],
     ) -> CleanupResult:
         """Delete the files that no version within the retention needs, or find out which those are.
 
@@ -589,6 +591,8 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             delta-spark makes them. By default they do, except on S3.
         progress
             What is told how far it has come; True shows it at a terminal or in a notebook.
+        **commit
+            How those versions are made, and what they note: see `Verbs`.
 
         Returns
         -------
@@ -632,12 +636,15 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             receiver(progress, "CleanupProgress"),
         )
         self._options.require_newest()
+        said = CommitOptions.of(commit)
 
         def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
             # It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each
             # time.
             for left in reversed(range(_ATTEMPTS)):
-                made = Transaction(self._log, self._newest(), timezone=self._options.timezone, committed=self._set)
+                made = Transaction(
+                    self._log, self._newest(), said, timezone=self._options.timezone, committed=self._set
+                )
                 with suppress(*((CommitConflictError,) if left else ())):
                     made.commit(operation, parameters, metrics=metrics, even_if_empty=True)
                     return

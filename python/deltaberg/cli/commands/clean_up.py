@@ -25,7 +25,7 @@ _NOT_DELETED = 1
 _FORGOTTEN = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
 
 
-@write_command()
+@write_command("user_metadata", "unsafe_single_writer")
 @click.option("--retention-hours", type=click.FloatRange(min=0), metavar="HOURS", help="How long removed files stay.")
 @click.option(
     "--no-retention-check",
@@ -58,12 +58,12 @@ _FORGOTTEN = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
     help="Record the beginning and the end as versions; by default they are, except on S3.",
 )
 @asking("delta")
-def vacuum(opened: Any, asking: Asking, **options: Any) -> None:
+def vacuum(opened: Any, asking: Asking, arguments: dict[str, Any], **options: Any) -> None:
     """Delete the files of a Delta table that no version within the retention needs.
 
     The files are shown first, and deleted after a question.
     """
-    arguments = given(options)
+    arguments = arguments | given(options)
     if "inventory" in arguments:
         arguments["inventory"] = open_row_files([arguments["inventory"]], None).reader.read_all()
     _clean_up(opened.vacuum, asking, arguments)

@@ -35,6 +35,7 @@ __all__ = [
     "IcebergStateArguments",
     "MergeArguments",
     "NewTableArguments",
+    "NotedArguments",
     "OverwriteArguments",
     "RecordedArguments",
     "RowArguments",
@@ -105,11 +106,22 @@ class FileArguments(TypedDict, total=False):
     writer_properties: Any
 
 
-class RowArguments(FileArguments, total=False):
+class ZoneArguments(TypedDict, total=False):
+    """The zone of timestamps without one."""
+
+    timezone: str | None
+
+
+class MemoryArguments(TypedDict, total=False):
+    """How much is held in memory."""
+
+    memory: int | None
+
+
+class RowArguments(FileArguments, ZoneArguments, total=False):
     """How rows come into data files."""
 
     schema_mode: SchemaMode | None
-    timezone: str | None
     allow_truncation: bool
     safe: bool
 
@@ -121,10 +133,15 @@ class AttemptArguments(TypedDict, total=False):
     unsafe_single_writer: bool
 
 
-class CommitArguments(AttemptArguments, total=False):
-    """How one commit or several are made."""
+class NotedArguments(AttemptArguments, total=False):
+    """How commits are tried that change nothing, and what they note."""
 
     user_metadata: str | None
+
+
+class CommitArguments(NotedArguments, total=False):
+    """How one commit or several are made."""
+
     branch: str | None
     isolation: Isolation | None
     progress: Progress | bool | None
@@ -172,21 +189,27 @@ class StrategyArguments(TypedDict, total=False):
     strategy: Strategy | None
 
 
-class AppendArguments(RowArguments, RecordedArguments, total=False):
-    """The arguments of `append`."""
+class RowWords(TypedDict, total=False):
+    """Words of other libraries for rows."""
 
     df: Any
 
 
-class OverwriteArguments(AppendArguments, StrategyArguments, total=False):
+class WhereWords(TypedDict, total=False):
+    """Words of other libraries for the condition of rows that go."""
+
+    predicate: Filter | None
+
+
+class AppendArguments(RowArguments, RecordedArguments, RowWords, total=False):
+    """The arguments of `append`."""
+
+
+class OverwriteArguments(AppendArguments, StrategyArguments, WhereWords, total=False):
     """The arguments of `overwrite`."""
 
-    predicate: Filter | None
 
-
-class _RewriteArguments(FileArguments, StrategyArguments, RecordedArguments, total=False):
-    timezone: str | None
-    predicate: Filter | None
+class _RewriteArguments(FileArguments, ZoneArguments, StrategyArguments, RecordedArguments, WhereWords, total=False):
     condition: Filter | None
 
 
@@ -202,8 +225,8 @@ class UpdateArguments(_RewriteArguments, total=False):
     updates: Mapping[ColumnName, Any]
 
 
-class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, total=False):
-    memory: int | None
+class _JoinArguments(RowArguments, StrategyArguments, RecordedArguments, MemoryArguments, total=False):
+    """The arguments of what joins rows with those of the table."""
 
 
 class MergeArguments(_JoinArguments, total=False):
@@ -215,10 +238,9 @@ class MergeArguments(_JoinArguments, total=False):
     condition: Condition
 
 
-class UpsertArguments(_JoinArguments, total=False):
+class UpsertArguments(_JoinArguments, RowWords, total=False):
     """The arguments of `upsert`."""
 
-    df: Any
     join_cols: ColumnName | Sequence[ColumnName] | None
 
 
@@ -228,10 +250,9 @@ class CloneArguments(SingleCommitArguments, total=False):
     isShallow: bool
 
 
-class CompactArguments(FileArguments, DescribedArguments, total=False):
+class CompactArguments(FileArguments, DescribedArguments, MemoryArguments, total=False):
     """The arguments of `compact`."""
 
-    memory: int | None
     target_size: int | None
     max_concurrent_tasks: int | None
 
