@@ -62,6 +62,7 @@ _VERBS: dict[str, Callable[[Any, Any], object]] = {
     "clause": lambda table, where: (
         table.merge(_OTHERS, "id = key").when_not_matched_by_source_delete(where).when_matched_delete(where).execute()
     ),
+    "compact": lambda table, where: table.compact(where),
     "delete in a transaction": lambda table, where: table.transaction().delete(where),
     "update in a transaction": lambda table, where: table.transaction().update({"id": "id + 1"}, where),
 }
@@ -113,6 +114,22 @@ def test_all_rows_and_none_are_named_by_a_word(table: Any) -> None:
     assert table.scan().count() == 3
     table.delete(TRUE)
     assert table.scan().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "verb"),
+    [
+        ("delta", "compute_statistics"),
+        ("iceberg", "convert_equality_deletes"),
+        ("iceberg", "rewrite_position_delete_files"),
+    ],
+)
+def test_files_are_chosen_by_columns(tmp_path: Path, form: Any, verb: str) -> None:
+    table = write_table(tmp_path / "t", _ROWS, format=form) and open_table(tmp_path / "t")
+    for condition in _OF_NO_COLUMN:
+        _refused(partial(getattr(table, verb), condition), "names no column", "write true for all rows")
+    getattr(table, verb)("true")
+    assert table.compact("_file IS NULL" if form == "iceberg" else "id = 1").removed_files == 0
 
 
 @pytest.mark.parametrize("condition", _NAMES)

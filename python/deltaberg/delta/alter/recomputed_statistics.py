@@ -29,6 +29,7 @@ from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, written_rows
 from deltaberg.lossless_json import read_json
 from deltaberg.schema.types import Struct
+from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers, split_files
@@ -65,7 +66,8 @@ def recompute_statistics(transaction: Transaction, where: Filter | None) -> Comm
         snapshot = transaction.snapshot
         transaction.read(where)
         source = SnapshotSource(snapshot, transaction.timezone)
-        bound = BoundScan.of(source, filter=where, options=scan_options(None, {}, transaction.timezone))
+        condition = file_condition(source, where, transaction.timezone)
+        bound = BoundScan.of(source, filter=condition, options=scan_options(None, {}, transaction.timezone))
         numbers = file_numbers(bound.plan.files)
         actions = []
         statistics = ParsedStatistics.of(

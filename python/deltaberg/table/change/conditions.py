@@ -9,8 +9,9 @@ from deltaberg.expressions.bind.bind import BoundValue, bind_condition
 from deltaberg.expressions.build.filters import Filter, as_filter
 from deltaberg.expressions.tree.tree import Literal, Value
 from deltaberg.schema.types import Struct
+from deltaberg.table.read.source import ScanSource
 
-__all__ = ["refuse_constant", "row_condition"]
+__all__ = ["file_condition", "refuse_constant", "row_condition"]
 
 
 def row_condition(schema: Struct, where: Filter | None, timezone: str) -> Value | None:
@@ -35,6 +36,11 @@ def row_condition(schema: Struct, where: Filter | None, timezone: str) -> Value 
     found = as_filter(where)
     refuse_constant(found, bind_condition(found, schema, timezone=timezone))
     return found
+
+
+def file_condition(source: ScanSource, where: Filter | None, timezone: str) -> Value | None:
+    """Return the condition of files that are written anew, which may name hidden columns, too: see `row_condition`."""
+    return row_condition(Struct((*source.schema, *source.hidden)), where, timezone)
 
 
 def refuse_constant(condition: Any, bound: BoundValue) -> None:

@@ -31,6 +31,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.arguments import checked_flag, checked_memory, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
+from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.change.matched_rows import scan_of_whole_files
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.maintain.bins.bin_tasks import TaskMemory, write_by_tasks
@@ -266,7 +267,8 @@ class Rewrite(ABC, Generic[_Transaction]):
         Packing knows them by the numbers of their paths.
         """
         options = scan_options(None, {}, self.compaction.timezone)
-        plan = BoundScan.of(self.source, filter=self.compaction.where, options=options).without_filter().plan
+        where = file_condition(self.source, self.compaction.where, options.timezone)
+        plan = BoundScan.of(self.source, filter=where, options=options).without_filter().plan
         files = plan.files
         order = pc.sort_indices(files, [(name, "ascending") for name in self.age])
         if self.compaction.chosen is not None:

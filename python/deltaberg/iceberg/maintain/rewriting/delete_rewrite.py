@@ -22,6 +22,7 @@ from deltaberg.iceberg.maintain.rewriting.rewritten import RewriteDeletesResult
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import DeleteKey
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.change.match import scan_of_rows
 from deltaberg.table.change.positions import RowPositions
 from deltaberg.table.read.plan import file_numbers
@@ -70,7 +71,8 @@ class DeleteRewrite(ABC):
         self.request = request
         self.source: IcebergSource = transaction.source
         # A filter that is wrong is refused even if there are no deletes.
-        self._matching = scan_of_rows(self.source, request.where, transaction.timezone)
+        where = file_condition(self.source, request.where, transaction.timezone)
+        self._matching = scan_of_rows(self.source, where, transaction.timezone)
 
     @property
     @abstractmethod
