@@ -107,6 +107,14 @@ class Overwritten:
                 hint="leave one of them out",
             )
 
+    def check_columns(self, schema_mode: str | None) -> None:
+        """Refuse to replace the columns where some rows of the table stay."""
+        if schema_mode == "overwrite" and not self.is_whole:
+            raise InvalidArgumentError(
+                Hint('⟪schema_mode="overwrite"⟫ replaces all columns, but some rows of the table stay'),
+                hint="leave out ⟪where⟫ and ⟪dynamic⟫",
+            )
+
     @property
     def is_whole(self) -> bool:
         """Whether all rows are replaced."""
@@ -173,12 +181,8 @@ class Operations(ABC, Generic[_Engine_co]):
         SchemaError
             The rows do not fit the columns of the table.
         """
+        which.check_columns(options.schema_mode)
         replaces_columns = options.schema_mode == "overwrite"
-        if replaces_columns and not which.is_whole:
-            raise InvalidArgumentError(
-                Hint('⟪schema_mode="overwrite"⟫ replaces all columns, but some rows of the table stay'),
-                hint="leave out ⟪where⟫ and ⟪dynamic⟫",
-            )
         with self.transaction.operation("overwrite") as made, naming_overwrite(whole=which.is_whole):
             if not self.transaction.is_done:
                 if which.partition_by is not None and not replaces_columns:

@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from deltaberg.choices import IfExists, Mode
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    CommitConflictError,
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from deltaberg.hints import Hint
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.commit.commit import CommitResult
@@ -20,7 +26,8 @@ from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.stream import can_be_read_again
 from deltaberg.table.transaction.operations import Operations, Overwritten
 from deltaberg.table.transaction.transaction import Transaction
-from deltaberg.table.verbs.table import Table, operations_of
+from deltaberg.table.verbs.shared_arguments import SingleCommitArguments, arguments_of
+from deltaberg.table.verbs.table import Table, operations_of, without_probe
 from deltaberg.table.write.sources import open_rows
 
 __all__ = ["Place"]
@@ -182,9 +189,11 @@ class Place(ABC, Generic[_Table, _Run]):
                 )
         options, rows = self.commit_options(new, arguments), RowOptions.of(arguments)
 
+        which.check_columns(rows.schema_mode)
+
         def write(table: _Table) -> CommitResult:
-            for said in self.descriptions(table, new):
-                said.check(table.location)
+            if options.txn is None or not _is_done(table, arguments):
+                self._check_likeness(table, new, rows)
             if mode == "append":
                 return table.append(data, partition_by=new.partition_by, **arguments)
             how: dict[str, Any] = {
@@ -202,6 +211,21 @@ class Place(ABC, Generic[_Table, _Run]):
             instead='pass ⟪mode="append"⟫ or ⟪mode="overwrite"⟫',
             again=can_be_read_again(data),
         )
+
+    def _check_likeness(self, table: _Table, new: NewTable, rows: RowOptions) -> None:
+        """Refuse to write to a table that is not as a new one would be."""
+        try:
+            for said in self.descriptions(table, new):
+                said.check(table.location)
+        except ColumnNotFoundError as error:
+            if rows.schema_mode is None:
+                raise
+            # The rows may have it.
+            raise InvalidArgumentError(
+                f"{error.message} in the table so far, and writing rows does not change what orders them",
+                hint="write the rows first, and then use ⟪alter()⟫ of the table",
+                table=table.location,
+            ) from None
 
     def create_first(
         self,
@@ -251,10 +275,10 @@ class Place(ABC, Generic[_Table, _Run]):
         with run.transaction:
             if mode == "append":
                 run.append(rows, options, None)
-            elif which.where is None:
+            elif which.where is None and which.strategy is None:
                 run.append(rows, replace(options, schema_mode=None), None)
             else:
-                run.overwrite(rows, options, which)
+                run.overwrite(rows, replace(options, schema_mode=None), which)
             return self.commit(run, mode)
 
     def _check_branch(self, commit: CommitOptions) -> None:
@@ -273,3 +297,13 @@ class Place(ABC, Generic[_Table, _Run]):
 
     def _exists(self, instead: str) -> TableExistsError:
         return TableExistsError("there is a table already", hint=instead, table=self.location)
+
+
+def _is_done(table: Table[Any, Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether a table records the progress of an application that a write would."""
+    transaction = table.transaction(**without_probe(arguments_of(SingleCommitArguments, arguments)))
+    try:
+        done: bool = operations_of(transaction).transaction.is_done
+        return done
+    finally:
+        transaction.abort()
