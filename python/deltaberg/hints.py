@@ -7,12 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-__all__ = ["Hint", "Mark", "at_fault", "verbatim"]
+__all__ = ["Hint", "Mark", "at_fault", "shown_value", "verbatim"]
 
 _MARK, _CLAUSE = re.compile("⟪([^⟪⟫]*)⟫"), re.compile("⟦([^⟦⟧]*)⟧")
 #: What stands for the marks, and for itself, in what is no mark: a code point that Unicode keeps for such uses.
 _ESCAPED = {"⟪": "\ufdd0[", "⟫": "\ufdd0]", "⟦": "\ufdd0(", "⟧": "\ufdd0)", "\ufdd0": "\ufdd0."}
 _OF_DATA, _TO_ESCAPE = re.compile(r"\ufdd0[][().]"), re.compile("[⟪⟫⟦⟧\ufdd0]")
+#: The modules of types whose values are brief.
+_PLAIN = frozenset({"builtins", "datetime", "decimal", "pathlib", "uuid"})
 _SHOWN = {escaped: character for character, escaped in _ESCAPED.items()}
 
 
@@ -123,6 +125,19 @@ class Hint(str):  # noqa: SLOT000 - the text with marks stands beside that witho
             return "" if any(word(mark) is None for mark in _MARK.findall(clause[1])) else clause[1]
 
         return Hint(_MARK.sub(shown, self.marked if where is None else _CLAUSE.sub(kept, self.marked)))
+
+
+def shown_value(value: object) -> str:
+    """Return a value as an error shows it: briefly, and of objects that hold others no more than the type.
+
+    Examples
+    --------
+    >>> shown_value("fast"), shown_value([1, None]), shown_value(object())
+    ("'fast'", '[1, None]', 'an object of the type object')
+    """
+    if type(value) is object or type(value).__module__ not in _PLAIN:
+        return f"an object of the type {type(value).__name__}"
+    return f"{value!r:.200}".replace("\n", " ")
 
 
 def at_fault(name: str, fault: str) -> Hint:

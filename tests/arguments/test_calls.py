@@ -77,6 +77,13 @@ def test_words_of_pyiceberg_for_scans(tmp_path: Path, form: str) -> None:
     assert scan.to_arrow().to_pylist() == [{"id": 2}]
 
 
+@pytest.mark.parametrize("argument", ["timezone", "schema_mode", "user_metadata", "target_file_size", "txn"])
+def test_values_are_shown_briefly(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="an object of the type Table") as caught:
+        _table(tmp_path, "delta").append(_ROWS, **{argument: _ROWS})
+    assert "[[" not in str(caught.value)
+
+
 def test_an_error_within_a_call_stays_as_it_is(tmp_path: Path) -> None:
     """A TypeError of what the caller passes is not taken for one of the call."""
 

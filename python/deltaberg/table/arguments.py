@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.time.instants import parse_timestamp
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
@@ -74,7 +74,7 @@ def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:
                 f"{text.strip()!r} is not a timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
             ) from None
     if not isinstance(value, dt.date):
-        raise InvalidArgumentError(f"{value!r} is not a timestamp", hint="pass text, a datetime or a date")
+        raise InvalidArgumentError(f"{shown_value(value)} is not a timestamp", hint="pass text, a datetime or a date")
     if not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone)
@@ -87,7 +87,9 @@ def zone_of(name: str) -> ZoneInfo:
         # Its cache takes some arrays of other libraries for the name of any zone.
         return ZoneInfo(checked_text("timezone", name, "use a name such as Europe/Paris"))
     except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
-        raise InvalidArgumentError(f"{name!r} is not a time zone", hint="use a name such as Europe/Paris") from None
+        raise InvalidArgumentError(
+            f"{shown_value(name)} is not a time zone", hint="use a name such as Europe/Paris"
+        ) from None
 
 
 def checked_limit(limit: int | None) -> int | None:
@@ -110,7 +112,7 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
     number = integer_of(value)
     if number is None or not least <= number < 1 << 63:
         raise InvalidArgumentError(
-            at_fault(name, f"must be a 64-bit integer of at least {least}, not {value!r:.200}"), hint=hint
+            at_fault(name, f"must be a 64-bit integer of at least {least}, not {shown_value(value)}"), hint=hint
         )
     return number
 
@@ -131,7 +133,7 @@ def checked_seconds(name: str, value: Any) -> float:
     number = value if isinstance(value, float) else integer_of(value)
     if number is None or not 0 <= number <= _MOST_SECONDS:
         raise InvalidArgumentError(
-            at_fault(name, f"must be a number of seconds from 0 to {_MOST_SECONDS}, not {value!r:.200}"),
+            at_fault(name, f"must be a number of seconds from 0 to {_MOST_SECONDS}, not {shown_value(value)}"),
             hint="pass a number such as 0.5",
         )
     return float(number)
@@ -141,7 +143,7 @@ def check_hours(name: str, value: Any) -> None:
     """Refuse what is not a number of hours."""
     if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
         raise InvalidArgumentError(
-            at_fault(name, f"must be a number of hours that is not negative, not {value!r:.100}"),
+            at_fault(name, f"must be a number of hours that is not negative, not {shown_value(value)}"),
             hint="pass 168 for a week",
         )
 
@@ -150,7 +152,7 @@ def checked_integer(name: str, value: Any, hint: str) -> int | None:
     """Refuse what is neither an integer nor None, and return it as an integer of Python."""
     number = integer_of(value)
     if number is None and value is not None:
-        raise InvalidArgumentError(at_fault(name, f"must be an integer, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be an integer, not {shown_value(value)}"), hint=hint)
     return number
 
 
@@ -173,9 +175,11 @@ def checked_properties(properties: Any) -> dict[str, Any]:
         raise InvalidArgumentError(Hint("⟪properties⟫ is not a mapping"), hint="pass names and values, as in a dict")
     for name, value in (properties or {}).items():
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"the name of a property must be text, not {name!r:.200}")
+            raise InvalidArgumentError(f"the name of a property must be text, not {shown_value(name)}")
         if has_lone_surrogate(name) or (isinstance(value, str) and has_lone_surrogate(value)):
-            raise InvalidArgumentError(f"the property {name!r:.200} is {value!r:.200}, which is not valid Unicode")
+            raise InvalidArgumentError(
+                f"the property {shown_value(name)} is {shown_value(value)}, which is not valid Unicode"
+            )
     return dict(properties or {})
 
 
@@ -206,7 +210,7 @@ def checked_type(name: str, value: Any) -> pa.DataType:
     """Refuse what is not an Arrow type of the column with this name."""
     if not isinstance(value, pa.DataType):
         raise InvalidArgumentError(
-            f"the type of the column {name!r} is {value!r:.80}", hint="pass an Arrow type, such as pa.int64()"
+            f"the type of the column {name!r} is {shown_value(value)}", hint="pass an Arrow type, such as pa.int64()"
         )
     return value
 
@@ -245,16 +249,18 @@ def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
 def checked_text(name: str, value: Any, hint: str) -> str:
     """Refuse what is not text, and empty text."""
     if not isinstance(value, str) or not value:
-        raise InvalidArgumentError(at_fault(name, f"must be text that is not empty, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(
+            at_fault(name, f"must be text that is not empty, not {shown_value(value)}"), hint=hint
+        )
     if has_lone_surrogate(value):
-        raise InvalidArgumentError(at_fault(name, f"is {value!r:.200}, which is not valid Unicode"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"is {shown_value(value)}, which is not valid Unicode"), hint=hint)
     return value
 
 
 def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
     """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
     if isinstance(value, (str, bytes, Mapping)) or not has_attributes(value, "__iter__"):
-        raise InvalidArgumentError(at_fault(name, f"must be {what}, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be {what}, not {shown_value(value)}"), hint=hint)
     return [checked_text(f"each of ⟪{name}⟫", one, hint) for one in value]
 
 
@@ -274,7 +280,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
     if not isinstance(value, str) or value not in choices:
         *first, last = map(repr, choices)
         wanted = f"{', '.join(first)} or {last}" if first else last
-        raise InvalidArgumentError(at_fault(name, f"must be {wanted}, not {value!r:.200}"), hint=hint)
+        raise InvalidArgumentError(at_fault(name, f"must be {wanted}, not {shown_value(value)}"), hint=hint)
     return value
 
 
@@ -288,7 +294,8 @@ def checked_function(name: str, value: Any, taken: str) -> None:
     """
     if not callable(value):
         raise InvalidArgumentError(
-            at_fault(name, f"must be a function, not {value!r:.200}"), hint=f"pass what takes a {taken}, such as print"
+            at_fault(name, f"must be a function, not {shown_value(value)}"),
+            hint=f"pass what takes a {taken}, such as print",
         )
 
 
@@ -302,6 +309,6 @@ def checked_flag(name: str, value: Any) -> bool:
     """Refuse what is neither True nor False, such as the text "false", which Python takes for true."""
     if not isinstance(value, bool):
         raise InvalidArgumentError(
-            at_fault(name, f"must be True or False, not {value!r:.200}"), hint='text such as "false" is not taken'
+            at_fault(name, f"must be True or False, not {shown_value(value)}"), hint='text such as "false" is not taken'
         )
     return value

@@ -11,7 +11,7 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.names import checkpoint_name
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_choice, checked_flag, checked_kind
 
@@ -67,7 +67,7 @@ class CheckpointLayout:
     def __post_init__(self) -> None:
         spec: object = self.spec
         if type(spec) is not int or spec not in (1, 2):
-            raise InvalidArgumentError(at_fault("spec", f"must be 1 or 2, not {spec!r:.200}"))
+            raise InvalidArgumentError(at_fault("spec", f"must be 1 or 2, not {shown_value(spec)}"))
         checked_choice("naming", self.naming, get_args(CheckpointNaming), "leave it out for the classic name")
         checked_choice("format", self.format, get_args(CheckpointFormat), "leave it out for Parquet")
         checked_flag("embed", self.embed)
@@ -81,11 +81,13 @@ class CheckpointLayout:
             )
         if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
             raise InvalidArgumentError(
-                at_fault("parts", f"must be at least 2 for a multi-part checkpoint, not {self.parts!r:.200}")
+                at_fault("parts", f"must be at least 2 for a multi-part checkpoint, not {shown_value(self.parts)}")
             )
         if self.naming != "multipart" and (type(self.parts) is not int or self.parts != 1):
             raise InvalidArgumentError(
-                at_fault("parts", f"must be 1, not {self.parts!r:.200}, since only multi-part checkpoints have parts")
+                at_fault(
+                    "parts", f"must be 1, not {shown_value(self.parts)}, since only multi-part checkpoints have parts"
+                )
             )
         if self.naming != "uuid" and (self.format != "parquet" or self.embed):
             raise InvalidArgumentError(
@@ -98,7 +100,7 @@ class CheckpointLayout:
         count = self.files_per_sidecar
         if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
             raise InvalidArgumentError(
-                at_fault("files_per_sidecar", f"must be a positive number, not {count!r:.200}"),
+                at_fault("files_per_sidecar", f"must be a positive number, not {shown_value(count)}"),
                 hint="pass ⟪spec=2⟫ with it, which has sidecars",
             )
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.errors import SchemaError, in_context
+from deltaberg.hints import shown_value
 from deltaberg.whole_numbers import whole_number
 
 __all__ = [
@@ -64,7 +65,7 @@ def parse_interval(text: str) -> int:
     wanted = text.strip().lower().removeprefix("interval").strip()
     parts = _PART.findall(wanted)
     if not parts or _PART.sub("", wanted).strip():
-        raise SchemaError(f"{text!r:.100} is not an interval", hint="write it as interval 7 days")
+        raise SchemaError(f"{shown_value(text)} is not an interval", hint="write it as interval 7 days")
     return sum(int(count) * _MICROS[unit] for count, unit in parts) // 1_000
 
 
@@ -118,7 +119,8 @@ def kept_versions(properties: Mapping[str, str]) -> frozenset[int]:
     versions = [whole_number(part.strip(), 0) for part in text.split(",") if part.strip()]
     if None in versions:
         raise SchemaError(
-            f"the property {KEPT_VERSIONS} must be versions such as 3, 17, not {text!r:.100}", setting=KEPT_VERSIONS
+            f"the property {KEPT_VERSIONS} must be versions such as 3, 17, not {shown_value(text)}",
+            setting=KEPT_VERSIONS,
         )
     return frozenset(version for version in versions if version is not None)
 

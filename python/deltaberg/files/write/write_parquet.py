@@ -20,6 +20,7 @@ from deltaberg.files.write.dictionaries import columns_without_dictionary, holds
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.files.write.written_footers import FooterFacts, footer_facts, parquet_leaves
+from deltaberg.hints import shown_value
 from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_file
 from deltaberg.schema.types import Struct
 from deltaberg.signatures import public
@@ -94,15 +95,19 @@ class ParquetOptions:
         named = {"": self.compression} if isinstance(self.compression, str) else self.compression
         for codec in _by_path("compression", named, "pass a codec, or codecs by the paths of columns").values():
             if not isinstance(codec, str) or codec not in CODECS:
-                raise InvalidArgumentError(f"{codec!r:.200} is not a codec", hint=f"known are {', '.join(CODECS)}")
+                raise InvalidArgumentError(
+                    f"{shown_value(codec)} is not a codec", hint=f"known are {', '.join(CODECS)}"
+                )
         _check_dictionary(self.dictionary)
         version: object = self.page_version
         if not isinstance(version, str) or version not in get_args(PageVersion):
-            raise InvalidArgumentError(f"page_version is {version!r:.200}", hint="pass 1.0 or 2.0 as text")
+            raise InvalidArgumentError(f"page_version is {shown_value(version)}", hint="pass 1.0 or 2.0 as text")
         hint = "pass a mapping of paths of columns to numbers between 0 and 1"
         for path, share in _by_path("bloom_filters", self.bloom_filters, hint).items():
             if type(share) not in (int, float) or not 0 < share < 1:
-                raise InvalidArgumentError(f"the Bloom filter of {path!r:.200} has the share {share!r:.200}", hint=hint)
+                raise InvalidArgumentError(
+                    f"the Bloom filter of {shown_value(path)} has the share {shown_value(share)}", hint=hint
+                )
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -110,7 +115,7 @@ class ParquetOptions:
         level = self.compression_level
         if level is not None and (type(level) is not int or not -most < level < most):
             raise InvalidArgumentError(
-                f"compression_level is {level!r:.200}", hint="pass a number that the codec knows, or None"
+                f"compression_level is {shown_value(level)}", hint="pass a number that the codec knows, or None"
             )
         for name in ("row_group_size", "bloom_filter_size"):
             if not _is_count(getattr(self, name)):
@@ -120,7 +125,7 @@ class ParquetOptions:
         for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size", "page_rows"):
             value = getattr(self, name)
             if value is not None and not _is_count(value):
-                raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass a positive number, or None")
+                raise InvalidArgumentError(f"{name} is {shown_value(value)}", hint="pass a positive number, or None")
 
 
 def main_codec(options: ParquetOptions) -> Codec:
@@ -161,7 +166,7 @@ def _filters(options: ParquetOptions, leaves: Mapping[str, str], rows: int) -> d
 def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
     """Refuse what is not a mapping of texts."""
     if not isinstance(given, Mapping) or not all(isinstance(path, str) for path in given):
-        raise InvalidArgumentError(f"{name} is {given!r:.200}", hint=hint)
+        raise InvalidArgumentError(f"{name} is {shown_value(given)}", hint=hint)
     return given
 
 
@@ -175,7 +180,7 @@ def _check_dictionary(dictionary: Any) -> None:
         or not all(isinstance(path, str) for path in dictionary)
     ):
         raise InvalidArgumentError(
-            f"dictionary is {dictionary!r:.200}", hint="pass True, False or a list of paths of columns"
+            f"dictionary is {shown_value(dictionary)}", hint="pass True, False or a list of paths of columns"
         )
 
 

@@ -88,8 +88,8 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
         specs = _specs(transaction, ids)
         if all(spec.is_partitioned for spec in specs):
             transaction.claims.reach_only(spec.spec_id for spec in specs)
-        for spec in specs:
-            _write(transaction, rows, stored, ids, spec)
+        written = [_write(transaction, rows, stored, ids, spec) for spec in specs]
+        operation.metrics["numDeleteFilesAdded"] = sum(written)
 
 
 def _stored(metadata: TableMetadata, keys_schema: pa.Schema) -> Struct:
@@ -160,7 +160,8 @@ def _is_told(spec: PartitionSpec, ids: Sequence[int]) -> bool:
     )
 
 
-def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequence[int], spec: PartitionSpec) -> None:
+def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequence[int], spec: PartitionSpec) -> int:
+    """Write the delete files of a spec, and return how many these are."""
     metadata: TableMetadata = transaction.metadata
     schema, properties = metadata.current_schema.struct, metadata.properties
     chosen = delete_file_options(metadata)
@@ -188,3 +189,4 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)
     transaction.add_entries(AddedFiles(spec, partition, entries, DELETES))
+    return len(entries)

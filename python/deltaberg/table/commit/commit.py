@@ -139,7 +139,7 @@ class CommitResult:
     added_files, removed_files
         The number of data files that were added and removed.
     added_bytes, removed_bytes
-        Their sizes in bytes.
+        Their sizes in bytes, with those of the delete files of Iceberg tables.
     added_rows
         The number of rows in the added files; None where a file does not tell.
     inserted_rows, updated_rows, deleted_rows, copied_rows
@@ -199,6 +199,8 @@ class CommitResult:
                 facts.append((what, counted(count, "row")))
         for what in ("added", "removed"):
             counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}
+            deletes = {"delete file": self.metrics.get("numDeleteFilesAdded", 0)} if what == "added" else {}
+            counts = {**deletes, **counts}
             if any(counts.values()):
                 facts.append((what, ", ".join(counted(count, unit) for unit, count in counts.items() if count)))
         if self.ignored_files:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.column import is_list
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.table.arguments import (
     checked_flag,
     checked_note,
@@ -81,7 +81,7 @@ class CommitOptions:
             txn = (batch.application, batch.number)
         elif not (isinstance(txn, (tuple, list)) and len(txn) == 2):
             raise InvalidArgumentError(
-                at_fault("txn", f"must be the name of an application and a version, not {txn!r:.200}"),
+                at_fault("txn", f"must be the name of an application and a version, not {shown_value(txn)}"),
                 hint='pass ⟪txn=("nightly load", 7)⟫',
             )
         object.__setattr__(self, "txn", checked_progress(*txn))
@@ -134,7 +134,7 @@ def _progress_of(transactions: Any) -> tuple[tuple[str, int], ...] | None:
     """Return what transactions of deltalake, in any iterable, say of applications; None if there are none."""
     if transactions is not None and not is_list(transactions):
         raise InvalidArgumentError(
-            at_fault("app_transactions", f"must be a list, not {transactions!r:.200}"),
+            at_fault("app_transactions", f"must be a list, not {shown_value(transactions)}"),
             hint="pass a list of Transaction of deltalake",
         )
     parts = [

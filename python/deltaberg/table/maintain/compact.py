@@ -25,7 +25,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
@@ -119,7 +119,7 @@ class Compaction:
         is_full = isinstance(self.cluster, str) and self.cluster == "full"
         if not (is_full or isinstance(self.cluster, bool | None)):
             raise InvalidArgumentError(
-                at_fault("cluster", f"must be True, False or full, not {self.cluster!r:.100}"),
+                at_fault("cluster", f"must be True, False or full, not {shown_value(self.cluster)}"),
                 hint="leave it out to cluster the table if it has clustering columns",
             )
         if self.concurrency is not None:

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.hints import shown_value
 from deltaberg.signatures import public
 from deltaberg.table.arguments import check_hours, checked_choice, checked_number
 from deltaberg.table.maintain.compact_result import CompactResult
@@ -64,7 +65,7 @@ class MaintenancePolicy:
         if steps is not None:
             if isinstance(steps, str) or not isinstance(steps, Sequence) or not steps:
                 raise InvalidArgumentError(
-                    f"steps must be names of steps, not {steps!r:.100}", hint="leave it out for all"
+                    f"steps must be names of steps, not {shown_value(steps)}", hint="leave it out for all"
                 )
             for step in steps:
                 checked_choice("a step", step, get_args(MaintenanceStep), "leave steps out for all")

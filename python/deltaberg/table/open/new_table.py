@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, verbatim
+from deltaberg.hints import Hint, shown_value, verbatim
 from deltaberg.schema.columns import ColumnName, column_names
 from deltaberg.table.arguments import checked_note, checked_properties
 
@@ -105,9 +105,9 @@ class Description:
         if self.asked != self.own:
             own_words = f"the table has no {self.what}"
             if self.own is not None:
-                own_words = f"the {self.what} of the table is {self.own!r:.200}"
+                own_words = f"the {self.what} of the table is {shown_value(self.own)}"
             call = f"alter().{self.change}.commit()"
-            asked_words = "nothing" if self.asked is None else f"{self.asked!r:.200}"
+            asked_words = "nothing" if self.asked is None else f"{shown_value(self.asked)}"
             raise InvalidArgumentError(
                 f"{own_words}, but {asked_words} is asked for, and writing rows does not change it",
                 hint=Hint(f"change it by ⟪{verbatim(call)}⟫ of the table, or leave it out of ⟪{self.argument}⟫"),

@@ -20,7 +20,7 @@ from deltaberg.files.formats.layout import FileLayout
 from deltaberg.files.read.metadata import DELETED
 from deltaberg.files.read.reader import ReadCounters, ReadSpec
 from deltaberg.files.read.task import constant_column, tasks_of
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.schema.columns import ColumnName, select_columns
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.arguments import checked_limit
@@ -98,7 +98,8 @@ class BoundScan:
         """
         if columns is not None and not is_list(columns):
             raise InvalidArgumentError(
-                at_fault("columns", f"must be a list of names, not {columns!r:.200}"), hint="pass [name] for one column"
+                at_fault("columns", f"must be a list of names, not {shown_value(columns)}"),
+                hint="pass [name] for one column",
             )
         kept, chosen = checked_limit(limit), options or ScanOptions()
         available = Struct((*source.schema, *source.hidden))

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, get_args
 
 from deltaberg.choices import Planning
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.signatures import instead, public
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
@@ -75,7 +75,8 @@ def scan_options(options: ScanOptions | None, execution: Mapping[str, Any], time
     """Return the options of a scan. Single options may be passed by name."""
     if options is not None and not isinstance(options, ScanOptions):
         raise InvalidArgumentError(
-            at_fault("options", f"must be ScanOptions, not {options!r:.200}"), hint="pass single options by their names"
+            at_fault("options", f"must be ScanOptions, not {shown_value(options)}"),
+            hint="pass single options by their names",
         )
     known = [option.name for option in fields(ScanOptions)]
     unknown = next((name for name in execution if name not in known), None)

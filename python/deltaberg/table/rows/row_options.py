@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deltaberg.choices import Codec, Compression, SchemaMode
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.schema.columns import ADD_COLUMNS
 from deltaberg.schema.rows.conform import ConformOptions
 from deltaberg.schema.types import Field
@@ -72,7 +72,7 @@ class RowOptions:
             mode: object = self.schema_mode
             if not isinstance(mode, str) or mode not in get_args(SchemaMode):
                 raise InvalidArgumentError(
-                    at_fault("schema_mode", f"must be merge or overwrite, not {mode!r:.200}"),
+                    at_fault("schema_mode", f"must be merge or overwrite, not {shown_value(mode)}"),
                     hint="leave it out to refuse columns that the table lacks",
                 )
         check_flags(self, "allow_truncation", "safe")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.signatures import public
 from deltaberg.table.read.scan import Scan
 from deltaberg.table.read.source import ScanSource
@@ -75,7 +75,7 @@ def read_token(token: str) -> dict[str, Any]:
         recorded = None
     if not isinstance(recorded, dict):
         raise InvalidArgumentError(
-            at_fault("start", f"is no token: {token!r:.200}"), hint="pass the ⟪token⟫ of a commit as it was"
+            at_fault("start", f"is no token: {shown_value(token)}"), hint="pass the ⟪token⟫ of a commit as it was"
         )
     return recorded
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
@@ -28,7 +29,9 @@ def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, tar
         try:
             paths = [os.path.realpath(path) for path in paths]
         except ValueError as error:
-            raise InvalidArgumentError(f"{target.path!r:.80} is not a path: {error}", hint="choose another") from None
+            raise InvalidArgumentError(
+                f"{shown_value(target.path)} is not a path: {error}", hint="choose another"
+            ) from None
     first, second = (f"{path.rstrip('/')}/" for path in paths)
     if first.startswith(second) or second.startswith(first):
         raise InvalidArgumentError(
