@@ -3,7 +3,7 @@
 //! It consists of an [`ErrorKind`], which the binding maps by an exhaustive match to an exception
 //! class that is defined in Python; a message; and named facts such as the version or the line.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// The class of a failure. Each kind is one Python exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ impl Error {
 /// obeys them.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len() + 2);
+    let mut shown = String::new();
     shown.push('"');
     for letter in text.chars() {
         match letter {
@@ -97,7 +97,10 @@ pub fn quoted(text: &str) -> String {
             '\t' => shown.push_str("\\t"),
             '\u{8}' => shown.push_str("\\b"),
             '\u{c}' => shown.push_str("\\f"),
-            _ if letter.is_control() => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ if letter.is_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{:04x}", u32::from(letter));
+            }
             _ => shown.push(letter),
         }
     }

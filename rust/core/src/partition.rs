@@ -88,7 +88,7 @@ impl<'a> PartitionColumn<'a> {
         let message = format!(
             "partition value {} of column {} is not a valid {}",
             quoted(&shown),
-            quoted(&self.name),
+            quoted(self.name),
             self.primitive.name()
         );
         Error::new(ErrorKind::InvalidPartitionValue, message).with("column", self.name).with("row", row)
