@@ -27,14 +27,14 @@ def _run_side(case: str, side: str, scale: float) -> None:
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """Run the sides of a case, each round in fresh processes."""
     try:
-        made = CASES[case].prepare(scale)
+        prepared = CASES[case].prepare(scale)
     except Exception as error:
         # Whatever it is, it fails this case alone.
         raise CaseError(f"{case}: its data cannot be made: {type(error).__name__}: {error}") from error
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
-        if isinstance(made, Path):
-            read_through(made)
+        if isinstance(prepared, Path):
+            read_through(prepared)
         for side, found in run_sides(case, results, scale).items():
             results[side].append(found)
     _check(case, results)

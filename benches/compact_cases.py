@@ -65,12 +65,12 @@ def _z_ordered_by_deltalake(place: Path, target: int = _TARGET) -> None:
     deltalake.DeltaTable(place).optimize.z_order(list(_BY), target_size=target)
 
 
-def _side(made: Made, work: _Work) -> Side:
+def _side(prepare: Made, work: _Work) -> Side:
     """Time the compaction, and describe the rows then."""
 
     def run(scale: float) -> Outcome:
         opened = warm()
-        with _copy(made(scale)) as place:
+        with _copy(prepare(scale)) as place:
             outcome = timed(partial(work, place), lambda _: None)
             peak = peak_of_processes()
             return outcome._replace(found=contents(opened(place).scan().to_arrow()), bytes=peak)
@@ -78,15 +78,15 @@ def _side(made: Made, work: _Work) -> Side:
     return run
 
 
-def _by_delta_spark(made: Made, statement: str) -> Side:
+def _by_delta_spark(prepare: Made, statement: str) -> Side:
     """The same in a session that has compacted another table before."""
 
     def run(scale: float) -> Outcome:
         spark, opened = session(engines=True), warm()
         spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET))
-        with _copy(made(min(scale, 0.001))) as place:
+        with _copy(prepare(min(scale, 0.001))) as place:
             spark.sql(f"OPTIMIZE delta.`{place}`{statement}").collect()
-        with _copy(made(scale)) as place:
+        with _copy(prepare(scale)) as place:
             work = partial(spark.sql, f"OPTIMIZE delta.`{place}`{statement}")
             outcome = timed(lambda: work().collect(), lambda _: None)
             peak = peak_of_processes()

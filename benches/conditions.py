@@ -54,13 +54,13 @@ def _memory() -> int:
 
 
 def _software() -> list[str]:
-    found = [f"CPython {platform.python_version()}"]
+    versions = [f"CPython {platform.python_version()}"]
     for name in _PACKAGES:
         try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
+            versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-    return found
+            versions.append(f"no {name}")
+    return versions
 
 
 def _connectors() -> list[str]:

@@ -45,20 +45,20 @@ def _iceberg_scan(title: str, made: Made) -> Case:
     )
 
 
-def _delta_plan(title: str, made: Made) -> Case:
+def _delta_plan(title: str, prepare: Made) -> Case:
     sides = {
-        "deltaberg": delta_cases.ours_plan(made, _window, times=_PLAN_TIMES),
-        "deltalake": delta_cases.deltalake_plan(made, _window, times=_PLAN_TIMES),
+        "deltaberg": delta_cases.ours_plan(prepare, _window, times=_PLAN_TIMES),
+        "deltalake": delta_cases.deltalake_plan(prepare, _window, times=_PLAN_TIMES),
     }
-    return Case(title, made, sides)
+    return Case(title, prepare, sides)
 
 
-def _iceberg_plan(title: str, made: Made) -> Case:
+def _iceberg_plan(title: str, prepare: Made) -> Case:
     sides = {
-        "deltaberg": iceberg_cases.ours_plan(made, _condition, _PLAN_TIMES),
-        "pyiceberg": iceberg_cases.pyiceberg_plan(made, _condition, _PLAN_TIMES),
+        "deltaberg": iceberg_cases.ours_plan(prepare, _condition, _PLAN_TIMES),
+        "pyiceberg": iceberg_cases.pyiceberg_plan(prepare, _condition, _PLAN_TIMES),
     }
-    return Case(title, made, sides)
+    return Case(title, prepare, sides)
 
 
 def _key_files(files: int) -> Case:

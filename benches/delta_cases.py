@@ -43,13 +43,13 @@ def _deltalake_files(made: Made) -> Side:
     return run
 
 
-def _delta_spark_files(made: Made) -> Side:
+def _delta_spark_files(prepare: Made) -> Side:
     """Do the same with delta-spark's own snapshot on a warm JVM, because `inputFiles` takes ten times as long."""
 
     def run(scale: float) -> Outcome:
         from pyspark.sql import DataFrame
 
-        root, spark = made(scale), session(engines=True)
+        root, spark = prepare(scale), session(engines=True)
         log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - it is reached through the driver
         java_session = spark._jsparkSession  # noqa: SLF001 - it is an argument of the next
 
@@ -86,13 +86,13 @@ def _window(scale: float) -> tuple[int, int]:
     return 100 * adds * 1000, 101 * adds * 1000
 
 
-def ours_plan(made: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+def ours_plan(prepare: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
     """Open a table, and find the files of a range of ids, and of a partition."""
 
     def run(scale: float) -> Outcome:
         from deltaberg import col
 
-        root, open_table = made(scale), warm()
+        root, open_table = prepare(scale), warm()
         low, high = window(scale)
         # The peer takes no text either.
         condition = (col("id") >= low) & (col("id") < high)
@@ -107,13 +107,13 @@ def ours_plan(made: Made, window: _Window, partition: str | None = None, times: 
     return run
 
 
-def deltalake_plan(made: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+def deltalake_plan(prepare: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
     """Do the same with the actions and statistics that deltalake returns."""
 
     def run(scale: float) -> Outcome:
         import deltalake
 
-        root = made(scale)
+        root = prepare(scale)
         low, high = window(scale)
 
         def work() -> pa.Table:

@@ -54,12 +54,12 @@ def _deletes(scale: float) -> _Work:
 
 def _upserts(scale: float) -> _Work:
     """Return 100,000 rows for a table of 1,600,000, a tenth of them with new ids, in random order."""
-    given = many_rows(scale * 0.1)
-    count, rng = sum(rows.num_rows for rows in given), np.random.default_rng(3)
+    batches = many_rows(scale * 0.1)
+    count, rng = sum(rows.num_rows for rows in batches), np.random.default_rng(3)
     found = max(count // 16, 10)
     ids = np.concatenate([np.arange(0, count, 16)[: found - found // 10], count + np.arange(found // 10)])
     rows = pa.table(data.columns(rng, 0, len(ids)), schema=data.SCHEMA)
-    return _Work([rows.set_column(0, "id", pa.array(rng.permutation(ids), pa.int64()))], given)
+    return _Work([rows.set_column(0, "id", pa.array(rng.permutation(ids), pa.int64()))], batches)
 
 
 def _our_catalog(root: Path) -> Any:

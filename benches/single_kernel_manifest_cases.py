@@ -67,14 +67,14 @@ def _decode_chosen(scale: float) -> Work:
     manifest, content = _newest(scale)
     partition = numbered("partition", 102, pa.struct([numbered("p", 1000, pa.string())]))
     file = [numbered("file_path", 100, pa.string()), partition, numbered("record_count", 103, pa.int64())]
-    wanted = pa.schema([numbered("status", 0, pa.int32()), numbered("data_file", 2, pa.struct(file))])
+    chosen = pa.schema([numbered("status", 0, pa.int32()), numbered("data_file", 2, pa.struct(file))])
     first = pa.schema([numbered("data_file", 2, pa.struct([partition]))])
 
     def choose(rows: pa.RecordBatch) -> pa.BooleanArray:
         return pc.equal(pc.struct_field(rows.column(0), [0, 0]), iceberg_data.FILTER)
 
     return Work(
-        lambda: manifest.read_chosen_by_id(wanted, first, choose, None, 1),
+        lambda: manifest.read_chosen_by_id(chosen, first, choose, None, 1),
         manifest.rows,
         len(content),
         lambda found: len(found[1]),

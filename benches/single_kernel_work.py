@@ -41,7 +41,7 @@ class Work(NamedTuple):
 def _side(prepare: Callable[[float], Work]) -> Side:
     def run(scale: float) -> Outcome:
         work = prepare(scale)
-        found = work.describe(work.call())
+        answer = work.describe(work.call())
         await_turn()
         start = time.process_time_ns()
         work.call()
@@ -52,7 +52,7 @@ def _side(prepare: Callable[[float], Work]) -> Side:
             for _ in range(calls):
                 work.call()
             amounts.append((time.process_time_ns() - start) / (calls * work.items))
-        return Outcome(amounts, found, int(work.bytes * 1e9 / (min(amounts) * work.items)))
+        return Outcome(amounts, answer, int(work.bytes * 1e9 / (min(amounts) * work.items)))
 
     return run
 

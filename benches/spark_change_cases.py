@@ -82,7 +82,7 @@ def _side(format: _Format, work: _Work, rows: Made, *, engines: bool, starts_emp
     """Do the work on a new table each time."""
 
     def run(scale: float) -> Outcome:
-        files, given, spark = data.rows(scale, deleted=False), rows(scale), session(engines)
+        files, changed, spark = data.rows(scale, deleted=False), rows(scale), session(engines)
         folder().mkdir(parents=True, exist_ok=True)
         outcomes = []
         for number in range(_TIMES):
@@ -93,7 +93,7 @@ def _side(format: _Format, work: _Work, rows: Made, *, engines: bool, starts_emp
                 _make_table(format, root, None if starts_empty else files)
                 if engines:
                     _add_catalog(spark, f"bench{number}", parent)
-                outcome = timed(partial(work, spark, root, given), lambda _: None)
+                outcome = timed(partial(work, spark, root, changed), lambda _: None)
                 outcomes.append(outcome._replace(found=contents(warm()(root).scan().to_arrow())))
             finally:
                 shutil.rmtree(parent)

@@ -48,7 +48,7 @@ def _triggers(spark: Any, at: Path, form: Format, _is_ours: bool, _scale: float,
     table = _tables(at, form)
     table.append(_rows(10))
     query = _writer(_source(spark, at, form), at, form).start(f"{at}/target")
-    found = []
+    durations = []
     try:
         query.processAllAvailable()
         for number in range(1, 3 * _TIMES):
@@ -56,10 +56,10 @@ def _triggers(spark: Any, at: Path, form: Format, _is_ours: bool, _scale: float,
                 table.append(_rows(10, 10 * number))
             begun = time.perf_counter()
             query.processAllAvailable()
-            found.append(time.perf_counter() - begun)
+            durations.append(time.perf_counter() - begun)
     finally:
         query.stop()
-    return found[_TIMES:]
+    return durations[_TIMES:]
 
 
 def _drained(frame: Any, at: Path, form: Format) -> list[float]:

@@ -36,7 +36,7 @@ def _long_lived(text: str) -> Iterator[str]:
 
 
 def test_no_name_says_nothing() -> None:
-    sources = sorted((ROOT / "python" / "deltaberg").rglob("*.py"))
+    sources = sorted(path for folder in ("python/deltaberg", "benches") for path in (ROOT / folder).rglob("*.py"))
     assert not [f"{path.name}: {name}" for path in sources for name in _long_lived(path.read_text("utf-8"))]
 
 
