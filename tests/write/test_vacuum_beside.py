@@ -92,7 +92,7 @@ def test_two_at_once_delete_each_file(
     wanted = paths(table.vacuum())
     assert len(wanted) == 5
     monkeypatch.setattr(vacuum_module, "_AT_ONCE", 2)
-    real = getattr(vacuum_module._Vacuum, moment)
+    real = getattr(vacuum_module.Vacuum, moment)
     others: list[CleanupResult] = []
     begun = 0
 
@@ -103,7 +103,7 @@ def test_two_at_once_delete_each_file(
             others.append(DeltaTable(root, storage_options=options).vacuum(dry_run=False))
         return real(self, *given)
 
-    monkeypatch.setattr(vacuum_module._Vacuum, moment, run)
+    monkeypatch.setattr(vacuum_module.Vacuum, moment, run)
     done = table.vacuum(dry_run=False)
     ours, theirs = paths(done), paths(others[0])
     assert ours | theirs == wanted
@@ -123,13 +123,13 @@ def test_a_file_that_a_commit_brings_back_meanwhile_stays(
     builder.create(ID, a, b)
     builder.commit(builder.remove(a), builder.remove(b))
     clock.ahead = 8 * DAY
-    real = vacuum_module._Vacuum._delete
+    real = vacuum_module.Vacuum._delete
 
     def delete(self: Any, files: pa.Table) -> CleanupResult:
         builder.commit(a)
         return real(self, files)
 
-    monkeypatch.setattr(vacuum_module._Vacuum, "_delete", delete)
+    monkeypatch.setattr(vacuum_module.Vacuum, "_delete", delete)
     assert paths(DeltaTable(builder.root).vacuum(dry_run=False)) == {"2.parquet"}
     assert ids_of(DeltaTable(builder.root)) == [1]
 

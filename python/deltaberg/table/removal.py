@@ -27,6 +27,7 @@ __all__ = [
     "delete_files",
     "discard_files",
     "discard_locations",
+    "drop_directory",
     "drop_empty_directories",
 ]
 
@@ -181,6 +182,14 @@ def drop_empty_directories(folder: Location, paths: Iterable[str]) -> None:
             while above.startswith(base):
                 os.rmdir(above)
                 above = os.path.dirname(above)
+
+
+def drop_directory(root: Location) -> None:
+    """Delete a directory, or what a link of its name leads to, and those in it, where they hold nothing any more."""
+    if root.scheme == "file":
+        folder = os.path.realpath(root.path)
+        above = root._replace(path=os.path.dirname(folder))
+        drop_empty_directories(above, [os.path.join(one, "") for one, *_ in os.walk(folder)])
 
 
 def announce(paths: Iterable[str], reason: str | Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from deltaberg.table.maintain.cleanup import STRAY, CleanupResult, warnings_of_u
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
 from deltaberg.table.removal import FileKind
 
-__all__ = ["RecordVacuum", "vacuum_table"]
+__all__ = ["RecordVacuum", "Vacuum", "vacuum_table"]
 
 #: Commits an operation without other changes: its name, parameters and metrics.
 RecordVacuum = Callable[[str, Mapping[str, str], Mapping[str, int]], object]
@@ -68,10 +68,12 @@ def vacuum_table(
         The store failed.
     """
     check_writable(snapshot)
-    return _Vacuum(snapshot, options, record, tasks).run()
+    return Vacuum(snapshot, options, record, tasks).run()
 
 
-class _Vacuum:
+class Vacuum:
+    """The deletion of files that `VacuumCandidates` finds."""
+
     def __init__(
         self, snapshot: Snapshot, options: VacuumOptions, record: RecordVacuum, tasks: FileTasks | None
     ) -> None:
@@ -85,6 +87,7 @@ class _Vacuum:
         self._deleted = 0
 
     def run(self) -> CleanupResult:
+        """Delete the files, or only find them."""
         files = self._candidates.find()
         return self._result(files, {}) if self._options.dry_run else self._delete(files)
 

@@ -36,7 +36,7 @@ from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
 
-__all__ = ["VacuumCandidates"]
+__all__ = ["DROPPED", "VacuumCandidates"]
 
 _CHANGE_DATA = "_change_data"
 #: The directories that hide no file though their names begin like that.
@@ -44,9 +44,13 @@ _SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
 _VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
 _ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HOUR = 3_600_000
+#: A time that no file is as young as.
+_NEVER = (1 << 63) - 1
 #: How many log entries are replayed at once, and how many requests are made at a time.
 _READ_TOGETHER, _ASKED_TOGETHER = 256, 16
 
+#: Why a file goes where no version stays.
+DROPPED = "the table is dropped"
 _REMOVED = "the table removed it before the retention"
 _UNTRACKED = "no retained version names it"
 _EXPIRED_CHANGES = "it holds changes of commits before the retention"
@@ -138,6 +142,17 @@ class VacuumCandidates:
         files = self._deletable(pa.Table.from_batches(parts, CLEANED_FILES))
         self._chosen = len(files)
         return files
+
+    def find_all(self) -> pa.Table:
+        """Return the files of the table, as `find` does, where no version is to stay."""
+        self._live = self._named = self._retained = self._versions = kernels.PathSet(())
+        self._elsewhere = pa.array([], pa.string())
+        self._cutoff = self._guard = _NEVER
+        self.mark = None
+        files = self._deletable(pa.Table.from_batches(self._of_listing(), CLEANED_FILES))
+        self._chosen = len(files)
+        reason = CLEANED_FILES.get_field_index("reason")
+        return files.set_column(reason, CLEANED_FILES.field(reason), pa.repeat(DROPPED, len(files)))
 
     def leaves_none(self) -> bool:
         """Return whether only the candidates are left of what commits up to the mark removed, and of leftovers."""

@@ -8,7 +8,6 @@ that was interrupted can be carried on.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.listed_files import list_files
-from deltaberg.table.removal import FileKind, delete_files, drop_empty_directories
+from deltaberg.table.removal import FileKind, delete_files, drop_directory
 from deltaberg.workers import map_in_order
 
 __all__ = ["DroppedDirectory"]
@@ -116,10 +115,7 @@ class DroppedDirectory:
             self._check(of_others=False)
         else:
             delete_files(self._store, root.path, [note.path], _NOTE_FILE, "all files of the table are gone")
-            if root.scheme == "file":
-                folder = os.path.realpath(root.path)
-                above = root._replace(path=os.path.dirname(folder))
-                drop_empty_directories(above, [os.path.join(one, "") for one, *_ in os.walk(folder)])
+            drop_directory(root)
         return self._with_left(done)
 
     def _check_note(self, note: Location) -> None:
