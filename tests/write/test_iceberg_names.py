@@ -165,10 +165,24 @@ def test_merges_need_a_condition(tmp_path: Path, form: Format) -> None:
     table: Any = open_table(tmp_path / form)
     with pytest.raises(InvalidArgumentError, match=r"a merge needs (a|one) condition"):
         table.merge(pa.table({"id": [1]}), None)
-    for on in ("id", col("id"), "ID"):
-        with pytest.raises(InvalidArgumentError, match=r"(?i)a column alone, id") as raised:
-            table.merge(pa.table({"id": [1]}), on, target_alias="t")
-        assert str(raised.value.hint).lower().startswith("say which rows match: t.id = source.id")
+    for source in ({"id": [1]}, {"key": [1]}):
+        for on in ("id", col("id"), "ID"):
+            with pytest.raises(InvalidArgumentError, match=r"(?i)a column alone, id: ") as raised:
+                table.merge(pa.table(source), on, target_alias="t").when_matched_delete().execute()
+            assert str(raised.value.hint).lower().startswith("say which rows match: t.id = source.id")
     with pytest.raises(ExpressionError, match="something is missing"):
         table.merge(pa.table({"id": [1]}), "target.id =")
     assert table.scan().count() == 1
+
+
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_a_boolean_column_is_a_condition_of_merges(tmp_path: Path, form: Format) -> None:
+    """Where one side alone has it, as in Spark."""
+    write_table(tmp_path / form, pa.table({"id": [1, 2, 3], "flag": [True, False, None]}), format=form)
+    table: Any = open_table(tmp_path / form)
+    for on in ("flag", col("flag"), "target.flag"):
+        merge = table.merge(pa.table({"key": [9]}), on).when_matched_update({"id": "id + key"})
+        assert merge.execute().updated_rows == 1
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [2, 3, 28]
+    with pytest.raises(InvalidArgumentError, match="a column alone, flag: "):
+        table.merge(pa.table({"flag": [True]}), "flag").when_matched_delete().execute()

@@ -254,7 +254,10 @@ def _run(
         target.timezone,
         now,
     )
-    condition = scope.condition(on)
+    try:
+        condition = scope.condition(on)
+    except (ExpressionError, ColumnNotFoundError) as error:
+        raise options.misunderstood(on, error) from None
     refuse_constant(on, condition)
     if condition.paths and all(relation != 0 for relation, _ in condition.paths):
         raise ExpressionError(

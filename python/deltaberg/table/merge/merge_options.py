@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.expressions.build.filters import as_value
 from deltaberg.expressions.tree.tree import ColumnValue
 from deltaberg.hints import Hint
@@ -66,7 +66,7 @@ class MergeOptions:
         Raises
         ------
         InvalidArgumentError
-            There is none, or it is a column alone, which both sides may have.
+            There is none.
         ExpressionError
             It is no SQL expression.
         """
@@ -75,13 +75,18 @@ class MergeOptions:
                 "a merge needs a condition",
                 hint=f"say which rows match, such as {self.target_alias}.id = {self.source_alias}.id",
             )
+        as_value(on)
+
+    def misunderstood(self, on: Any, error: DeltabergError) -> DeltabergError:
+        """Return the error for a condition that does not fit the columns, which may be meant as the name of a key."""
         value = as_value(on)
-        if isinstance(value, ColumnValue) and len(value.path) == 1:
-            raise InvalidArgumentError(
-                f"the condition of the merge is a column alone, {value}",
-                hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}, or "
-                f"{self.target_alias}.{value} for those where it is true",
-            )
+        if not (isinstance(value, ColumnValue) and len(value.path) == 1):
+            return error
+        return InvalidArgumentError(
+            f"the condition of the merge is a column alone, {value}: {error.message}",
+            hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}, or "
+            f"{self.target_alias}.{value} for those where it is true",
+        )
 
     @property
     def evolves(self) -> bool:
