@@ -486,4 +486,25 @@ def test_a_command_for_tables_of_the_other_format(tmp_path: Path) -> None:
 
 def test_properties_of_a_catalog_are_options() -> None:
     assert _hint("head", "a.b", "--catalog", "c", "-o", "type=sql").startswith("pass -o uri=URI, or configure it")
-    assert _hint("head", "a.b", "--catalog", "http://c") == "choose a name, and pass the address as -o uri=URI"
+    hint = "choose a name, and configure the address as its uri, or pass it as -o uri=URI"
+    assert _hint("head", "a.b", "--catalog", "http://c") == hint
+
+
+def test_catalogs_of_a_data_source_are_configured() -> None:
+    """The Data Source takes the name of a catalog alone."""
+    hints = [hint for name, hint in _hints() if name == "catalogs/load.py" and "⟪" in hint]
+    assert len(hints) > 6
+    assert not [hint for hint in hints if "of deltaberg" in Hint(hint).said(in_data_source, "of deltaberg")]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_places_and_transforms_at_the_command_line(tmp_path: Path, format: Any) -> None:
+    create_table(tmp_path / "t", ID, format=format)
+    assert _hint("alter", tmp_path / "t", "move", "id") == "pass --after, --before or --first"
+    options = ("--column", "id long", "--partition-by", "bucket(2, id)", "--table-format", format)
+    if format == "iceberg":
+        assert call("create", tmp_path / "new", *options).exit_code == 0
+    else:
+        hint = _hint("create", tmp_path / "new", *options)
+        assert hint.startswith("Delta tables are partitioned by columns, not by transforms: name a column")
+        assert hint.endswith("or create the table with --table-format iceberg")

@@ -28,9 +28,9 @@ _REFUSED = {
     "glue": "Glue has a REST endpoint, but requires signed requests, which are not supported",
     "hive": "put a REST catalog in front of the Hive metastore",
     "dynamodb": _BY_LOCATION,
-    "unity": "Unity Catalog has a REST endpoint: pass ⟪type='rest'⟫, and its address as ⟪uri⟫",
+    "unity": "Unity Catalog has a REST endpoint, which is a catalog of the type rest⟦: pass ⟪type='rest'⟫ and ⟪uri⟫⟧",
     "bigquery": _BY_LOCATION,
-    "in-memory": "use ⟪type='sql'⟫, and an SQLite file as ⟪uri⟫",
+    "in-memory": "use a catalog of the type sql in an SQLite file⟦: pass ⟪type='sql'⟫ and ⟪uri⟫⟧",
 }
 
 
@@ -73,7 +73,8 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if name is not None and "://" in name:
         # It is not shown: addresses can hold passwords.
         raise InvalidArgumentError(
-            "the name of a catalog is an address", hint="choose a name, and pass the address as ⟪uri⟫"
+            "the name of a catalog is an address",
+            hint="choose a name, and configure the address as its uri⟦, or pass it as ⟪uri⟫⟧",
         )
     name, settings = catalog_properties(name, properties)
     kind = _kind(name, settings)
@@ -113,7 +114,7 @@ def _kind(name: str, properties: Mapping[str, str]) -> str:
         raise _misplaced(name, misplaced)
     raise InvalidArgumentError(
         f"the type of the catalog {name!r} is not known",
-        hint="pass ⟪type⟫ and ⟪uri⟫, or configure them in .pyiceberg.yaml or as "
+        hint="⟦pass ⟪type⟫ and ⟪uri⟫, or ⟧configure its type and uri in .pyiceberg.yaml or as "
         f"PYICEBERG_CATALOG__{verbatim(name.upper())}__URI",
     )
 
@@ -133,7 +134,7 @@ def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
     if kind in ("rest", "sql") and found is not None and found != kind:
         raise InvalidArgumentError(
             f"the property uri is the address of a catalog of type {found}, not {kind}",
-            hint=f"pass ⟪type={found!r}⟫, or leave type out",
+            hint=f"⟦pass ⟪type={found!r}⟫, or ⟧leave type out",
             catalog=name,
         )
 
@@ -141,7 +142,8 @@ def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
 def _misplaced(name: str, kind: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"the property warehouse is the address of a catalog of type {kind}",
-        hint=f"pass it as ⟪uri⟫, with ⟪type={kind!r}⟫; a warehouse is a directory or a bucket",
+        hint=f"it is the uri of a catalog⟦: pass it as ⟪uri⟫, with ⟪type={kind!r}⟫⟧; a warehouse is a directory or a"
+        " bucket",
         catalog=name,
     )
 
@@ -151,7 +153,7 @@ def _required(name: str, properties: Mapping[str, str], key: str) -> str:
     if not setting:
         raise InvalidArgumentError(
             f"the catalog has no property {key}",
-            hint=f"pass ⟪{key}⟫, or configure it in .pyiceberg.yaml or the environment",
+            hint=f"⟦pass ⟪{key}⟫, or ⟧configure it in .pyiceberg.yaml or the environment",
             catalog=name,
         )
     return setting

@@ -31,7 +31,7 @@ def warn_of_void(columns: Struct, before: Struct | None = None) -> None:
     for name in sorted(_void_names(columns) - known):
         warnings.warn(
             f"the column {name} has no type, since all of its values are null: the first rows with a type that are "
-            'written with schema_mode="merge" give it theirs. Give the column a type first to avoid that',
+            "written with schema evolution give it theirs. Give the column a type first to avoid that",
             stacklevel=_frames_of_ours() + 1,
         )
 

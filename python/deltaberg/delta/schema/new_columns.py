@@ -14,7 +14,7 @@ from deltaberg.delta.features import READ_ELSEWHERE
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
-from deltaberg.errors import CorruptLogError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
 from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
@@ -40,6 +40,14 @@ def highest_id(properties: Mapping[str, str]) -> int:
     """
     text = properties.get(MAX_COLUMN_ID, "")
     return int(text) if re.fullmatch("[0-9]{1,10}", text) else 0
+
+
+#: What looks like a transform of a column, as Iceberg has them.
+_TRANSFORM = re.compile(r"\s*\w+\s*\(.+\)\s*(as\s.+)?", re.DOTALL | re.IGNORECASE)
+_NO_TRANSFORMS = (
+    "Delta tables are partitioned by columns, not by transforms: name a column that holds these values, such as a"
+    " generated one, or create the table with ⟪format='iceberg'⟫"
+)
 
 
 class ColumnNumbers:
@@ -183,7 +191,12 @@ def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) ->
     """
     columns: list[str] = []
     for name in column_names(names):
-        path = find_column(schema, name)
+        try:
+            path = find_column(schema, name)
+        except ColumnNotFoundError as error:
+            if isinstance(name, str) and _TRANSFORM.fullmatch(name):
+                raise ColumnNotFoundError(error.message, hint=_NO_TRANSFORMS, column=name) from None
+            raise
         if len(path) > 1:
             raise SchemaError(
                 "a field of a struct cannot be a partition column", column=join_name([part.name for part in path])

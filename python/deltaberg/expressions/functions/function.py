@@ -139,8 +139,9 @@ class Function:
         """
         least, most = self.counts
         if len(arguments) < least or (most is not None and len(arguments) > most):
+            several = "argument" if len(arguments) == 1 else "arguments"
             raise ExpressionError(
-                f"{self.name} does not take {len(arguments)} arguments", hint=f"write {self.name}({self.arguments})"
+                f"{self.name} does not take {len(arguments)} {several}", hint=f"write {self.name}({self.arguments})"
             )
         return self.binding(context, arguments)
 

@@ -82,8 +82,9 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
                 f"the property {name!r} is {value!r:.40}, which is not text", hint="pass strings, such as '4'"
             )
         if name in RESERVED_PROPERTIES:
-            hint = "pass format_version" if name == FORMAT_VERSION else "leave it out: it follows from the metadata"
-            raise InvalidArgumentError(f"the property {name} is reserved", hint=hint)
+            raise InvalidArgumentError(
+                f"the property {name} is reserved", hint="leave it out: it follows from the metadata"
+            )
 
 
 def given_properties(properties: Mapping[str, Any] | None) -> tuple[int, dict[str, str]]:

@@ -30,7 +30,7 @@ __all__ = ["ConformOptions", "Conformer"]
 
 #: What to do about values of another kind than those of the column.
 _ANYHOW = "convert the column first"
-_CAST = ", or pass ⟪safe=False⟫ to have it cast as Spark does"
+_CAST = "⟦, or pass ⟪safe=False⟫ to have it cast as Spark does⟧"
 _WIDER = frozenset({Primitive("byte"), Primitive("short"), Primitive("integer")})
 #: Types that pyarrow takes by their names.
 _NAMED = frozenset({"bool", "int8", "int16", "int32", "int64", "double", "string", "binary"})

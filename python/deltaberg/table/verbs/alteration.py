@@ -211,7 +211,8 @@ class TableAlteration(ABC, Generic[_Engine_co]):
         place = ColumnPlace.beside(name, after, before, first)
         if after is None and before is None and not first:
             raise InvalidArgumentError(
-                "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
+                "a column is moved behind or before another one, or to the front",
+                hint="pass ⟪after⟫, ⟪before⟫ or ⟪first⟫",
             )
         self._move(name, place)
         return self
