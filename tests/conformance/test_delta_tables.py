@@ -1,8 +1,4 @@
-"""Delta tables that other engines wrote: rows and log state of the newest and of every older version, by every road.
-
-What a road cannot do is listed in ``EXCEPTIONS`` with a reason, and still runs: an entry that is not needed any
-more fails the test.
-"""
+"""Delta tables that other engines wrote: rows and log state of the newest and of every older version, by every road."""
 
 from __future__ import annotations
 
@@ -21,9 +17,6 @@ from deltaberg.storage.location import decode_path
 from tests.support.canon import digest
 from tests.support.roads import Road
 from tests.support.shared import shared_directory
-
-#: (table, road) to the reason why it is not read.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 #: Tables of which Spark's own reader does not give exactly the rows, and why.
 BY_ARROW = {
@@ -82,11 +75,6 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
         _COUNTS[road.name] += 1
         pytest.skip("Spark 3.5 has no variants")
     table = open_table(conformance / entry["dir"], "delta")
-    reason = EXCEPTIONS.get((name, road.name))
-    if reason is not None:
-        with pytest.raises(DeltabergError):
-            road.table(table.scan())
-        return
     assert table.version == entry["state"]["version"]
     assert _state(table) == (entry["state"]["files"], entry["state"]["paths_sha256"])
     found = road.table(table.scan())
@@ -148,4 +136,3 @@ def test_every_table_was_read_by_every_road(request: pytest.FixtureRequest, caps
     assert sum(_COUNTS.values()) == len(chosen)
     with capsys.disabled():
         print(f"\nDelta conformance tables read: {_COUNTS['local']} locally, {_COUNTS['spark']} through Spark")
-    assert not EXCEPTIONS

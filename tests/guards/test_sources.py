@@ -56,6 +56,13 @@ def test_no_module_is_a_drawer() -> None:
     assert not [path for path in _sources(".py", ".rs") if path.stem in _NO_NAMES]
 
 
+def test_every_expected_error_is_told_from_others() -> None:
+    """Where any of our errors would do, the text is expected, or looked at."""
+    any_error = re.compile(r"pytest\.raises\(\(?[\w, ]*\b(?:DeltabergError|Exception|BaseException)\b[\w, ]*\)?\):")
+    assert any_error.search("pytest.raises((KeyError, {})):".replace("{}", "DeltabergError"))
+    assert not [path for path in (_ROOT / "tests").rglob("test_*.py") if any_error.search(path.read_text("utf-8"), 0)]
+
+
 def test_every_module_says_what_it_is_for() -> None:
     for path in _sources(".py"):
         text = path.read_text("utf-8")

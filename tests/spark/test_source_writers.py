@@ -11,7 +11,18 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import DeltabergError, EvaluationError, InvalidArgumentError, MetadataChangedError, StorageError
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    CorruptMetadataError,
+    DeltabergError,
+    EvaluationError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    StorageError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from deltaberg.table.maintain import auto_compact
 from deltaberg.table.maintain import compact as table_compact
 from tests.spark.doors import VERSION, needs_data_sources
@@ -242,10 +253,18 @@ def _drop_branch(root: Path) -> None:
 
 @needs_arrow_sinks
 @pytest.mark.parametrize(
-    ("form", "hurt"),
-    [("iceberg", _drop_branch), *((form, hurt) for form in ("delta", "iceberg") for hurt in (_lose_log, _damage))],
+    ("form", "hurt", "error", "message"),
+    [
+        ("iceberg", _drop_branch, VersionNotFoundError, "there is no branch or tag 'b'"),
+        ("delta", _lose_log, TableNotFoundError, "_delta_log is missing"),
+        ("delta", _damage, CorruptLogError, "a key in quotes was expected"),
+        ("iceberg", _lose_log, CommitConflictError, "the metadata file that the write was planned on is gone"),
+        ("iceberg", _damage, CorruptMetadataError, "the table metadata is not JSON"),
+    ],
 )
-def test_files_of_a_batch_that_cannot_be_committed_stay(tmp_path: Path, form: str, hurt: Any) -> None:
+def test_files_of_a_batch_that_cannot_be_committed_stay(
+    tmp_path: Path, form: str, hurt: Any, error: type[DeltabergError], message: str
+) -> None:
     """Another process may have committed them, unless the table tells that it has not."""
     root = tmp_path / "t"
     first = _writer(form, root)
@@ -264,7 +283,7 @@ def test_files_of_a_batch_that_cannot_be_committed_stay(tmp_path: Path, form: st
     hurt(root)
     committing = _sink(form, root, commits=True, **options)
     for messages in (replies, landed):
-        with pytest.raises(DeltabergError):
+        with pytest.raises(error, match=message):
             committing.commit(messages, 1)
     committing.abort(replies, 1)
     assert _files(root) == kept

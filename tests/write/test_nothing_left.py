@@ -13,7 +13,7 @@ import pytest
 from deltaberg import open_table, write_table
 from deltaberg.delta.transaction import log_change
 from deltaberg.delta.transaction import transaction as delta_transaction
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.location.directory_commit import DirectoryAttempt, DirectoryCommitter
 from deltaberg.iceberg.transaction import production, table_commit
 from deltaberg.table.commit.commit import ClockedPolicy
@@ -130,12 +130,23 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> _Table:
     return _Table(tmp_path / "t", request.param)
 
 
+#: What messages say of arguments that they do not name, and of those that a verb does not have.
+_NAMED = {
+    "branch": "branch",
+    "compression": "is not a codec",
+    "properties": r"propert(y|ies)|wap\.branch",
+    "timezone": "is not a time zone",
+    "txn": "txn|the version of an application|the application",
+}
+
+
 def test_arguments_that_are_refused(table: _Table) -> None:
     before = table.there
     for verb, do in _VERBS.items():
         for name, values in _ARGUMENTS[table.format].items():
             for value in values:
-                with pytest.raises((DeltabergError, TypeError)):
+                said = rf"{_NAMED.get(name, name)}|has no argument {name}\b"
+                with pytest.raises((InvalidArgumentError, UnsupportedFeatureError), match=said):
                     do(open_table(table.root), **{name: value})
                 assert table.there == before, (verb, name, value)
 
