@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import IcebergTable, RepairResult, VerifyResult
-from deltaberg.errors import AuthenticationError, CommitConflictError, StorageError
+from deltaberg.errors import CommitConflictError
 from deltaberg.iceberg.maintain import verify as verification
 from deltaberg.iceberg.metadata.statistics_files import STATISTICS_MEMBERS
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.verifying.presence import find_files, look_up
 from tests.write.small_iceberg import ids_of, new_table, rows_of
 
@@ -129,25 +128,6 @@ def test_sizes_rows_and_damage(tmp_path: Path) -> None:
     manifest = next(Path(table.location, "metadata").glob("*-m0.avro"))
     manifest.write_bytes(b"x" * manifest.stat().st_size)
     assert ("damaged", "manifest") in _kinds(table.verify())
-
-
-def test_an_error_of_the_store_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = _table(tmp_path)
-    path = _data(table, 3)
-    path.unlink()
-    real = LocalStorage.head
-
-    def head(self: LocalStorage, name: str) -> Any:
-        if name == str(path):
-            raise AuthenticationError("the store denies it", path=name)
-        return real(self, name)
-
-    monkeypatch.setattr(LocalStorage, "head", head)
-    (found,) = table.verify().findings
-    assert (found.kind, found.path) == ("unchecked", str(path))
-    with pytest.raises(StorageError, match="the store denies it"):
-        table.repair()
-    assert table.repair(dry_run=True).warnings == ("1 file could not be checked, and stays: the store denies it",)
 
 
 @pytest.mark.parametrize(

@@ -164,38 +164,6 @@ def _commits(root: Path) -> int:
 
 
 @pytest.mark.req("DL-OPS-12")
-@pytest.mark.parametrize(
-    "error", [AuthenticationError("403: no"), StorageError("503: busy"), StorageError("timed out")]
-)
-@pytest.mark.parametrize("call", ["head", "walk", "list_from"])
-def test_an_error_of_the_store_is_never_a_loss(
-    lost: Path, monkeypatch: pytest.MonkeyPatch, error: StorageError, call: str
-) -> None:
-    """Whatever call fails, nothing is committed, with and without findings from before."""
-    table = DeltaTable(lost)
-    findings = table.verify()
-    original: Callable[..., Any] = getattr(LocalStorage, call)
-
-    def fail(store: LocalStorage, path: str, *rest: Any, **named: Any) -> Any:
-        if "_delta_log" in path:
-            return original(store, path, *rest, **named)
-        raise error
-
-    monkeypatch.setattr(LocalStorage, call, fail)
-    if call == "walk":
-        with pytest.raises(type(error)):
-            table.repair()
-    else:
-        for given in (None, findings):
-            with pytest.raises(type(error), match=error.message):
-                table.repair(given)
-            result = table.repair(given, dry_run=True)
-            assert (result.files, result.commit) == ((), None)
-            assert result.warnings == (f"1 file could not be checked, and stays: {error.message}",)
-    assert _commits(lost) == 1
-
-
-@pytest.mark.req("DL-OPS-12")
 def test_a_file_that_cannot_be_checked_stays(lost: Path) -> None:
     """Others, which are certainly lost, go. A directory in the place of a file is no loss, and no failure."""
     (lost / "b.parquet").unlink()

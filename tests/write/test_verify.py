@@ -16,7 +16,7 @@ import pytest
 
 from deltaberg import DeltaTable, Finding, VerifyResult
 from deltaberg.delta.maintain import live_names
-from deltaberg.errors import AuthenticationError, InvalidArgumentError, StorageError, UnsafePathError
+from deltaberg.errors import AuthenticationError, InvalidArgumentError, UnsafePathError
 from deltaberg.storage.local import LocalStorage
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.rows import CHECKPOINT_KINDS, ID, ids
@@ -342,35 +342,6 @@ def test_what_comes_after_the_listing_is_found_by_its_name(damaged: _Table, monk
     assert damaged.verify().findings == ()
     (damaged.root / "plain.parquet").unlink()
     assert _shown(damaged.verify()) == [("missing", "data file", "plain.parquet")]
-
-
-@pytest.mark.req("DL-OPS-11")
-@pytest.mark.parametrize(
-    "error", [StorageError("503: slow down"), AuthenticationError("403: no"), StorageError("timed out")]
-)
-def test_an_error_of_the_store_is_never_a_loss(
-    damaged: _Table, monkeypatch: pytest.MonkeyPatch, error: StorageError
-) -> None:
-    opened = DeltaTable(damaged.root)
-    (damaged.root / "plain.parquet").unlink()
-    original = LocalStorage.head
-
-    def head(store: LocalStorage, path: str) -> object:
-        if path.endswith(".parquet"):
-            raise error
-        return original(store, path)
-
-    monkeypatch.setattr(LocalStorage, "head", head)
-    (found,) = opened.verify().findings
-    assert (found.kind, found.what, found.found) == ("unchecked", "data file", error.message)
-    monkeypatch.undo()
-
-    def fail(*_: object, **__: object) -> object:
-        raise error
-
-    monkeypatch.setattr(LocalStorage, "walk", fail)
-    with pytest.raises(type(error), match=error.message):
-        opened.verify()
 
 
 def test_a_directory_that_cannot_be_listed_is_no_loss(damaged: _Table, monkeypatch: pytest.MonkeyPatch) -> None:
