@@ -203,3 +203,30 @@ def test_what_is_listed_and_not_live_is_found_page_by_page(tmp_path: Path, kerne
     assert store.deleted == 100
     assert list(LongListing(LocalStorage(), folder, 1, 1).walk(f"{folder}2")) == []
     assert list(tmp_path.rglob("own")) == []
+
+
+def test_strays_are_found_behind_links_at_any_depth(tmp_path: Path) -> None:
+    """The real path of a directory is made from that of the one above, and is what the system says all the same."""
+    root, away = tmp_path / "t", tmp_path / "away"
+    for folder in (root / "p=1" / "q=1", root / "p=2", away / "q=1"):
+        folder.mkdir(parents=True)
+        (folder / "a").touch()
+    (root / "a").touch()
+    (root / "p=1" / "a").touch()
+    (root / "away").symlink_to(away)
+    (root / "p=1" / "inside").symlink_to(root / "p=2")
+    (root / "p=2" / "out").symlink_to(away / "q=1")
+    (root / "p=2" / "link").symlink_to(root / "a")
+    paths = [
+        f"{root}/{name}"
+        for name in (
+            *("a", "p=1/a", "p=1/q=1/a", "p=1/inside/a", "p=1/inside/out/a", "away/q=1/a", "p=2/a", "p=2/link"),
+            *("p=2/out/a", "p=2", "none/a", "p=1/../../away/q=1/a", "p=1//q=1/a", "p=1/\0/a"),
+        )
+    ]
+    behind = {
+        f"{root}/{name}"
+        for name in (*("p=1/inside/out/a", "away/q=1/a", "p=2/link", "p=2/out/a", "p=2", "p=1/../../away/q=1/a"),)
+    }
+    for folder in (str(root), f"{root}/"):
+        assert LocalStorage().strays(folder, paths) == behind

@@ -160,12 +160,12 @@ class LocalStorage:
         """Yield the paths of the files directly in a directory, and add those of its directories to a list."""
         with suppress(ObjectNotFoundError), _OurErrors(directory), os.scandir(directory) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False):
+                    yield entry.path
+                elif entry.is_dir(follow_symlinks=False):
                     directories.append(entry.path)
-                elif (
-                    entry.is_file(follow_symlinks=False)
-                    or os.path.isfile(entry.path)
-                    or (special and not os.path.isdir(entry.path) and os.path.exists(entry.path))
+                elif os.path.isfile(entry.path) or (
+                    special and not os.path.isdir(entry.path) and os.path.exists(entry.path)
                 ):
                     yield entry.path
                 elif linked is not None and entry.is_symlink():
@@ -228,14 +228,25 @@ class LocalStorage:
 
     def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
         """Return which paths below a folder are links, are no files, or are behind a link that leads out of it."""
-        home = os.path.join(os.path.realpath(folder), "")
+        root = folder.rstrip("/")
+        real = {root: os.path.realpath(folder)}
+        home = os.path.join(real[root], "")
         inside: dict[str, bool] = {}
         strays = set()
+
+        def real_of(directory: str) -> str:
+            """Return the real path of a directory, for which its own name does where that of the one above is known."""
+            above, _, name = directory.rpartition("/")
+            is_plain = above in real and name not in ("", ".", "..") and not os.path.islink(directory)
+            return os.path.join(real[above], name) if is_plain else os.path.realpath(directory)
+
         for path in paths:
-            above = os.path.dirname(path)
+            above = path.rpartition("/")[0]
             try:
+                if above not in real:
+                    real[above] = real_of(above)
                 if above not in inside:
-                    inside[above] = os.path.join(os.path.realpath(above), "").startswith(home)
+                    inside[above] = os.path.join(real[above], "").startswith(home)
                 is_file = stat.S_ISREG(os.lstat(path).st_mode)
             except (OSError, ValueError):
                 # It is not there, or cannot be looked at; deleting it tells.
