@@ -136,7 +136,7 @@ def test_foreach_batch_finds_its_batch(arrivals: _Arrivals, tmp_path: Path, tabl
     assert refused == ['the batch 0 was committed to the table before by txn="auto"'] * 2
 
 
-def test_replies_have_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str) -> None:
+def test_replies_have_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any) -> None:
     """The files of a batch that failed are found without them, and deleted."""
     settings: Any = DeltaWriteOptions if table_format == "delta" else IcebergWriteOptions
     create_table(str(tmp_path / "t"), ids().schema, format=table_format)

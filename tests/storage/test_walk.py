@@ -228,5 +228,5 @@ def test_strays_are_found_behind_links_at_any_depth(tmp_path: Path) -> None:
         f"{root}/{name}"
         for name in (*("p=1/inside/out/a", "away/q=1/a", "p=2/link", "p=2/out/a", "p=2", "p=1/../../away/q=1/a"),)
     }
-    for folder in (str(root), f"{root}/"):
-        assert LocalStorage().strays(folder, paths) == behind
+    for spelled in (str(root), f"{root}/"):
+        assert LocalStorage().strays(spelled, paths) == behind
