@@ -104,8 +104,8 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
         A property needs what files that exist do not have.
     """
     with Transaction(log, None, conversion.commit) as transaction:
-        sources = source_files(log.root, log.store)
-        files = _data_files(sources, conversion)
+        below = source_files(log.root, log.store)
+        files = _data_files(below, conversion)
         footers = read_footers((log.storage, file.meta) for file in files)
         columns = zip((file.path for file in files), (footer.columns for footer in footers), strict=True)
         schema = united_columns(columns, conversion.partition)
@@ -122,7 +122,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
             "sourceFormat": "parquet",
         }
         committed = transaction.commit("CONVERT", parameters, metrics={"numConvertedFiles": len(files)})
-        return replace(committed, ignored_files=sources.ignored)
+        return replace(committed, ignored_files=below.ignored)
 
 
 def _check_names(table: Snapshot) -> None:
@@ -137,10 +137,10 @@ def _check_names(table: Snapshot) -> None:
 # The files
 
 
-def _data_files(sources: SourceFiles, conversion: Conversion) -> list[_Found]:
+def _data_files(found: SourceFiles, conversion: Conversion) -> list[_Found]:
     """Return the data files below the directory, in the order of their paths."""
     read, partition = texts_of_columns if conversion.is_hive else _values_in_order, conversion.partition
-    return [_Found(path, meta, read(path, path.split("/")[:-1], partition)) for path, meta in sources.files]
+    return [_Found(path, meta, read(path, path.split("/")[:-1], partition)) for path, meta in found.files]
 
 
 def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:

@@ -65,8 +65,8 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
         A file is damaged, or none of a known format.
     """
     files = []
-    sources = source_files(root, store)
-    for path, meta in sources.files:
+    below = source_files(root, store)
+    for path, meta in below.files:
         texts_of_columns(path, path.split("/")[:-1], partition)
         files.append(found_file(root.join(path), store, meta))
     footers = footers_of(store, files, version)
@@ -79,4 +79,4 @@ def find_tree(store: StoreSpec, root: Location, partition: Struct, version: int)
 
     paths = (one.path for one in files)
     columns_of_files = zip(paths, map_in_order(_READERS, columns, files), strict=True)
-    return Tree(files, footers, united_columns(columns_of_files, partition), sources.ignored)
+    return Tree(files, footers, united_columns(columns_of_files, partition), below.ignored)
