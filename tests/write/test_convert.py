@@ -90,7 +90,9 @@ def test_statistics_of_every_type(tmp_path: Path) -> None:
     table = create_table(tmp_path / "written", rows.schema)
     table.append(rows)
     found, written = _stats(tmp_path / "converted"), json.loads(_last_add(tmp_path / "written")["stats"])
-    assert found["nullCount"] == written["nullCount"]
+    # A footer does not tell the nulls of lists and maps either.
+    nested = {child.name for child in rows.schema if pa.types.is_list(child.type) or pa.types.is_map(child.type)}
+    assert found["nullCount"] == {name: nulls for name, nulls in written["nullCount"].items() if name not in nested}
     # A footer does not tell whether there is a NaN, and the second row group has no other double.
     for kind in ("minValues", "maxValues"):
         floats = {"float", "double"} if kind == "maxValues" else set()
