@@ -125,7 +125,8 @@ def test_all_rows_and_none_are_named_by_a_word(table: Any) -> None:
     ],
 )
 def test_files_are_chosen_by_columns(tmp_path: Path, form: Any, verb: str) -> None:
-    table = write_table(tmp_path / "t", _ROWS, format=form) and open_table(tmp_path / "t")
+    write_table(tmp_path / "t", _ROWS, format=form)
+    table = open_table(tmp_path / "t")
     for condition in _OF_NO_COLUMN:
         _refused(partial(getattr(table, verb), condition), "names no column", "write true for all rows")
     getattr(table, verb)("true")

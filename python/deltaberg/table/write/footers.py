@@ -32,9 +32,9 @@ class FileStatistics(NamedTuple):
     def without(self, leaves: Iterable[int]) -> FileStatistics:
         """Return what is known of the other leaves."""
         gone = set(leaves)
-        *by_leaf, structs = self
-        kept = ({leaf: one for leaf, one in of.items() if leaf not in gone} for of in by_leaf)
-        return FileStatistics(*kept, structs)
+        by_leaf = {name: of for name, of in self._asdict().items() if name != "struct_null_count"}
+        kept = {name: {leaf: one for leaf, one in of.items() if leaf not in gone} for name, of in by_leaf.items()}
+        return self._replace(**kept)
 
 
 def footer_statistics(
