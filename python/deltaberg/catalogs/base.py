@@ -422,6 +422,8 @@ class LocatedPointer:
         Returns that location, and raises `TableNotFoundError` where the catalog does not have the table.
     swap
         Replaces the location, or enters the first one, and returns whether that happened.
+    check
+        Does what `check_unshared` does (`KnowsOthers`).
     store
         What opens the stores of the table.
     location_map
@@ -430,6 +432,7 @@ class LocatedPointer:
 
     ask: Callable[[], str] = field(repr=False)
     swap: Callable[[str | None, str], bool] = field(repr=False)
+    check: Callable[[LoadedTable, bool], object] = field(repr=False)
     store: StoreSpec
     location_map: LocationMap | str | None = None
 
@@ -453,6 +456,10 @@ class LocatedPointer:
         """
         check_at_its_place(self.location_map)
         return SwapCommitter(self._find, self.swap, self.store)
+
+    def check_unshared(self, loaded: LoadedTable, *, same_table: bool = False) -> None:
+        """Refuse to delete files where the catalog has another table in the same directory (`KnowsOthers`)."""
+        self.check(loaded, same_table)
 
     def _find(self) -> str | None:
         try:

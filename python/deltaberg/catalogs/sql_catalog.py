@@ -22,12 +22,14 @@ from deltaberg.errors import (
     CorruptMetadataError,
     InvalidArgumentError,
     NamespaceNotFoundError,
+    ObjectNotFoundError,
     StorageError,
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.location.loaded import load_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.storage.location import Location, LocationMap
@@ -119,7 +121,11 @@ class SqlCatalog(Catalog):
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         return LocatedPointer(
-            partial(self._metadata_location, levels), partial(self._swap, levels), self._store, location_map
+            partial(self._metadata_location, levels),
+            partial(self._swap, levels),
+            partial(self._check_unshared, levels),
+            self._store,
+            location_map,
         )
 
     def _default_location(self, identifier: Identifier) -> str:
@@ -142,35 +148,47 @@ class SqlCatalog(Catalog):
 
             loaded = self._pointer(levels, None).load()
             purging = TablePurge(loaded)
-            self._check_unshared(loaded.file, levels)
+            self._check_unshared(levels, loaded)
         if dry_run:
             self._check_exists(levels)
             return None if purging is None else purging.planned()
         tables, condition = self._row(levels)
         if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
             raise self._no_table(levels)
-        return None if purging is None or loaded is None else purging.run(partial(self._check_unshared, loaded.file))
+        return None if purging is None or loaded is None else purging.run(partial(self._check_unshared, None, loaded))
 
-    def _check_unshared(self, metadata_file: Location, but: Levels | None = None) -> None:
+    def _check_unshared(self, but: Levels | None, loaded: LoadedTable, same_table: bool = False) -> None:
         """Refuse to delete the files of a table that the database knows, but for one name.
 
         Raises
         ------
         InvalidArgumentError
-            Another table, of this catalog or another one in the database, has metadata in the same directory.
+            Another table, of this catalog or another one in the database, has metadata in the same directory, or, if
+            only that matters, it is the same table.
         """
         own = None if but is None else (self.name, ".".join(but[:-1]), but[-1])
         with self._connection() as connection:
             tables, _ = self._tables(connection)
             names = (tables.c.catalog_name, tables.c.table_namespace, tables.c.table_name)
-            for *name, file in connection.execute(sa.select(*names, tables.c.metadata_location)):
-                known = place_of(file, None) if isinstance(file, str) and file else None
-                if known is not None and tuple(name) != own and _folder(known) == _folder(metadata_file):
-                    raise InvalidArgumentError(
-                        f"the files are those of the table {'.'.join(name[1:])} of the catalog {name[0]} as well",
-                        hint="drop the table without a purge",
-                        file=str(metadata_file),
-                    )
+            rows = connection.execute(sa.select(*names, tables.c.metadata_location)).all()
+        for *name, file in rows:
+            known = place_of(file, None) if isinstance(file, str) and file else None
+            if known is None or tuple(name) == own or _folder(known) != _folder(loaded.file):
+                continue
+            if not same_table or self._is_of(known, loaded):
+                raise InvalidArgumentError(
+                    f"the files are those of the table {'.'.join(name[1:])} of the catalog {name[0]} as well",
+                    hint="drop one of the two without a purge, which leaves its files, or clone it to a directory of "
+                    "its own first",
+                    file=str(loaded.file),
+                )
+
+    def _is_of(self, file: Location, loaded: LoadedTable) -> bool:
+        """Return whether a metadata file, which may be gone, is one of a table."""
+        try:
+            return belongs_to(self._store.open(file).get(file.path, MOST_BYTES), loaded.metadata)
+        except ObjectNotFoundError:
+            return False
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened."""

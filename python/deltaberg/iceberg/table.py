@@ -601,8 +601,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         Raises
         ------
         InvalidArgumentError
-            The property ``gc.enabled`` is false, the directory is also a Delta table, files may belong to running
-            writers, a file has the path of one in another store, or an argument is not valid.
+            The property ``gc.enabled`` is false, the directory is also that of another table, files may belong to
+            running writers, a file has the path of one in another store, or an argument is not valid.
         DataFileNotFoundError
             The table names files that are not there. Nothing was deleted.
         StorageError

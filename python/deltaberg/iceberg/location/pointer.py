@@ -13,7 +13,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newes
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
+__all__ = ["FilePointer", "KnowsOthers", "LoadedTable", "TablePointer", "load_file"]
 
 
 @runtime_checkable
@@ -35,6 +35,25 @@ class TablePointer(Protocol):
         ------
         UnsupportedFeatureError
             If the table cannot be written to by this pointer.
+        """
+
+
+@runtime_checkable
+class KnowsOthers(Protocol):
+    """What finds a table among others, and knows where these are."""
+
+    def check_unshared(self, loaded: LoadedTable, *, same_table: bool = False) -> None:
+        """Refuse to delete files of a table that another name leads to as well.
+
+        Parameters
+        ----------
+        same_table
+            Refuse only if that name stands for the same table, and not if it is another one in the same directory.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is such a name.
         """
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, in_context
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import Expired, ExpiryRequest, check_collected, expired_of
 from deltaberg.iceberg.maintain.cleaning.sweep import SNAPSHOT_FILE, Sweep, check_alone
@@ -95,8 +95,8 @@ def expire_table(
     Raises
     ------
     InvalidArgumentError
-        The property ``gc.enabled`` is false, the directory is also a Delta table, or a branch or a tag names a snapshot
-        that is to expire.
+        The property ``gc.enabled`` is false, the directory is also a Delta table, the catalog has the table by another
+        name as well, or a branch or a tag names a snapshot that is to expire.
     VersionNotFoundError
         The table does not have a snapshot that is to expire.
     DeltabergError
@@ -122,6 +122,8 @@ class _Expiry:
         # Nothing is put by a dry run, so that the store need not be probed.
         single = asked.dry_run or options.unsafe_single_writer
         self._committer = pointer.committer(unsafe_single_writer=single)
+        if isinstance(pointer, KnowsOthers):
+            pointer.check_unshared(loaded, same_table=True)
         self._base = loaded
         self._asked = asked
         self._options = options

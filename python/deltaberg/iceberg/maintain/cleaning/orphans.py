@@ -22,7 +22,8 @@ from deltaberg.choices import PrefixMismatch
 from deltaberg.errors import DataFileNotFoundError, DeltabergError, InvalidArgumentError, in_context
 from deltaberg.hints import Hint
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
+from deltaberg.iceberg.maintain.cleaning.metadata_beside import check_metadata_beside
 from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
@@ -130,8 +131,8 @@ def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks
     Raises
     ------
     InvalidArgumentError
-        The property ``gc.enabled`` is false, the directory is also a Delta table, files may belong to running writers,
-        or a file that is found has the path of one that the table names in another store.
+        The property ``gc.enabled`` is false, the directory is also that of another table, files may belong to running
+        writers, or a file that is found has the path of one that the table names in another store.
     DataFileNotFoundError
         The table names files that are not there, which shows that the listing or the table is not whole.
     DeltabergError
@@ -151,6 +152,8 @@ class _Orphans:
         self._asked = asked
         self._tasks = tasks
         check_alone(loaded)
+        if isinstance(pointer, KnowsOthers):
+            pointer.check_unshared(loaded)
         load = pointer.committer(unsafe_single_writer=True).load
         newest = load(loaded)
         # If another commit has just landed, what finds the table finds that commit as well.
@@ -204,6 +207,9 @@ class _Orphans:
         files = self._without_others(files)
         if files.num_rows:
             self._sweep.look_at_newer()
+            newest = self._sweep.loaded
+            folders = own_folders(newest, newest.metadata)
+            check_metadata_beside(newest, folders, self._places, self._reached, settled)
             files = self._sweep.without_reached(files)
         if not self._asked.dry_run:
             files = self._sweep.carry_out(files, TABLE_FILE)

@@ -1,0 +1,141 @@
+"""Tables that share a directory, or are known by two names: no clean-up of one takes what the other needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+import deltaberg
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.maintain.cleaning import metadata_beside
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_ID = pa.schema({"id": pa.int64()})
+_OLD = 946_684_800
+_NOW: dict[str, Any] = {"older_than": "9999-12-31", "enforce_retention_duration": False, "dry_run": False}
+
+
+@pytest.fixture
+def catalog(sqlite: str, tmp_path: Path) -> Any:
+    made: Any = deltaberg.load_catalog("shop", type="sql", uri=sqlite, warehouse=str(tmp_path / "w"))
+    made.create_namespace("db")
+    return made
+
+
+def _aged(root: Path) -> set[Path]:
+    files = {path for path in root.rglob("*") if path.is_file()}
+    for path in files:
+        os.utime(path, (_OLD, _OLD))
+    return files
+
+
+def _two_tables(catalog: Any, peer: Any, root: Path) -> tuple[Any, Any]:
+    """Two tables of one location: pyiceberg and Java make such ones after a rename, too."""
+    for name, number in (("db.a", 1), ("db.b", 2)):
+        peer.create_table(name, _ID, location=str(root)).append(ids(number))
+    return catalog.load_table("db.a"), catalog.load_table("db.b")
+
+
+def _dropped(catalog: Any, peer: Any, root: Path) -> tuple[Any, Any]:
+    """A table that was dropped without a purge, and another one in its place."""
+    gone, table = _two_tables(catalog, peer, root)
+    place = gone.metadata_location
+    catalog.drop_table("db.a")
+    return table, deltaberg.IcebergTable(place)
+
+
+def _in_a_catalog(catalog: Any, peer: Any, root: Path) -> tuple[Any, Any]:
+    """A directory that a catalog has registered and changed."""
+    table = deltaberg.create_table(root, _ID, format="iceberg")
+    table.append(ids(1))
+    kept = catalog.register_table("db.a", table.metadata_location)
+    for number in (2, 3):
+        kept.append(ids(number))
+    return table, kept
+
+
+def _of_two_names(catalog: Any, peer: Any, root: Path) -> tuple[Any, Any]:
+    table = catalog.create_table("db.a", _ID, location=str(root))
+    for number in (1, 2):
+        table.append(ids(number))
+    return table, catalog.register_table("db.b", table.metadata_location)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (_two_tables, "those of the table db.b"),
+        (_dropped, "metadata of another table in the same directory"),
+        (_in_a_catalog, "its newest metadata does not know"),
+        (_of_two_names, "those of the table db.b"),
+    ],
+)
+def test_orphans_of_shared_directories(catalog: Any, peer: Any, tmp_path: Path, made: Any, message: str) -> None:
+    table, other = made(catalog, peer, tmp_path / "t")
+    there = ids_of(table), ids_of(other)
+    files = _aged(tmp_path / "t")
+    (tmp_path / "t" / "data" / "left.parquet").write_bytes(b"x")
+    for call in (
+        lambda: table.remove_orphan_files(**_NOW),
+        lambda: table.remove_orphan_files(location=f"{tmp_path}/t/data", **_NOW),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            call()
+    assert all(path.exists() for path in files)
+    assert (ids_of(table.refresh()), ids_of(other)) == there
+
+
+def test_expiry_of_a_table_with_two_names(catalog: Any, peer: Any, tmp_path: Path) -> None:
+    """What one name forgets, the other one needs. Two different tables in one directory have files of their own."""
+    table, other = _of_two_names(catalog, peer, tmp_path / "t")
+    with pytest.raises(InvalidArgumentError, match=r"those of the table db\.b of the catalog shop as well"):
+        table.expire_snapshots(older_than="9999-12-31", dry_run=False)
+    assert ids_of(other) == [1, 2]
+    catalog.drop_table("db.b")
+    peer.create_table("db.c", _ID, location=str(tmp_path / "t")).append(ids(3))
+    assert len(table.expire_snapshots(older_than="9999-12-31", dry_run=False).snapshot_ids) == 1
+    assert (ids_of(table), ids_of(catalog.load_table("db.c"))) == ([1, 2], [3])
+
+
+def test_metadata_of_a_commit_that_was_interrupted(catalog: Any) -> None:
+    """It goes once the table has gone on; before, nobody can know whether another catalog finds the table by it."""
+    table = catalog.create_table("db.t", _ID, properties={"write.metadata.previous-versions-max": "5"})
+    root, before = Path(table.location), table.metadata_location
+    table.append(ids(1))
+    # The swap did not come, or has yet to come.
+    catalog.drop_table("db.t")
+    table = catalog.register_table("db.t", before)
+    done = table.remove_orphan_files(**_NOW)
+    assert (done.deleted_files, done.kept["newer metadata of the table needs it"]) == (0, 4)
+    files = _aged(root)
+    with pytest.raises(InvalidArgumentError, match="its newest metadata does not know"):
+        table.remove_orphan_files(dry_run=False)
+    table.append(ids(2))
+    assert {path for path in files if path.exists()} == files
+    for number in range(40):
+        table.alter().set({"round": str(number)}).commit()
+    files = _aged(root)
+    with mock.patch.object(metadata_beside, "load_file", wraps=metadata_beside.load_file) as read:
+        done = table.remove_orphan_files(dry_run=False)
+    # Of the metadata files that nothing names any more, most are in the logs of others.
+    gone = {path for path in files if not path.exists()}
+    assert (len(gone), done.deleted_files) == (40, 40)
+    assert read.call_count < 30
+    assert ids_of(table) == [2]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x28\xb5\x2f\xfd"])
+def test_what_cannot_be_read_as_metadata(catalog: Any, content: bytes) -> None:
+    table = catalog.create_table("db.t", _ID)
+    (Path(table.location) / "data").mkdir()
+    (Path(table.location) / "data" / "left.parquet").write_bytes(b"x")
+    (Path(table.location) / "metadata" / "00000-x.metadata.json").write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=r"00000-x\.metadata\.json cannot be read"):
+        table.remove_orphan_files(**_NOW)
