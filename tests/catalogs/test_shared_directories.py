@@ -139,3 +139,25 @@ def test_what_cannot_be_read_as_metadata(catalog: Any, content: bytes) -> None:
     (Path(table.location) / "metadata" / "00000-x.metadata.json").write_bytes(content)
     with pytest.raises(InvalidArgumentError, match=r"00000-x\.metadata\.json cannot be read"):
         table.remove_orphan_files(**_NOW)
+
+
+@pytest.mark.parametrize("leave", ["rename", "drop"])
+def test_a_new_table_where_files_of_another_are(catalog: Any, leave: str) -> None:
+    """It gets a directory of its own."""
+    old = catalog.create_table("db.t", _ID)
+    old.append(ids(1))
+    old = catalog.rename_table("db.t", "db.other") if leave == "rename" else catalog.drop_table("db.t") or old
+    table = catalog.create_table("db.t", _ID)
+    table.append(ids(2))
+    assert table.location.startswith(f"{old.location}-")
+    _aged(Path(old.location).parent)
+    assert table.remove_orphan_files(dry_run=False).deleted_files == 0
+    assert (ids_of(deltaberg.IcebergTable(old.metadata_location)), ids_of(table)) == ([1], [2])
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_location_that_is_that_of_another_table(catalog: Any, tmp_path: Path, format: Any) -> None:
+    deltaberg.write_table(tmp_path / "t", ids(1), format=format)
+    with pytest.raises(InvalidArgumentError, match=f"there is a table of the format {format.title()} in the directory"):
+        catalog.create_table("db.t", _ID, location=str(tmp_path / "t"))
+    assert not catalog.table_exists("db.t")

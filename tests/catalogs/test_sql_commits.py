@@ -358,7 +358,7 @@ def test_a_table_that_goes_while_we_look_for_our_change(row: _Row) -> None:
 
 def test_a_table_that_is_created_twice(row: _Row, tmp_path: Path) -> None:
     other = _Row()
-    raw = new_metadata(Schema(Struct((Field("id", Primitive("long")),))), location=str(tmp_path / "t"), now_ms=5)
+    raw = new_metadata(Schema(Struct((Field("id", Primitive("long")),))), location=str(tmp_path / "u"), now_ms=5)
 
     def taken() -> None:
         other.location = row.location
@@ -368,3 +368,4 @@ def test_a_table_that_is_created_twice(row: _Row, tmp_path: Path) -> None:
     with pytest.raises(TableExistsError):
         commit_table(committer, lambda _: ([], None), staged=committer.stage(raw), policy=_POLICY)
     assert len(_files(row)) == 1
+    assert not any((tmp_path / "u").rglob("*.json"))

@@ -137,7 +137,8 @@ class Catalog(ABC):
             The columns: an Arrow schema, a schema of pyiceberg, or anything else that `deltaberg.create_table` takes.
             They get new field ids.
         location
-            Where its files will be; by default, a directory of its namespace.
+            Where its files will be; by default, a directory of its namespace. Where another table has its metadata or
+            its log in it, a SQL catalog refuses the location, or adds an id to that directory.
         partition_spec, sort_order
             As objects of pyiceberg. They name their columns by the ids in ``schema``; the columns of an Arrow schema
             count from 1, and all of them come before the fields inside them.

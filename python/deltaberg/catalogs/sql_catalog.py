@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from deltaberg.catalogs.base import Catalog, LocatedPointer, checked_changes
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
-from deltaberg.catalogs.places import full_location, place_of
+from deltaberg.catalogs.places import full_location, place_of, table_at
 from deltaberg.catalogs.sql.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
 from deltaberg.catalogs.sql.sql_layout import NAMESPACES, TABLES, make_layout
 from deltaberg.errors import (
@@ -129,7 +130,11 @@ class SqlCatalog(Catalog):
         )
 
     def _default_location(self, identifier: Identifier) -> str:
-        """Return the directory of a new table: in that of its namespace, or else in the warehouse."""
+        """Return the directory of a new table: in that of its namespace, or else in the warehouse.
+
+        It has the name of the table, and an id as well if a table is there: one that was renamed, or dropped without
+        its files.
+        """
         levels = identifier_levels(identifier)
         above = self.load_namespace_properties(levels[:-1]).get("location")
         if above is None and self._warehouse is None:
@@ -139,7 +144,9 @@ class SqlCatalog(Catalog):
                 catalog=self.name,
             )
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
-        return full_location(f"{above.rstrip('/')}/{levels[-1]}")
+        location = full_location(f"{above.rstrip('/')}/{levels[-1]}")
+        is_taken = table_at(place_of(location, None), self._store) is not None
+        return f"{location}-{uuid.uuid4().hex}" if is_taken else location
 
     def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
         purging = loaded = None

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError
-from deltaberg.catalogs.places import loaded_table, place_of
-from deltaberg.errors import StorageError
+from deltaberg.catalogs.places import loaded_table, place_of, table_at
+from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.find_metadata import METADATA_FILE
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
@@ -83,11 +83,24 @@ class SwapCommitter:
         return self._recorded[0]
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
-        """Return a table that the catalog does not know yet."""
+        """Return a table that the catalog does not know yet.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Its location is the directory of another table: the clean-up of each would take files of the other.
+        """
         metadata = metadata_of_json(dict(raw))
-        return LoadedTable(
-            metadata, place_of(metadata_file(metadata, 0), None), place_of(metadata.location, None), self.store
-        )
+        root = place_of(metadata.location, None)
+        there = table_at(root, self.store)
+        # A table of this name is refused as such, by the swap.
+        if there is not None and self.find() is None:
+            raise InvalidArgumentError(
+                f"there is a table of the format {there} in the directory {root} already, and a clean-up of one could "
+                "take files of the other",
+                hint="choose another location, or delete what is there if nobody needs it any more",
+            )
+        return LoadedTable(metadata, place_of(metadata_file(metadata, 0), None), root, self.store)
 
     def check(self, metadata: TableMetadata) -> None:
         """Refuse a table by whose properties no metadata file could be written."""
