@@ -29,6 +29,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.transaction.table_commit import TableChange
 from deltaberg.storage.local import LocalStorage
+from deltaberg.table.maintain import listed_files
 from tests.write.small_iceberg import as_pyiceberg_reads, ids_of, new_table, rows_of
 
 pytestmark = pytest.mark.one_backend
@@ -496,3 +497,27 @@ def test_manifest_lists_are_read_together(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(ManifestReader, "fetch", fetched)
     assert len(table.expire_snapshots(_END, dry_run=True).snapshot_ids) == len(older) == 2
+
+
+@pytest.mark.parametrize("most", [0, 2_000])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_files_of_tables_below_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Any, most: int
+) -> None:
+    """Whether the store is asked about each directory, or, for many of them, lists the files."""
+    monkeypatch.setattr(listed_files, "_MOST_ASKED", most)
+    table = new_table(tmp_path, partition_by=["id"])
+    table.append(rows_of(1, 2))
+    inner = Path(table.location, "data", "x", "inner")
+    write_table(inner, rows_of(3), format=format)
+    (file,) = inner.rglob("*.parquet")
+    table.add_files([str(file)])
+    table.delete("true")
+    with mock.patch.object(LocalStorage, "has_objects", autospec=True, side_effect=LocalStorage.has_objects) as asked:
+        done = table.expire_snapshots(older_than=_END)
+    assert done.kept["not in a directory of the table, so that it may be a file of others"] == 1
+    assert file.exists()
+    assert not list(Path(table.location, "data").glob("id=*/*.parquet"))
+    told = [call.args[1] for call in asked.call_args_list]
+    # The root of the table is asked about once more, before anything is planned.
+    assert len(told) - len(set(told)) <= 1

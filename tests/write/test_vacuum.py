@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, IcebergTable
 from deltaberg.errors import (
     AuthenticationError,
     InvalidArgumentError,
@@ -170,6 +172,41 @@ def test_metadata_of_an_iceberg_table_stays(tmp_path: Path, clock: Clock, name: 
     (tmp_path / "metadata" / name).write_bytes(b"")
     clock.ahead = 8 * DAY
     assert paths(table.vacuum()) == ({"metadata/f.parquet"} if name == "f.parquet" else set())
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_an_iceberg_table_in_the_same_directory(tmp_path: Path, clock: Clock, zipped: bool) -> None:
+    """Its files are none of the log; those of UniForm are the table's own."""
+    codec = {"write.metadata.compression-codec": "gzip"} if zipped else {}
+    other: Any = deltaberg.create_table(tmp_path, ID, format="iceberg", properties=codec)
+    other.append(ids(1))
+    shutil.move(tmp_path / "metadata", tmp_path / "aside")
+    table = new_table(tmp_path)
+    table.append(ids(2))
+    shutil.move(tmp_path / "aside", tmp_path / "metadata")
+    clock.ahead = 8 * DAY
+    for full in (lambda: table.vacuum(dry_run=False), table.vacuum):
+        with pytest.raises(InvalidArgumentError, match="is metadata of an Iceberg table in the same directory"):
+            full()
+    assert ids_of(IcebergTable(str(tmp_path))) == [1]
+    newest = max((tmp_path / "metadata").glob("*.metadata.json*"), key=lambda path: path.stat().st_mtime_ns)
+    if not zipped:
+        newest.write_text(json.dumps({**json.loads(newest.read_text()), "properties": {"delta-version": "1"}}))
+        left = {f"data/{path.name}" for path in (tmp_path / "data").iterdir()}
+        assert paths(table.vacuum(dry_run=False)) == left
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_an_inventory_that_leaves_out_what_shows_tables_below(tmp_path: Path, clock: Clock, format: Any) -> None:
+    table = new_table(tmp_path)
+    table.append(ids(1))
+    deltaberg.write_table(tmp_path / "a" / "inner", ids(2), format=format)
+    clock.ahead = 8 * DAY
+    found = [path for path in tmp_path.rglob("*.parquet") if "_delta_log" not in path.parts]
+    rows = [{"path": str(path), "length": 1, "isDir": False, "modificationTime": 0} for path in found]
+    done = table.vacuum(dry_run=False, inventory=pa.Table.from_pylist(rows))
+    assert (done.deleted_files, done.kept["of another table below the directory"]) == (0, 1)
+    assert ids_of(deltaberg.open_table(tmp_path / "a" / "inner")) == [2]
 
 
 @pytest.mark.req("DL-VAC-05")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import AuthenticationError, StorageError
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
-from deltaberg.workers import in_chunks
+from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = [
     "HIDDEN_PART",
@@ -19,6 +19,7 @@ __all__ = [
     "LISTED_FILES",
     "as_listed",
     "earlier_clock",
+    "find_inner_tables",
     "is_unicode",
     "later_clock",
     "list_files",
@@ -31,6 +32,8 @@ HIDDEN_PART = r"(?:^|/)[_.]"
 #: A file of the metadata of another table in a directory below.
 INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json(?:\.gz)?|version-hint\.text)$)"
 _AT_ONCE = 10_000
+#: How many directories are asked about at a time, and from how many on the files are listed instead.
+_ASKED_TOGETHER, _MOST_ASKED = 16, 2_000
 
 
 def list_files(
@@ -131,3 +134,48 @@ def later_clock(store: Storage, folder: str) -> int:
         return max(own, time_of_store(store, folder))
     except StorageError:
         return own
+
+
+def find_inner_tables(
+    store: Storage, root: str, folders: Iterable[str], is_table: Callable[[str], bool]
+) -> frozenset[str]:
+    """Return the directories that are tables, among some directories below one and those above them.
+
+    Parameters
+    ----------
+    root
+        The directory.
+    folders
+        Directories below it, relative to it.
+    is_table
+        Asks the store whether such a directory is a table.
+
+    Examples
+    --------
+    >>> from deltaberg.storage.local import LocalStorage
+    >>> sorted(find_inner_tables(LocalStorage(), "/t", ["a/b/c", "a/d"], lambda folder: folder in ("a", "a/b/c")))
+    ['a', 'a/b/c']
+    """
+    asked = set[str]()
+    for folder in folders:
+        above = folder
+        while above and above not in asked:
+            asked.add(above)
+            above = above.rpartition("/")[0]
+    chosen = sorted(_listed(store, root) if len(asked) > _MOST_ASKED else asked)
+    answers = map_in_order(_ASKED_TOGETHER, is_table, chosen)
+    return frozenset(folder for folder, answer in zip(chosen, answers, strict=True) if answer)
+
+
+def _listed(store: Storage, root: str) -> set[str]:
+    """Return the directories below one that may be tables, by the names of all files."""
+    found = set[str]()
+
+    def note(paths: pa.StringArray) -> pa.BooleanArray:
+        inner = pc.struct_field(pc.extract_regex(paths, INNER_TABLE), "table").drop_null()
+        found.update(inner.unique().to_pylist())
+        return pa.repeat(pa.scalar(False), len(paths))
+
+    for _ in list_files(store, root, note):
+        pass
+    return found

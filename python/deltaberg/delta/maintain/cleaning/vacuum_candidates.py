@@ -7,6 +7,7 @@ that come meanwhile are asked last, before each batch of deletions.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,13 +26,26 @@ from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import kept_versions, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import DataFileNotFoundError, MetadataChangedError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.errors import (
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    ObjectNotFoundError,
+    VersionNotFoundError,
+)
+from deltaberg.lossless_json import read_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, LISTED_FILES, earlier_clock
+from deltaberg.table.maintain.listed_files import (
+    HIDDEN_PART,
+    INNER_TABLE,
+    LISTED_FILES,
+    earlier_clock,
+    find_inner_tables,
+)
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.write.places import hive_text
 from deltaberg.workers import map_in_order
@@ -43,6 +57,10 @@ _CHANGE_DATA = "_change_data"
 _SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
 _VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
 _ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
+#: Where an Iceberg table has its metadata, and the property by which UniForm marks that of a Delta table.
+_METADATA, _OF_DELTA = "metadata/", "delta-version"
+_MOST_METADATA = 1 << 28
+_GZIP = b"\x1f\x8b"
 _HOUR = 3_600_000
 #: A time that no file is as young as.
 _NEVER = (1 << 63) - 1
@@ -208,6 +226,10 @@ class VacuumCandidates:
     def _deletable(self, files: pa.Table) -> pa.Table:
         """Return the files of which nothing but a look at all candidates says that they stay."""
         paths = files.column("path").to_pylist()
+        if self._options.inventory is not None:
+            # It may leave out what shows that there are tables below.
+            folders = {path.rpartition("/")[0] for path in paths}
+            self._nested |= find_inner_tables(self._store, self._root.path, folders, self._is_inner_table)
         above = tuple(f"{directory}/" for directory in sorted(self._nested))
         strays = self._store.strays(self._root.path, map(self.absolute, paths))
         # Several commits may have removed one file, and an inventory may list it twice.
@@ -324,13 +346,36 @@ class VacuumCandidates:
         return pc.match_substring_regex(shown, HIDDEN_PART)
 
     def _iceberg_directory(self) -> str | None:
-        """Return the directory that may hold metadata of an Iceberg table, if it does."""
+        """Return the directory that may hold metadata of an Iceberg table, if it does.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is metadata of another table, whose data files are none of the log.
+        """
         formats = self._snapshot.metadata.configuration.get(FORMATS, "").lower()
-        directory = self._root.join("metadata").path
         if "iceberg" in formats or is_compatible(self._snapshot.active_features):
-            return "metadata/"
-        names = (meta.path.rpartition("/")[2] for meta in self._store.list_from(directory))
-        return "metadata/" if any(_ICEBERG_FILES.fullmatch(name) for name in names) else None
+            return _METADATA
+        named = self._iceberg_files("")
+        documents = [meta for meta in named if not meta.path.endswith(".text")]
+        newest = max(documents, key=lambda meta: meta.modified, default=None)
+        if newest is not None and _is_of_another(self._store.get(newest.path, _MOST_METADATA)):
+            raise InvalidArgumentError(
+                f"{newest.path} is metadata of an Iceberg table in the same directory, which needs files that the log "
+                "does not name; nothing was deleted",
+                hint="if nobody needs that table any more, delete its metadata files; else clone one of the two to a "
+                "directory of its own, and drop it here without its files",
+                table=str(self._root),
+            )
+        return _METADATA if named else None
+
+    def _iceberg_files(self, folder: str) -> list[ObjectMeta]:
+        """List the files by which a directory of the table is that of an Iceberg table."""
+        listed = self._store.list_from(self.absolute(f"{folder}/{_METADATA}" if folder else _METADATA).rstrip("/"))
+        return [meta for meta in listed if _ICEBERG_FILES.fullmatch(meta.path.rpartition("/")[2])]
+
+    def _is_inner_table(self, folder: str) -> bool:
+        return self._store.has_objects(self.absolute(f"{folder}/{LOG_DIRECTORY}")) or bool(self._iceberg_files(folder))
 
     def _of_log(self) -> Iterator[pa.RecordBatch]:
         """Return what commits removed that left the retention since the mark, without a listing."""
@@ -396,6 +441,19 @@ class VacuumCandidates:
                 hint="⟪verify()⟫ says what is missing; put it back, or let ⟪repair()⟫ take it out of the table",
                 version=self._snapshot.version,
             )
+
+
+def _is_of_another(data: bytes) -> bool:
+    """Return whether a file is Iceberg metadata that was not written for the Delta table."""
+    if not data.startswith((b"{", _GZIP)):
+        return False
+    try:
+        text = zlib.decompressobj(wbits=31).decompress(data, _MOST_METADATA) if data.startswith(_GZIP) else data
+        document = read_json(text.decode(), plain=True)
+    except (ValueError, RecursionError, zlib.error):
+        return True
+    properties = document.get("properties") if isinstance(document, dict) else None
+    return not isinstance(properties, dict) or _OF_DELTA not in properties
 
 
 def _as_cleaned(paths: pa.Array, sizes: pa.Array, modified: pa.Array, reasons: pa.Array) -> pa.RecordBatch:

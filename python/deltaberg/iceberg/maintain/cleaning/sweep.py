@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,9 +26,10 @@ from deltaberg.iceberg.maintain.cleaning.reached import Reached
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import Location, parse_location
+from deltaberg.storage.location import Location
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress, OnProgress
 from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete_by_tasks
+from deltaberg.table.maintain.listed_files import find_inner_tables
 from deltaberg.table.removal import FileKind
 
 __all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "own_folders"]
@@ -71,7 +71,8 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
     if other is not None:
         raise InvalidArgumentError(
             f"{other} is also the directory of another table, which needs files that no Iceberg snapshot here reaches",
-            hint="clean up the other table by its own means (vacuum for Delta), or choose another location",
+            hint="if that is the same table in the words of Delta (UniForm), vacuum it there; else clone one of the "
+            "two to a directory of its own, and drop it here without its files",
         )
 
 
@@ -159,7 +160,6 @@ class Sweep:
     kept: Counter[str] = field(default_factory=Counter, init=False)
     failed: dict[str, str] = field(default_factory=dict, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
-    _foreign: dict[str, bool] = field(default_factory=dict, init=False)
     _deleted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -175,24 +175,32 @@ class Sweep:
         return files.filter(inside)
 
     def _of_others(self, files: pa.Table, inside: pa.BooleanArray) -> pa.BooleanArray:
-        """Return which files are in directories of other tables, unless the table writes its own files there."""
-        usual = [f"{str(self._folders[0]).rstrip('/')}/{name}/" for name in ("data", METADATA_DIRECTORY)]
+        """Return which files are in directories of other tables."""
         locations = as_array(files.column("location"))
-        odd = reduce(pc.and_, (pc.invert(pc.starts_with(locations, one)) for one in usual), inside)
-        folders = pc.replace_substring_regex(locations, "[^/]*$", "").dictionary_encode()
-        asked = pc.unique(folders.indices.filter(odd)).to_pylist()
-        names = folders.dictionary.to_pylist()
-        foreign = [number for number in asked if self._is_foreign(names[number].rstrip("/"))]
-        return pc.and_(odd, pc.is_in(folders.indices, value_set=pa.array(foreign, folders.indices.type)))
+        left, foreign = inside, pa.repeat(pa.scalar(False), len(files))
+        # A directory of the table may be in another one of it, and all that is in it is its own.
+        for folder in sorted(self._folders, key=lambda one: len(one.path), reverse=True):
+            above = f"{str(folder).rstrip('/')}/"
+            own = pc.and_(left, pc.fill_null(pc.starts_with(locations, above), False))
+            left = pc.and_(left, pc.invert(own))
+            names = pc.unique(pc.replace_substring_regex(locations.filter(own), "[^/]*$", "")).to_pylist()
+            for one in self._inner_tables(folder, [name[len(above) :].rstrip("/") for name in names]):
+                below = pc.fill_null(pc.starts_with(locations, f"{above}{one}/" if one else above), False)
+                foreign = pc.or_(foreign, pc.and_(own, below))
+        return foreign
 
-    def _is_foreign(self, folder: str) -> bool:
-        """Return whether a directory is of another table, or below one, up to a directory of this one."""
-        if folder not in self._foreign:
-            place = parse_location(folder)
-            own = place in self._folders
-            above = folder.rpartition("/")[0]
-            self._foreign[folder] = is_of_another(self.loaded, place) or (not own and self._is_foreign(above))
-        return self._foreign[folder]
+    def _inner_tables(self, folder: Location, names: list[str]) -> frozenset[str]:
+        """Return which directories below one are those of other tables, or the empty text for itself."""
+        if not names:
+            return frozenset()
+        if is_of_another(self.loaded, folder):
+            return frozenset({""})
+        return find_inner_tables(
+            self.loaded.store.open(folder),
+            folder.path,
+            names,
+            lambda name: is_of_another(self.loaded, folder.join(name)),
+        )
 
     def _inside(self, files: pa.Table) -> pa.BooleanArray:
         # Those in other stores have no location.
