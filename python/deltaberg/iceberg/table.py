@@ -572,8 +572,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         """Delete the files in the directory of the table that nothing names, or find out which those are.
 
         Such files are left by writers that were interrupted. Everything stays that a snapshot reaches, the metadata
-        file and those of its log, statistics, what is hidden (a part of its path begins with ``_`` or ``.``), other
-        tables below the directory, and what was written lately.
+        file and those of its log, statistics, what is hidden (a part of its path begins with ``_`` or ``.``) unless a
+        killed writer of this library left it, other tables below the directory, and what was written lately.
 
         Parameters
         ----------

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltaberg.errors import DeltabergError, StorageError, TooLargeError
 
 __all__ = [
+    "LEFT_BEHIND",
     "MOST_WHOLE",
     "Counters",
     "DeletionFailure",
@@ -28,8 +29,11 @@ __all__ = [
 
 #: The most bytes of an object that is read whole, unless the reader knows better.
 MOST_WHOLE = 1 << 31
+_TEMPORARY_NAME = r"\.deltaberg-[0-9a-f]{32}\.tmp"
 #: The names of files that are being written. A crash leaves them behind.
-_TEMPORARY = re.compile(r"\.deltaberg-[0-9a-f]{32}\.tmp")
+_TEMPORARY = re.compile(_TEMPORARY_NAME)
+#: The names of files that only a killed writer or probe leaves behind.
+LEFT_BEHIND = rf"{_TEMPORARY_NAME}|\.deltaberg-probe-[0-9a-f]{{32}}"
 
 
 class ObjectMeta(NamedTuple):

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import AuthenticationError, StorageError
-from deltaberg.storage.base import ObjectMeta, Storage
+from deltaberg.storage.base import LEFT_BEHIND, ObjectMeta, Storage
 from deltaberg.storage.probe import time_of_store
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = [
-    "HIDDEN_PART",
     "INNER_TABLE",
     "LISTED_FILES",
+    "are_hidden",
     "as_listed",
     "earlier_clock",
     "find_inner_tables",
@@ -28,12 +28,30 @@ __all__ = [
 #: The columns of a listing. Paths are decoded, and relative to the folder; times are in milliseconds since 1970.
 LISTED_FILES = pa.schema([("path", pa.string()), ("bytes", pa.int64()), ("modified", pa.int64())])
 #: A part of a path that hides the file.
-HIDDEN_PART = r"(?:^|/)[_.]"
+_HIDDEN_PART = r"(?:^|/)[_.]"
+#: What killed writers of this library leave, whose parts hide nothing: files under temporary names, also of probes, and
+#: those of tasks of Spark in the directory of one write, whose name is an id.
+_LEFT_NAME = rf"(^|/)(?:{LEFT_BEHIND})$"
+_LEFT_TASK = r"(?s)((?:^|/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/)_temporary/.*"
 #: A file of the metadata of another table in a directory below.
 INNER_TABLE = r"(?s)^(?P<table>.+)/(?:_delta_log/|metadata/(?:[^/]*\.metadata\.json(?:\.gz)?|version-hint\.text)$)"
 _AT_ONCE = 10_000
 #: How many directories are asked about at a time, and from how many on the files are listed instead.
 _ASKED_TOGETHER, _MOST_ASKED = 16, 2_000
+
+
+def are_hidden(paths: pa.StringArray) -> pa.BooleanArray:
+    """Return which paths have a part that hides the file, apart from what killed writers of this library leave.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> left = f"a/.deltaberg-{'0' * 32}.tmp"
+    >>> are_hidden(pa.array(["a/b", "a/_b", ".deltaberg", left, f"_a/{left}"])).to_pylist()
+    [False, True, True, False, True]
+    """
+    shown = pc.replace_substring_regex(paths, _LEFT_NAME, r"\1x")
+    return pc.match_substring_regex(pc.replace_substring_regex(shown, _LEFT_TASK, r"\1x"), _HIDDEN_PART)
 
 
 def list_files(

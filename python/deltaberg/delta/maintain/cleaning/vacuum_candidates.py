@@ -40,9 +40,9 @@ from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, STRAY, CleanupProgress
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
 from deltaberg.table.maintain.listed_files import (
-    HIDDEN_PART,
     INNER_TABLE,
     LISTED_FILES,
+    are_hidden,
     earlier_clock,
     find_inner_tables,
 )
@@ -343,7 +343,7 @@ class VacuumCandidates:
         shown = pc.replace_substring_regex(paths, _SHOWN_DIRECTORIES, r"\1x/")
         if self._shown_columns is not None:
             shown = pc.replace_substring_regex(shown, self._shown_columns, r"\1x")
-        return pc.match_substring_regex(shown, HIDDEN_PART)
+        return are_hidden(shown)
 
     def _iceberg_directory(self) -> str | None:
         """Return the directory that may hold metadata of an Iceberg table, if it does.

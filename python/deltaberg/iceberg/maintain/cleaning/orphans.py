@@ -33,7 +33,7 @@ from deltaberg.storage.location import Location, parse_location
 from deltaberg.table.arguments import check_flags, checked_choice, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
-from deltaberg.table.maintain.listed_files import HIDDEN_PART, INNER_TABLE, earlier_clock
+from deltaberg.table.maintain.listed_files import INNER_TABLE, are_hidden, earlier_clock
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.maintain.verifying.presence import look_up
 
@@ -258,7 +258,7 @@ class _Orphans:
 
     def _is_hidden(self, paths: pa.StringArray) -> pa.BooleanArray:
         shown = paths if self._shown is None else pc.replace_substring_regex(paths, self._shown, r"\1shown")
-        return pc.match_substring_regex(shown, HIDDEN_PART)
+        return are_hidden(shown)
 
     def _require_whole(self, unlisted: pa.StringArray) -> None:
         """Refuse to go on where the listing lacks what the table names, and the store does too."""
