@@ -353,3 +353,18 @@ def test_a_pinned_snapshot(tmp_path: Path) -> None:
     found = table.verify()
     assert [one.kind for one in found.findings] == ["missing"]
     assert table.repair(found.findings).rows == 2
+
+
+def test_dry_runs_look_at_the_branch(tmp_path: Path) -> None:
+    """A dry run finds what the repair of the same branch takes out, and leaves the table where it was opened."""
+    table = _table(tmp_path)
+    table.alter().create_branch("dev").commit()
+    table.append(rows_of(9), branch="dev")
+    dev = IcebergTable(table.location, ref="dev")
+    _data(dev, 9).unlink()
+    before = table.snapshot_id
+    for planned in (table.repair(branch="dev", dry_run=True), dev.repair(dry_run=True)):
+        assert (planned.dry_run, planned.rows) == (True, 1)
+    assert (table.snapshot_id, table.repair(dry_run=True).files) == (before, ())
+    done = table.repair(branch="dev")
+    assert (done.files, ids_of(dev.refresh())) == (planned.files, [2, 3, 4])

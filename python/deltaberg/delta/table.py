@@ -817,10 +817,10 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         return verify_table(self._snapshot, self._resolver, depth, self._file_tasks, is_pinned=is_pinned)
 
-    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
         from deltaberg.delta.maintain.repair import repair_table
 
-        return repair_table(self._snapshot, self._resolver, findings, begin, self._file_tasks)
+        return repair_table(self._snapshot, self._resolver, findings, begin, self._file_tasks, dry_run=dry_run)
 
     def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
         from deltaberg.delta.streams import followed

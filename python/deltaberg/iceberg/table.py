@@ -1037,10 +1037,10 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
 
         return verify_table(newest, depth, self._file_tasks, is_pinned=is_pinned)
 
-    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
         from deltaberg.iceberg.maintain.repair import repair_table
 
-        return repair_table(lambda: self._newest()._source, findings, begin, self._file_tasks)  # noqa: SLF001 - same class
+        return repair_table(findings, begin, self._file_tasks, dry_run=dry_run)
 
     def _follow(self, asked: FollowRequest) -> tuple[TableStream[Any], Any]:
         from deltaberg.iceberg.streams import followed

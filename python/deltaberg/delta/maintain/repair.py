@@ -40,21 +40,25 @@ def repair_table(
     snapshot: Snapshot,
     resolver: PathResolver,
     findings: Iterable[Finding] | None,
-    begin: Callable[[], Transaction] | None,
+    begin: Callable[[], Transaction],
     tasks: FileTasks | None = None,
+    *,
+    dry_run: bool,
 ) -> RepairResult:
     """Remove the files that the store has lost from a table.
 
     Parameters
     ----------
     snapshot
-        A version of the table: the newest one, where something is to be committed.
+        The newest version of the table.
     findings
         What was found missing; None looks for it. Whatever it says, the store decides.
     begin
-        What begins a transaction on the same version; None where nothing is to be changed.
+        What begins a transaction on the same version.
     tasks
         What lists a large table in place of this process.
+    dry_run
+        Only find what would be removed.
 
     Raises
     ------
@@ -67,18 +71,16 @@ def repair_table(
     StorageError
         The store fails, so that it is not known whether files are lost. If some certainly are, the others stay.
     """
-    if begin is None:
-        return _lost(_Loss(snapshot.newer(), resolver, findings, tasks))
     with begin() as transaction:
-        if transaction.is_done:
+        if transaction.is_done and not dry_run:
             # The progress that would be recorded is recorded already: another run has repaired the table.
             return RepairResult(commit=transaction.commit())
         loss = _Loss(snapshot, resolver, findings, tasks)
-        if not loss.files:
+        if dry_run or not loss.files:
             transaction.abort()
-            if loss.failure is not None:
+            if loss.failure is not None and not dry_run:
                 raise loss.failure
-            return _lost(loss, is_dry=False)
+            return _lost(loss, is_dry=dry_run)
         with transaction.operation("repair", writes_files=False) as made:
             transaction.remove_files(snapshot.live.table.take(loss.numbers), data_change=True)
             transaction.require(lambda _: loss.check_again())
@@ -87,7 +89,7 @@ def repair_table(
         return _lost(loss, transaction.commit(), is_dry=False)
 
 
-def _lost(loss: _Loss, commit: CommitResult | None = None, *, is_dry: bool = True) -> RepairResult:
+def _lost(loss: _Loss, commit: CommitResult | None = None, *, is_dry: bool) -> RepairResult:
     return RepairResult(tuple(loss.files), commit, is_dry, tuple(loss.warnings))
 
 

@@ -39,23 +39,24 @@ __all__ = ["repair_table"]
 
 
 def repair_table(
-    newest: Callable[[], IcebergSource],
     findings: Iterable[Finding] | None,
-    begin: Callable[[], Transaction] | None,
+    begin: Callable[[], Transaction],
     tasks: FileTasks | None = None,
+    *,
+    dry_run: bool,
 ) -> RepairResult:
     """Remove what the store has lost from a table.
 
     Parameters
     ----------
-    newest
-        Returns the newest snapshot.
     findings
         What was found; None looks for it. Whatever it says, the store decides.
     begin
-        What begins a transaction on the newest snapshot; None where nothing is to be changed.
+        What begins a transaction on the newest snapshot of a branch.
     tasks
         What lists a large table in place of this process.
+    dry_run
+        Only find what would be removed.
 
     Raises
     ------
@@ -65,15 +66,13 @@ def repair_table(
         The store fails, so that it is not known whether files are lost. If some certainly are, the others stay.
     """
     listed = None if findings is None else list(findings)
-    if begin is None:
-        return _Loss(newest(), listed, tasks).result()
     with begin() as transaction:
         loss = _Loss(transaction.source, listed, tasks)
-        if not loss:
+        if dry_run or not loss:
             transaction.abort()
-            if loss.failure is not None:
+            if loss.failure is not None and not dry_run:
                 raise loss.failure
-            return loss.result(is_dry=False)
+            return loss.result(is_dry=dry_run)
         with transaction.operation("repair", writes_files=False) as operation:
             if loss.updates:
                 transaction.change_metadata(*loss.updates)
@@ -179,7 +178,7 @@ class _Loss:
         """Ask the store again, immediately before the commit."""
         check_still_lost(self._source.store, self._root, self._lost)
 
-    def result(self, commit: CommitResult | None = None, *, is_dry: bool = True) -> RepairResult:
+    def result(self, commit: CommitResult | None = None, *, is_dry: bool) -> RepairResult:
         """Return what is to be told of it."""
         return RepairResult(tuple(self.files), commit, is_dry, tuple(self.warnings), self.refs, self.statistics)
 

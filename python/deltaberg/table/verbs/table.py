@@ -126,8 +126,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """Compare a state with the store: the one that is open, if it is pinned, or else the newest one."""
 
     @abstractmethod
-    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any] | None) -> RepairResult:
-        """Take lost files out of the newest state, in a transaction that is begun by this; None changes nothing."""
+    def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
+        """Take lost files out of the state that is open, in a transaction that is begun by this, or only find them."""
 
     @abstractmethod
     def _clone(self, asked: CloneRequest) -> CloneResult:
@@ -549,13 +549,14 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """
         checked_flag("dry_run", dry_run)
         listed = _listed(findings)
-        if dry_run:
-            # The arguments are checked all the same.
-            self.transaction(**without_probe(commit)).abort()
-            return self._repair(listed, None)
         self._options.require_newest()
-        self.refresh()
-        return self._repair(listed, lambda: operations_of(self.transaction(**commit)).transaction)
+        # A dry run leaves the table where it was opened.
+        chosen = copy.copy(self) if dry_run else self
+        chosen.refresh()
+        arguments = without_probe(commit) if dry_run else commit
+        return chosen._repair(  # noqa: SLF001 - it is of the same class
+            listed, lambda: operations_of(chosen.transaction(**arguments)).transaction, dry_run=dry_run
+        )
 
     @takes(CloneArguments)
     def clone(
