@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.cli import confirm
 from deltaberg.cli.app import cli
 from tests.support.command_line import call, json_lines, printed
@@ -108,6 +108,19 @@ def test_iceberg_tables(tmp_path: Path) -> None:
     assert (done["rows"], done["refs"], done["statistics"], done["warnings"]) == (2, [], [], [])
     assert call("verify", root).exit_code == 0
     assert ids_of(table.refresh()) == []
+
+
+def test_branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path / "t", ID, format="iceberg")
+    table.append(ids(1, 2))
+    table.alter().create_branch("dev").commit()
+    table.append(ids(3), branch="dev")
+    lost = IcebergTable(table.location, ref="dev").scan(filter="id = 3").files()["file_path"][0].as_py()
+    Path(lost.removeprefix("file:")).unlink()
+    arguments = ("repair", table.location, "--branch", "dev")
+    assert "1 file with 1 row would leave the table" in printed(*arguments, "--dry-run")
+    ended = _answer(monkeypatch, "y", *arguments)
+    assert (ended.exit_code, "1 file with 1 row left the table" in ended.stdout) == (0, True)
 
 
 def test_a_tag_that_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def test_nothing_goes_where_something_is_missing(tmp_path: Path, monkeypatch: py
     # A file that was committed in the last hour may not be listed yet, in some stores.
     assert _paths(table.remove_orphan_files()) == ["data/x.parquet"]
     monkeypatch.setattr(orphans_module, "_SETTLED", 0)
-    with pytest.raises(DataFileNotFoundError, match="1 files are missing that the table names") as caught:
+    with pytest.raises(DataFileNotFoundError, match=r"files are missing \(1\) that the table names") as caught:
         table.remove_orphan_files(dry_run=False)
     assert lost.name in str(caught.value)
     assert orphan.exists()
@@ -206,6 +206,27 @@ def test_nothing_goes_where_something_is_missing(tmp_path: Path, monkeypatch: py
     with mock.patch.object(orphans_module, "list_by_tasks", without):
         assert _paths(table.remove_orphan_files(dry_run=False)) == ["data/x.parquet"]
     assert ids_of(table) == [1]
+
+
+@pytest.mark.req("ICE-MNT-10")
+def test_the_way_out_where_a_file_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names what needs the lost file, and once that is gone, orphans go."""
+    monkeypatch.setattr(orphans_module, "_SETTLED", 0)
+    table = new_table(tmp_path)
+    first = table.append(rows_of(1)).snapshot_id
+    second = table.alter().create_tag("kept").commit() and table.append(rows_of(2)).snapshot_id
+    Path(IcebergTable(table.location, ref="kept").scan().files()["file_path"][0].as_py().removeprefix("file:")).unlink()
+    _leave(table, "data/x.parquet")
+    assert table.repair().rows == 1
+    for needing in (f"snapshot {second}, snapshot {first} (tag kept)", f"snapshot {second}; "):
+        with pytest.raises(DataFileNotFoundError) as caught:
+            table.remove_orphan_files(dry_run=False)
+        assert f"the first one is needed by {needing}" in str(caught.value)
+        if "kept" in needing:
+            table.alter().drop_tag("kept").commit()
+            table.expire_snapshots(snapshot_ids=[first])
+    table.expire_snapshots(snapshot_ids=[second])
+    assert (_paths(table.remove_orphan_files(dry_run=False)), ids_of(table)) == (["data/x.parquet"], [2])
 
 
 def test_other_tables_below(tmp_path: Path) -> None:

@@ -255,17 +255,17 @@ def test_deletes_of_what_is_not_there(tmp_path: Path) -> None:
     table = _table(tmp_path)
     real = verification._Verification._live
 
-    def without(self: Any, rows: Any) -> Any:
-        data, deletes = real(self, rows)
-        return verification._content([data.entries.slice(0, 0)]), deletes
+    def without(self: Any, *given: Any) -> Any:
+        data, deletes = real(self, *given)
+        return verification._content([data.entries.slice(0, 0)], data.named_by), deletes
 
     with mock.patch.object(verification._Verification, "_live", without):
         (found,) = table.verify(depth="names").findings
     assert (found.kind, found.what) == ("dangling", "deletion vector")
 
-    def doubled(self: Any, rows: Any) -> Any:
-        data, deletes = real(self, rows)
-        twice = [verification._content([one.entries, one.entries]) for one in (data, deletes)]
+    def doubled(self: Any, *given: Any) -> Any:
+        contents = real(self, *given)
+        twice = [verification._content([one.entries, one.entries], one.named_by) for one in contents]
         return twice[0], twice[1]
 
     with mock.patch.object(verification._Verification, "_live", doubled):
@@ -368,3 +368,40 @@ def test_dry_runs_look_at_the_branch(tmp_path: Path) -> None:
     assert (table.snapshot_id, table.repair(dry_run=True).files) == (before, ())
     done = table.repair(branch="dev")
     assert (done.files, ids_of(dev.refresh())) == (planned.files, [2, 3, 4])
+
+
+@pytest.mark.req("DL-OPS-11")
+@_VERSIONS
+def test_branches_and_tags_are_verified(tmp_path: Path, version: str) -> None:
+    """Each of their files is looked at once, and a lost one is told with what needs it."""
+    table = _table(tmp_path, version)
+    old = table.append(rows_of(7)).snapshot_id
+    lost = _data(table, 7)
+    table.alter().create_tag("kept").create_tag("same").create_branch("dev").commit()
+    table.append(rows_of(9), branch="dev")
+    table.delete("id = 7")
+    dev = IcebergTable(table.location, ref="dev")
+    whole = table.verify(depth="footers")
+    assert (whole.findings, whole.checked["data file"]) == ((), 4)
+    assert whole.state == f"snapshot {table.snapshot_id} and 2 other snapshots of branches or tags"
+    also = _data(dev, 9)
+    for path in (lost, also):
+        path.unlink()
+    found = {one.path: one.named_by for one in table.verify().findings if one.kind == "missing"}
+    assert found == {str(path): f"snapshot {dev.snapshot_id} (branch dev)" for path in (lost, also)}
+    table.alter().drop_branch("dev").commit()
+    (finding,) = [one for one in table.verify().findings if one.kind == "missing"]
+    assert (finding.path, finding.named_by) == (str(lost), f"snapshot {old} (tag kept, tag same)")
+    assert not [one for one in IcebergTable(table.location, ref="main").verify().findings if one.kind == "missing"]
+
+
+def test_vectors_of_tags_are_decoded(tmp_path: Path) -> None:
+    """Those that newer snapshots have no more, too."""
+    table = _table(tmp_path)
+    table.alter().create_tag("kept").commit()
+    table.delete("id >= 1")
+    vector = next(Path(table.location).rglob("*.puffin"))
+    data = vector.read_bytes()
+    vector.write_bytes(data[:8] + b"\xff" * 8 + data[16:])
+    (found,) = table.verify().findings
+    assert (found.kind, found.what) == ("damaged", "deletion vector")

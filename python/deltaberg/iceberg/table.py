@@ -1035,7 +1035,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             opened = self if is_pinned else self._newest()
             return opened._loaded, opened._source  # noqa: SLF001 - it is of the same class
 
-        return verify_table(newest, depth, self._file_tasks, is_pinned=is_pinned)
+        with_refs = not is_pinned and self._options.ref is None
+        return verify_table(newest, depth, self._file_tasks, is_pinned=is_pinned, with_refs=with_refs)
 
     def _repair(self, findings: list[Finding] | None, begin: Callable[[], Any], *, dry_run: bool) -> RepairResult:
         from deltaberg.iceberg.maintain.repair import repair_table

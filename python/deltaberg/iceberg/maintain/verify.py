@@ -7,6 +7,7 @@ since a snapshot may have expired, or a file may have left the table, in between
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from deltaberg.iceberg.maintain.verify_metadata import (
     named_files,
 )
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.metadata.snapshot_refs import in_words
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import vector_violations
 from deltaberg.schema.arrow import as_array
@@ -43,12 +45,14 @@ from deltaberg.table.maintain.verifying.findings import (
 )
 from deltaberg.table.maintain.verifying.looks import TOGETHER, difference, unreadable
 from deltaberg.table.maintain.verifying.presence import CONCURRENT, Presences, find_files
+from deltaberg.whole_numbers import counted
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["verify_table"]
 
 _POSITIONS, _KEYS = "position delete file", "equality delete file"
 _MANIFEST = "manifest"
+_OTHER = "other snapshot of branches or tags", "other snapshots of branches or tags"
 _PART = ManifestPart(
     rest=("first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes"), deleted=True
 )
@@ -77,6 +81,7 @@ def verify_table(
     tasks: FileTasks | None = None,
     *,
     is_pinned: bool,
+    with_refs: bool,
 ) -> VerifyResult:
     """Compare a snapshot, and what metadata names, with the store.
 
@@ -90,6 +95,8 @@ def verify_table(
         What lists a large table in place of this process.
     is_pinned
         Whether the snapshot is meant as it was opened, whatever comes later.
+    with_refs
+        Whether the snapshots of all branches and tags are looked at, too.
 
     Raises
     ------
@@ -97,29 +104,46 @@ def verify_table(
         The table cannot be listed.
     """
     loaded, source = newest()
-    first = _Verification(loaded, source, depth, tasks)
+    first = _Verification(loaded, source, depth, tasks, with_refs=with_refs)
     findings = list(dict.fromkeys(first.findings()))
     if findings and not is_pinned:
         newer, source = newest()
         if newer.file != loaded.file:
-            first = _Verification(newer, source, depth, tasks)
+            first = _Verification(newer, source, depth, tasks, with_refs=with_refs)
             again = {(one.kind, one.path) for one in first.findings()}
             findings = [one for one in findings if (one.kind, one.path) in again or one.path == str(loaded.file)]
-    return VerifyResult(source.description, depth, tuple(findings), first.checked)
+    return VerifyResult(first.state, depth, tuple(findings), first.checked)
+
+
+class _Head(NamedTuple):
+    """A snapshot that is verified, and how findings call it."""
+
+    source: IcebergSource
+    name: str
 
 
 class _Content(NamedTuple):
-    """Live files of a snapshot: their entries, their locations as a set, and the number of each in that."""
+    """Live files of a snapshot: their entries, their locations as a set, the number of each in that, and its name."""
 
     entries: pa.Table
     paths: kernels.PathSet
     places: pa.Int64Array
+    named_by: str
 
 
 class _Verification:
-    def __init__(self, loaded: LoadedTable, source: IcebergSource, depth: VerifyDepth, tasks: FileTasks | None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedTable,
+        source: IcebergSource,
+        depth: VerifyDepth,
+        tasks: FileTasks | None,
+        *,
+        with_refs: bool,
+    ) -> None:
         self._loaded = loaded
         self._source = source
+        self._heads = [_Head(source, source.description), *(_others(source) if with_refs else ())]
         self._depth = depth
         self._tasks = tasks
         #: What could not be read, by the recorded path.
@@ -127,32 +151,49 @@ class _Verification:
         self._found: list[Finding] = []
         self.checked: dict[str, int] = {}
 
+    @property
+    def state(self) -> str:
+        """The snapshots that are verified."""
+        others = len(self._heads) - 1
+        return f"{self._heads[0].name}{f' and {counted(others, *_OTHER)}' if others else ''}"
+
     def findings(self) -> Iterator[Finding]:
         """Look for all files, and into them."""
         yield from findings_in_metadata(self._loaded)
-        rows = self._manifest_rows()
-        data, deletes = self._live(rows)
-        named = [*named_files(self._loaded.metadata), *self._manifests(rows)]
+        named = list(named_files(self._loaded.metadata))
+        contents: list[_Content] = []
+        listed: set[str] = set()
+        for head in self._heads:
+            # What one snapshot names is not looked at again for the next.
+            rows = [row for row in self._manifest_rows(head) if row["manifest_path"] not in listed]
+            listed.update(row["manifest_path"] for row in rows)
+            named += [NamedFile(_MANIFEST, row["manifest_path"], row["manifest_length"], head.name) for row in rows]
+            contents += [_without(one, contents) for one in self._live(rows, head)]
+        self.checked[_MANIFEST] = len(listed)
         recorded = [one.recorded for one in named]
         located = self._locate(pa.chunked_array([recorded], pa.string()), "file", "the table").to_pylist()
         others = kernels.PathSet([pa.array(located, pa.string()).drop_null()])
-        groups = find_files(self._source.store, self._loaded.root, [others, data.paths, deletes.paths], self._tasks)
+        sought = [others, *(content.paths for content in contents)]
+        groups = find_files(self._source.store, self._loaded.root, sought, self._tasks)
+        pairs = list(zip(contents, groups[1:], strict=True))
         yield from self._found
         yield from self._of_named(named, located, others, groups[0])
-        for content, presences in ((data, groups[1]), (deletes, groups[2])):
+        for content, presences in pairs:
             yield from self._of_content(content, presences)
+        data, deletes = contents[:2]
         yield from self._of_names(data, deletes)
         yield from lineage_findings(data.entries, self._loaded.metadata, self._source.description)
         if self._depth != "names":
-            yield from self._of_vectors(deletes, groups[2])
+            for content, presences in pairs[1::2]:
+                yield from self._of_vectors(content, presences)
         if self._depth == "footers":
-            for content, presences in ((data, groups[1]), (deletes, groups[2])):
+            for content, presences in pairs:
                 yield from self._of_footers(content, presences)
 
-    def _manifest_rows(self) -> list[dict[str, Any]]:
-        snapshot = self._source.snapshot
+    def _manifest_rows(self, head: _Head) -> list[dict[str, Any]]:
+        snapshot = head.source.snapshot
         try:
-            rows: list[dict[str, Any]] = self._source.manifests.to_pylist()
+            rows: list[dict[str, Any]] = head.source.manifests.to_pylist()
         except DeltabergError as error:
             if snapshot is None or snapshot.manifest_list is None:
                 raise
@@ -160,18 +201,13 @@ class _Verification:
             return []
         return rows
 
-    def _manifests(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[NamedFile]:
-        self.checked[_MANIFEST] = len(rows)
-        for row in rows:
-            yield NamedFile(_MANIFEST, row["manifest_path"], row["manifest_length"], self._source.description)
-
-    def _live(self, rows: Sequence[dict[str, Any]]) -> tuple[_Content, _Content]:
+    def _live(self, rows: Sequence[dict[str, Any]], head: _Head) -> tuple[_Content, _Content]:
         """Read each manifest once, and return the live data files and delete files."""
         kept: dict[bool, list[pa.Table]] = {True: [_ENTRY.empty_table()], False: [_ENTRY.empty_table()]}
 
         def read(row: dict[str, Any]) -> pa.Table | DeltabergError:
             try:
-                (entries,) = self._source.reader.read([row], _PART)
+                (entries,) = head.source.reader.read([row], _PART)
             except DeltabergError as error:
                 return error
             return entries.table
@@ -181,17 +217,17 @@ class _Verification:
                 if isinstance(table, DeltabergError):
                     self._failures[row["manifest_path"]] = table
                     continue
-                if self._source.snapshot is not None:
-                    self._found += manifest_findings(row, table, self._source.snapshot, row["manifest_path"])
+                if head.source.snapshot is not None:
+                    self._found += manifest_findings(row, table, head.source.snapshot, row["manifest_path"])
                 live = table.filter(pc.not_equal(table.column("status"), DELETED))
-                kept[row["content"] == DATA].append(self._entries(live))
-        return _content(kept[True]), _content(kept[False])
+                kept[row["content"] == DATA].append(self._entries(live, head.name))
+        return _content(kept[True], head.name), _content(kept[False], head.name)
 
-    def _entries(self, live: pa.Table) -> pa.Table:
+    def _entries(self, live: pa.Table, named_by: str) -> pa.Table:
         content, is_vector = live.column("content"), pc.equal(live.column("file_format"), "puffin")
         deletes = pc.if_else(is_vector, VECTOR, pc.if_else(pc.equal(content, POSITION_DELETES), _POSITIONS, _KEYS))
         what = pc.if_else(pc.equal(content, DATA), DATA_FILE, deletes)
-        located = self._locate(live.column("file_path"), DATA_FILE, self._source.description)
+        located = self._locate(live.column("file_path"), DATA_FILE, named_by)
         names = ("file_format", "file_size_in_bytes", "record_count", "first_row_id", "referenced_data_file")
         columns = [live.column(name) for name in (*names, "content_offset", "content_size_in_bytes")]
         table = pa.Table.from_arrays([located, live.column("file_path"), what, *columns], names=_ENTRY.names)
@@ -237,20 +273,17 @@ class _Verification:
         """Compare live files with the store, most of them without looking at each."""
         entries = content.entries
         for pair in pc.value_counts(entries.column("what")).to_pylist():
-            self.checked[pair["values"]] = pair["counts"]
+            self.checked[pair["values"]] = self.checked.get(pair["values"], 0) + pair["counts"]
         listed, sizes = presences.sizes.take(content.places), as_array(entries.column("size"))
         odd = pc.indices_nonzero(pc.or_(listed.is_null(), pc.not_equal(listed, sizes).fill_null(False)))
         seen: set[str] = set()
         for row in entries.take(odd).append_column("place", content.places.take(odd)).to_pylist():
             answer = presences.of(row["place"])
-            finding = difference(row["what"], row["location"], row["size"], self._named_by(row), answer)
+            finding = difference(row["what"], row["location"], row["size"], _named_by(row, content), answer)
             # A file may hold the vectors of many data files.
             if finding is not None and row["location"] not in seen:
                 seen.add(row["location"])
                 yield finding
-
-    def _named_by(self, row: Mapping[str, Any]) -> str:
-        return f"the data file {row['referenced']}" if row["what"] == VECTOR else self._source.description
 
     def _of_names(self, data: _Content, deletes: _Content) -> Iterator[Finding]:
         """Find files that are live twice, and deletes of data files that are not there."""
@@ -289,7 +322,7 @@ class _Verification:
             yield from (one for found in map_in_order(CONCURRENT, self._vector, rows) for one in found)
 
     def _vector(self, row: Mapping[str, Any]) -> list[Finding]:
-        path, named_by = row["location"], self._named_by(row)
+        path, named_by = row["location"], _of_data_file(row)
         told = {"referenced_data_file": row["referenced"], "record_count": row["rows"], **row}
         try:
             puffin = PuffinFile(parse_location(path), self._source.store, row["size"])
@@ -316,13 +349,42 @@ class _Verification:
             rows = files.slice(start, TOGETHER).to_pylist()
             for row, found in zip(rows, map_in_order(CONCURRENT, count, rows), strict=True):
                 if isinstance(found, DeltabergError):
-                    yield unreadable(row["what"], row["location"], self._named_by(row), found)
+                    yield unreadable(row["what"], row["location"], _named_by(row, content), found)
                 elif found != row["rows"]:
-                    yield Finding(ROWS, row["what"], row["location"], self._named_by(row), row["rows"], found)
+                    yield Finding(ROWS, row["what"], row["location"], _named_by(row, content), row["rows"], found)
 
 
-def _content(tables: Sequence[pa.Table]) -> _Content:
+def _others(source: IcebergSource) -> Iterator[_Head]:
+    """Yield the snapshots of branches and tags, the newest first, but the one that is given."""
+    refs, snapshots = source.metadata.all_refs, source.metadata.snapshots
+    own = None if source.snapshot is None else source.snapshot.snapshot_id
+    numbers = {ref.snapshot_id for ref in refs.values()} & snapshots.keys() - {own}
+    for number in sorted(numbers, key=lambda one: -snapshots[one].sequence_number):
+        yield _Head(source.at(snapshots[number]), in_words(number, refs))
+
+
+def _of_data_file(row: Mapping[str, Any]) -> str:
+    return f"the data file {row['referenced']}"
+
+
+def _named_by(row: Mapping[str, Any], content: _Content) -> str:
+    return _of_data_file(row) if row["what"] == VECTOR else content.named_by
+
+
+def _content(tables: Sequence[pa.Table], named_by: str) -> _Content:
     entries = pa.concat_tables(tables).combine_chunks()
     locations = as_array(entries.column("location"))
     paths = kernels.PathSet([locations])
-    return _Content(entries, paths, paths.numbers(locations))
+    return _Content(entries, paths, paths.numbers(locations), named_by)
+
+
+def _without(content: _Content, known: Sequence[_Content]) -> _Content:
+    """Return the files that are not among those of other snapshots. A file of vectors may hold further ones."""
+    entries = content.entries
+    repeated = reduce(
+        pc.or_,
+        (one.paths.contains(as_array(entries.column("location"))) for one in known if one.named_by != content.named_by),
+        pa.repeat(pa.scalar(False), len(entries)),
+    )
+    repeated = pc.and_(repeated, pc.not_equal(entries.column("what"), VECTOR))
+    return _content([entries.filter(pc.invert(repeated))], content.named_by) if pc.any(repeated).as_py() else content

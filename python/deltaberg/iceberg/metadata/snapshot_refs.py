@@ -9,7 +9,7 @@ from typing import Any
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.schema.json_members import edited, integer, members_of, optional, text
 
-__all__ = ["MAIN", "SnapshotRef", "encode_ref", "read_ref"]
+__all__ = ["MAIN", "SnapshotRef", "encode_ref", "in_words", "read_ref"]
 
 #: The branch that is read by default.
 MAIN = "main"
@@ -41,6 +41,18 @@ def read_ref(raw: Mapping[str, Any]) -> SnapshotRef:
         optional(raw, "max-ref-age-ms", int, _WHAT),
         raw,
     )
+
+
+def in_words(snapshot_id: int, refs: Mapping[str, SnapshotRef]) -> str:
+    """Return what a snapshot is called, with the branches and tags that name it.
+
+    Examples
+    --------
+    >>> in_words(10, {"kept": SnapshotRef(10, "tag"), "dev": SnapshotRef(11, "branch")})
+    'snapshot 10 (tag kept)'
+    """
+    names = [f"{ref.type} {name}" for name, ref in refs.items() if ref.snapshot_id == snapshot_id]
+    return f"snapshot {snapshot_id} ({', '.join(names)})" if names else f"snapshot {snapshot_id}"
 
 
 def encode_ref(ref: SnapshotRef) -> dict[str, Any]:

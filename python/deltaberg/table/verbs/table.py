@@ -465,8 +465,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     def verify(self, *, depth: VerifyDepth = "vectors") -> VerifyResult:
         """Compare what the metadata of the table says with what is in the store. Nothing is changed.
 
-        The newest version or snapshot is verified, or the one that was opened by its number or a timestamp. An error of
-        the store about a single file is a finding of its own kind (``unchecked``): nothing is known of such a file.
+        The newest version or snapshot is verified, or the one that was opened by its number or a timestamp. Of an
+        Iceberg table the snapshots of all branches and tags are verified as well, unless it was opened with one of
+        these; older snapshots are not. An error of the store about a single file is a finding of its own kind
+        (``unchecked``): nothing is known of such a file.
 
         Parameters
         ----------

@@ -24,9 +24,10 @@ from deltaberg.hints import Hint
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
 from deltaberg.iceberg.maintain.cleaning.metadata_beside import check_metadata_beside
-from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached
+from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached, snapshots_with
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
 from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
+from deltaberg.iceberg.metadata.snapshot_refs import in_words
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.location import Location, parse_location
@@ -45,6 +46,8 @@ _DAY = 24 * _HOUR
 _AGE, _LEAST_AGE = 3 * _DAY, _DAY
 #: A listing may lack the newest files of some stores.
 _SETTLED = _HOUR
+#: How many snapshots an error names.
+_MOST_NAMED = 10
 _HINT = r"(?:^|/)version-hint\.text$"
 _METADATA = r"(?s)(?:^|/)metadata/[^/]*$"
 
@@ -271,10 +274,22 @@ class _Orphans:
                 gone.append(text)
         if gone:
             raise DataFileNotFoundError(
-                f"{len(gone)} files are missing that the table names, such as {first_paths(gone)}; nothing was deleted",
-                hint="find out why they are missing: the listing may not be whole, or the table may be damaged",
+                f"files are missing ({len(gone)}) that the table names: {first_paths(gone)}; {self._needing(gone[0])}"
+                "nothing was deleted",
+                hint=Hint(
+                    "⟪verify()⟫ shows what is missing: put it back from a copy. If it is lost for good, take it out of "
+                    "the branches by ⟪repair()⟫, drop the tags that need it by ⟪alter().drop_tag()⟫, and let the older "
+                    "snapshots that need it expire by ⟪expire_snapshots()⟫"
+                ),
                 file=gone[0],
             )
+
+    def _needing(self, location: str) -> str:
+        """Return what is to be said of the snapshots that need a file."""
+        refs = self._loaded.metadata.all_refs
+        named = [in_words(one.snapshot_id, refs) for one in snapshots_with(self._loaded, location)]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        return f"the first one is needed by {', '.join(named[:_MOST_NAMED])}{more}; " if named else ""
 
     def _without_others(self, files: pa.Table) -> pa.Table:
         """Return files without those of tables below, and those that the table may name by another store."""

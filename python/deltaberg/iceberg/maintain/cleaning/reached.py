@@ -26,7 +26,7 @@ from deltaberg.iceberg.metadata.statistics_files import statistics_files
 from deltaberg.schema.arrow import as_array
 from deltaberg.workers import in_chunks, map_in_order
 
-__all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "reader_of", "statistics_of"]
+__all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "reader_of", "snapshots_with", "statistics_of"]
 
 #: A file that a snapshot reaches: where it is, what it is, and its size as far as that is recorded.
 REACHED = pa.schema([("location", pa.string()), ("kind", pa.string()), ("bytes", pa.int64())])
@@ -264,6 +264,27 @@ def statistics_of(metadata: TableMetadata) -> set[tuple[str, int | None]]:
     """Return the files of statistics that metadata names, each with its snapshot as far as that is known."""
     named = chain.from_iterable(statistics_files(metadata).values())
     return {(one.path, one.snapshot_id) for one in named if one.path is not None}
+
+
+def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
+    """Return the snapshots that need a data file or a delete file, the newest first. Each manifest is read once."""
+    reader, places = reader_of(loaded), Places(loaded)
+    holds: dict[str, bool] = {}
+
+    def is_in(row: dict[str, Any]) -> bool:
+        (entries,) = reader.read([row | {"number": 0}], _PART)
+        live = entries.table.filter(pc.not_equal(entries.table.column("status"), DELETED))
+        return bool(pc.any(pc.equal(places.of(live.column("file_path"), loaded.prefix), location)).as_py())
+
+    found = []
+    for snapshot in sorted(loaded.metadata.snapshots.values(), key=lambda one: -one.sequence_number):
+        rows = reader.manifests_of(snapshot).select(_WANTED).to_pylist()
+        for some in in_chunks([row for row in rows if row["manifest_path"] not in holds], _MANIFESTS_AT_ONCE):
+            paths = [row["manifest_path"] for row in some]
+            holds |= dict(zip(paths, map_in_order(_READERS, is_in, some), strict=True))
+        if any(holds[row["manifest_path"]] for row in rows):
+            found.append(snapshot)
+    return found
 
 
 def reader_of(loaded: LoadedTable) -> ManifestReader:
