@@ -193,6 +193,7 @@ def test_an_inventory_replaces_the_listing(tmp_path: Path, clock: Clock, monkeyp
         {"path": f"{tmp_path}/orphan.parquet", "length": 3, "isDir": False, "modificationTime": 0},
         {"path": "_hidden", "length": 3, "isDir": False, "modificationTime": 0},
         {"path": "/elsewhere/f.parquet", "length": 3, "isDir": False, "modificationTime": 0},
+        {"path": "gone.parquet", "length": 3, "isDir": False, "modificationTime": 0},
         {"path": "some", "length": 0, "isDir": True, "modificationTime": 0},
         *(
             {"path": path, "length": 3, "isDir": False, "modificationTime": 0}
@@ -200,9 +201,11 @@ def test_an_inventory_replaces_the_listing(tmp_path: Path, clock: Clock, monkeyp
         ),
     ]
     monkeypatch.setattr(LocalStorage, "walk", lambda *_: pytest.fail("the directory was listed"))
-    done = table.vacuum(dry_run=False, inventory=pa.Table.from_pylist(rows))
+    inventory = pa.Table.from_pylist(rows)
+    planned = table.vacuum(inventory=inventory)
+    done = table.vacuum(dry_run=False, inventory=inventory)
     monkeypatch.undo()
-    assert paths(done) == set(listed)
+    assert (paths(done), planned.files.equals(done.files)) == (set(listed), True)
     assert (tmp_path / left).exists()
     assert ids_of(DeltaTable(tmp_path)) == [7]
 

@@ -158,8 +158,15 @@ class VacuumCandidates:
         self._lower_mark(unexpired_ones.column("version"))
         parts = list(self._of_log() if self._options.is_lite else self._of_listing())
         files = self._deletable(pa.Table.from_batches(parts, CLEANED_FILES))
+        if self._options.inventory is not None:
+            files = self._there(files)
         self._chosen = len(files)
         return files
+
+    def _there(self, files: pa.Table) -> pa.Table:
+        """Return the files that the store has: an inventory may name some that are gone since."""
+        found = map_in_order(_ASKED_TOGETHER, self._described, files.column("path").to_pylist())
+        return files.filter(pa.array([meta is not None for meta in found], pa.bool_()))
 
     def find_all(self) -> pa.Table:
         """Return the files of the table, as `find` does, where no version is to stay."""
