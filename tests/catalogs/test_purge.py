@@ -57,6 +57,8 @@ def test_all_that_a_table_names_goes(catalog: Any) -> None:
     assert (catalog.table_exists("db.t"), _files(table.location), planned.dry_run) == (True, before, True)
     done = catalog.drop_table("db.t", purge=True)
     assert planned.files.equals(done.files)
+    unknown = {file["kind"] for file in done.files.to_pylist() if file["bytes"] is None}
+    assert unknown == {"manifest list", "metadata"}
     assert not catalog.table_exists("db.t")
     assert _files(table.location) == ["data/notes.txt"]
     assert sorted(done.files["path"].to_pylist()) == [path for path in before if path != "data/notes.txt"]

@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from deltaberg import DeltaTable, IcebergTable, load_catalog, write_table
@@ -30,6 +31,7 @@ from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.transaction.table_commit import TableChange
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import listed_files
+from deltaberg.table.maintain.cleanup import CleanupResult
 from tests.write.small_iceberg import as_pyiceberg_reads, ids_of, new_table, rows_of
 
 pytestmark = pytest.mark.one_backend
@@ -327,6 +329,13 @@ def test_statistics_go_with_their_snapshots(tmp_path: Path) -> None:
     done = table.refresh().expire_snapshots(older_than=_END)
     gone = [file["path"] for file in done.files.to_pylist() if file["kind"] == "statistics"]
     assert sorted(gone) == ["metadata/old.puffin", "metadata/old.stats.parquet"]
+    # Nobody records how long a manifest list is.
+    sizes = {(file["kind"], file["bytes"] is None) for file in done.files.to_pylist()}
+    kinds = {("data file", False), ("manifest", False), ("statistics", False), ("manifest list", True)}
+    assert sizes == kinds
+    assert f"of {done.deleted_bytes} bytes and 2 of unknown size" in repr(done)
+    lists = CleanupResult(True, done.files.filter(pc.equal(done.files["kind"], "manifest list")))
+    assert repr(lists) == "CleanupResult(would delete 2 files of unknown size)"
     assert {path for path in _files(table) if "new" in path} == {"metadata/new.puffin", "metadata/new.stats.parquet"}
     assert [one["snapshot-id"] for one in table.metadata.statistics] == [new]
 

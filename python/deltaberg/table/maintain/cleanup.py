@@ -99,7 +99,11 @@ class CleanupResult:
         done = "would delete" if self.dry_run else "deleted"
         failed = f", {len(self.failed)} could not be deleted" if self.failed else ""
         kept = f", kept {sum(self.kept.values())}" if self.kept else ""
-        return f"{done} {counted(self.deleted_files, 'file')} of {counted(self.deleted_bytes, 'byte')}{kept}{failed}"
+        unknown = self.files.column("bytes").null_count
+        size = counted(self.deleted_bytes, "byte")
+        if unknown:
+            size = f"{size} and {unknown} of unknown size" if unknown < self.deleted_files else "unknown size"
+        return f"{done} {counted(self.deleted_files, 'file')} of {size}{kept}{failed}"
 
     def __repr__(self) -> str:
         return f"CleanupResult({self._counts})"

@@ -235,8 +235,9 @@ class _Expiry:
         gone = [metadata.snapshots[number] for number in self._expired.snapshot_ids]
         found = [REACHED.empty_table(), *self._beyond(gone, warnings)]
         removed = set(self._expired.snapshot_ids)
-        statistics = sorted({path for path, number in statistics_of(metadata) if number in removed})
-        found.append(self._reached.without(self._reached.others(self._base, statistics, STATISTICS)))
+        statistics = {path: size for (path, number), size in statistics_of(metadata).items() if number in removed}
+        named = self._reached.others(self._base, list(statistics), STATISTICS, list(statistics.values()))
+        found.append(self._reached.without(named))
         files = pa.concat_tables(found)
         first = files.append_column("number", pa.array(range(len(files)), pa.int64()))
         chosen = first.group_by("location").aggregate([("number", "min")]).column("number_min")

@@ -136,11 +136,18 @@ class TablePurge:
         metadata = self._loaded.metadata
         lists, rows = self._manifests()
         named = [self._table(lists, "manifest list")]
-        named.append(self._table(sorted({path for path, _ in statistics_of(metadata)}), STATISTICS))
+        statistics = {path: size for (path, _), size in statistics_of(metadata).items()}
+        named.append(self._table(list(statistics), STATISTICS, pa.array(statistics.values(), pa.int64())))
         named.append(self._table([entry.metadata_file for entry in metadata.metadata_log], "metadata"))
         stages = {
             _CONTENT: [REACHED.empty_table(), *self._contents(rows)],
-            _MANIFESTS: [self._table([row["manifest_path"] for row in rows], "manifest")],
+            _MANIFESTS: [
+                self._table(
+                    [row["manifest_path"] for row in rows],
+                    "manifest",
+                    pa.array([row["manifest_length"] for row in rows], pa.int64()),
+                )
+            ],
             _NAMED: named,
             **self._metadata(),
         }

@@ -181,9 +181,11 @@ class Reached:
         named += [str(loaded.file), *(entry.metadata_file for entry in loaded.metadata.metadata_log)]
         self._named.append(kernels.PathSet([self._located(self.others(loaded, named, STATISTICS))]))
 
-    def others(self, loaded: LoadedTable, recorded: list[str], kind: str) -> pa.Table:
+    def others(
+        self, loaded: LoadedTable, recorded: list[str], kind: str, sizes: list[int | None] | None = None
+    ) -> pa.Table:
         """Return files that metadata names itself, as `REACHED` describes them."""
-        return self._table(recorded, kind, prefix=loaded.prefix)
+        return self._table(recorded, kind, sizes, prefix=loaded.prefix)
 
     def contains(self, locations: pa.StringArray) -> pa.BooleanArray:
         """Return which locations are those of files that were added."""
@@ -260,10 +262,10 @@ class Reached:
         return pa.Table.from_arrays([located, kinds, lengths], schema=REACHED)
 
 
-def statistics_of(metadata: TableMetadata) -> set[tuple[str, int | None]]:
-    """Return the files of statistics that metadata names, each with its snapshot as far as that is known."""
+def statistics_of(metadata: TableMetadata) -> dict[tuple[str, int | None], int | None]:
+    """Return the sizes of the files of statistics that metadata names, by path and snapshot, as far as all is known."""
     named = chain.from_iterable(statistics_files(metadata).values())
-    return {(one.path, one.snapshot_id) for one in named if one.path is not None}
+    return {(one.path, one.snapshot_id): one.size for one in named if one.path is not None}
 
 
 def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
