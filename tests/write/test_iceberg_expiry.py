@@ -432,6 +432,7 @@ def test_what_cannot_be_deleted_is_said(
     with caplog.at_level(logging.INFO, "deltaberg.removal"):
         done = table.expire_snapshots(older_than=_END)
     assert sorted(set(done.failed.values())) == ["the store denies it"]
+    assert all(path.startswith("data/") for path in done.failed)
     assert len(done.failed) == 2
     assert "data file" not in _kinds(done)
     assert caplog.text.count("only snapshots that expired needed it") == done.deleted_files + 2

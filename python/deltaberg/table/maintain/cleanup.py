@@ -62,7 +62,8 @@ class CleanupResult:
         A row for each file: ``path`` relative to the table, ``kind``, ``bytes``, ``modified`` and ``reason``. Bytes and
         time are null where they are not known, since no directory was listed.
     failed
-        The reasons of the store for files that should have been deleted and are still there, by path.
+        The reasons of the store for files that should have been deleted and are still there, by their paths as in
+        ``files``.
     kept
         How many files stay, by the reason. Files that the table needs are among them.
     seconds

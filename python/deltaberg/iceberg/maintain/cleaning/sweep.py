@@ -294,7 +294,11 @@ class Sweep:
             why = dict(zip(places, reasons, strict=True))
             removal = delete_by_tasks(tasks, self.loaded.store, folder, why, kind, deleted=self._count)
             self.kept[STRAY] += len(removal.kept)
-            self.failed.update((places[path], error.message) for path, error in removal.failed.items())
+            # As in `as_cleaned`.
+            table = f"{str(self._folders[0]).rstrip('/')}/"
+            self.failed.update(
+                (places[path].removeprefix(table), error.message) for path, error in removal.failed.items()
+            )
             gone += [places[path] for path in removal.deleted]
         return files.filter(pc.is_in(files.column("location"), value_set=pa.array(gone, pa.string())))
 
