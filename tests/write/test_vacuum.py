@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -259,6 +260,8 @@ def test_a_short_retention_is_refused(tmp_path: Path) -> None:
     for hours in (-1, float("nan"), float("inf"), True, "7"):
         with pytest.raises(InvalidArgumentError, match="retention_hours"):
             table.vacuum(hours, enforce_retention_duration=False)  # type: ignore[arg-type]
+    for numbers in ((np.int64(200), np.float64(24.5)), (200, 24.5)):
+        assert table.vacuum(numbers[0], untracked_hours=numbers[1]).deleted_files == 0  # type: ignore[arg-type]
     kept = files(tmp_path)
     result = table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert paths(result) == kept - {"running.parquet"}

@@ -21,9 +21,9 @@ from deltaberg.storage.options.options import StoreOptions
 __all__ = [
     "AUTO",
     "Instant",
-    "check_hours",
     "checked_choice",
     "checked_flag",
+    "checked_hours",
     "checked_integer",
     "checked_kind",
     "checked_limit",
@@ -139,13 +139,15 @@ def checked_seconds(name: str, value: Any) -> float:
     return float(number)
 
 
-def check_hours(name: str, value: Any) -> None:
-    """Refuse what is not a number of hours."""
-    if type(value) not in (int, float) or not 0 <= value <= _MOST_HOURS:
+def checked_hours(name: str, value: Any) -> float:
+    """Refuse what is not a number of hours, and return it as a number of Python."""
+    number = value if isinstance(value, float) else integer_of(value)
+    if number is None or not 0 <= number <= _MOST_HOURS:
         raise InvalidArgumentError(
             at_fault(name, f"must be a number of hours that is not negative, not {shown_value(value)}"),
             hint="pass 168 for a week",
         )
+    return float(number)
 
 
 def checked_integer(name: str, value: Any, hint: str) -> int | None:

@@ -11,7 +11,7 @@ from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.hints import shown_value
 from deltaberg.signatures import public
-from deltaberg.table.arguments import check_hours, checked_choice, checked_number
+from deltaberg.table.arguments import checked_choice, checked_hours, checked_number
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import Packing
 from deltaberg.table.rows.row_options import RowOptions
@@ -75,7 +75,7 @@ class MaintenancePolicy:
         object.__setattr__(self, "target_file_size", rows.target_file_size)
         Packing(rows.target_file_size or 1, self.min_files, self.max_deleted)
         if self.retention_hours is not None:
-            check_hours("retention_hours", self.retention_hours)
+            object.__setattr__(self, "retention_hours", checked_hours("retention_hours", self.retention_hours))
         number = checked_number("max_commits", self.max_commits, 1, "pass a number of commits")
         object.__setattr__(self, "max_commits", number)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint, at_fault
-from deltaberg.table.arguments import check_flags, check_hours, checked_flag, checked_function, checked_integer
+from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_hours, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
 __all__ = ["VacuumOptions"]
@@ -43,8 +43,8 @@ class VacuumOptions:
             if getattr(self, name) is not None:
                 checked_flag(name, getattr(self, name))
         if self.retention_hours is not None:
-            check_hours("retention_hours", self.retention_hours)
-        check_hours("untracked_hours", self.untracked_hours)
+            object.__setattr__(self, "retention_hours", checked_hours("retention_hours", self.retention_hours))
+        object.__setattr__(self, "untracked_hours", checked_hours("untracked_hours", self.untracked_hours))
         if self.progress is not None:
             checked_function("progress", self.progress, "CleanupProgress")
         if self.inventory is not None:
