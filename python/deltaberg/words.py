@@ -125,6 +125,7 @@ DELTA_SPARK: dict[str, dict[str, str]] = {
     "clone": {"isShallow": "shallow"},
 }
 _ONE_COMMIT = Refused("leave it out: each group of files is a commit of its own")
+_DELETES = Refused("leave it out: many files are deleted at a time")
 ICEBERG_SPARK: dict[str, dict[str, str]] = {
     "compact": {
         "delete_file_threshold": Refused(
@@ -154,6 +155,17 @@ ICEBERG_SPARK: dict[str, dict[str, str]] = {
     "rewrite_position_delete_files": {
         "min_input_files": "min_files",
         "options": Refused("pass each option as an argument of its own"),
+    },
+    "expire_snapshots": {
+        "max_concurrent_deletes": _DELETES,
+        "stream_results": Refused("leave it out: memory does not depend on the number of files"),
+    },
+    "remove_orphan_files": {
+        "equal_authorities": Refused('pass prefix_mismatch="ignore" to keep files that another bucket may hold, too'),
+        "equal_schemes": Refused("leave it out: s3, s3a and s3n are one scheme"),
+        "file_list_view": Refused("leave it out: the directory is listed; location= names a part of it"),
+        "max_concurrent_deletes": _DELETES,
+        "prefix_listing": Refused("leave it out: buckets are listed by prefix in any case"),
     },
     "rewrite_manifests": {"use_caching": Refused("leave it out: memory does not depend on the number of entries")},
     "rewrite_table_path": {"create_file_list": Refused("leave it out: the list of files is always written")},

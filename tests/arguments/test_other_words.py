@@ -106,3 +106,19 @@ def test_two_words_of_others_for_one_argument_are_refused(
         with pytest.raises(ArgumentNameError, match=f"{other} and {one} are the same"):
             getattr(table, verb)(*arguments, **{one: "id = 1", other: "id = 2"})
     assert table.to_arrow().to_pylist() == _ROW.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        ("equal_schemes", "leave it out: s3, s3a and s3n"),
+        ("equal_authorities", "prefix_mismatch="),
+        ("file_list_view", "location="),
+        ("max_concurrent_deletes", "leave it out"),
+    ],
+)
+def test_words_of_the_removal_of_orphans(tmp_path: Path, word: str, wanted: str) -> None:
+    table: Any = create_table(tmp_path / "t", _ROW.schema, format="iceberg")
+    with pytest.raises(ArgumentNameError) as refused:
+        table.remove_orphan_files(**{word: None})
+    assert wanted in str(refused.value.hint)
