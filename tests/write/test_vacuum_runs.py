@@ -14,6 +14,7 @@ import pytest
 
 import deltaberg
 from deltaberg import DeltaTable
+from deltaberg.delta.snapshot.retention import KEPT_VERSIONS
 from deltaberg.errors import (
     AuthenticationError,
     CommitUnknownError,
@@ -225,6 +226,27 @@ def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> Non
             table.vacuum(keep_versions=versions)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="opened with version"):
         DeltaTable(tmp_path, version=0).vacuum()
+
+
+def test_versions_to_keep_that_cannot_be_read(tmp_path: Path, clock: Clock) -> None:
+    """They are refused when they are named, and a vacuum says what names one that is gone since."""
+    table = new_table(tmp_path)
+    for number in range(3):
+        table.append(ids(number))
+    with pytest.raises(InvalidArgumentError, match="keepVersions must be versions, such as 3, 17, not 'abc'"):
+        table.alter().set({KEPT_VERSIONS: "abc"}).commit()
+    with pytest.raises(VersionNotFoundError, match="no version 99"):
+        table.alter().set({KEPT_VERSIONS: "1, 99"}).commit()
+    table.alter().set({KEPT_VERSIONS: " 1"}).commit()
+    assert table.properties[KEPT_VERSIONS] == "1"
+    table.checkpoint()
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    for arguments, wanted in (({}, KEPT_VERSIONS), ({"keep_versions": [0]}, "leave it out of keep_versions")):
+        with pytest.raises(VersionNotFoundError) as refused:
+            table.vacuum(**arguments)
+        assert wanted in str(refused.value.hint)
+    table.alter().unset(KEPT_VERSIONS).commit()
+    assert table.vacuum().deleted_files == 0
 
 
 @pytest.mark.req("DL-VAC-13")

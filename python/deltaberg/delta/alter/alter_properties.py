@@ -23,7 +23,9 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, che
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
-from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError, in_context
 from deltaberg.pruning.stats import stats_key
 from deltaberg.schema.columns import ColumnName, join_name, listed_names
 from deltaberg.signatures import public
@@ -77,12 +79,18 @@ class PropertyAlteration(RuleAlteration):
         ------
         InvalidArgumentError
             A property is unknown to Delta, or its value is not valid.
+        VersionNotFoundError
+            ``deltaberg.keepVersions`` names a version that cannot be read.
         ColumnNotFoundError
             ``delta.dataSkippingStatsColumns`` names a column that the table lacks.
         UnsupportedFeatureError
             A property needs a feature that is not written, or files to be changed.
         """
         checked = checked_properties(properties)
+        for version in sorted(kept_versions(checked)):
+            # Every vacuum would fail that cannot know which files a version to be kept needs.
+            with in_context(setting=KEPT_VERSIONS):
+                Snapshot.load(self._snapshot.log, version)
         features, recorded = features_of_properties(checked)
         self._parameters["properties"] = json.dumps(checked, ensure_ascii=False)
         for name, condition in check_constraints(recorded).items():

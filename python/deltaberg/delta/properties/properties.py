@@ -14,7 +14,7 @@ from deltaberg.delta.schema.iceberg_compat import FORMATS
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
-from deltaberg.delta.snapshot.retention import parse_interval
+from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions, parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.table.arguments import checked_properties as named_properties
 from deltaberg.whole_numbers import whole_number
@@ -42,6 +42,14 @@ def _is_number(least: int) -> Callable[[str], bool]:
 def _is_interval(text: str) -> bool:
     try:
         parse_interval(text)
+    except SchemaError:
+        return False
+    return True
+
+
+def _are_versions(text: str) -> bool:
+    try:
+        kept_versions({KEPT_VERSIONS: text})
     except SchemaError:
         return False
     return True
@@ -121,6 +129,7 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
     _TARGET: (lambda text: _parsed_size(text) is not None, _SIZES),
     "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
+    KEPT_VERSIONS: (_are_versions, "versions, such as 3, 17"),
     COMPACTION_INTERVAL: (_is_number(2), "a number of at least 2"),
     ROW_GROUP_SIZE: (lambda text: whole_number(text, 1) is not None, "a number of bytes"),
     FORMATS: (_are_formats, "hudi or iceberg, or both, with commas"),

@@ -23,7 +23,7 @@ from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.maintain.own_paths import OwnPaths
 from deltaberg.delta.schema.iceberg_compat import FORMATS, is_compatible
 from deltaberg.delta.snapshot.history import CommitTimes
-from deltaberg.delta.snapshot.retention import kept_versions, unexpired
+from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import (
@@ -33,6 +33,7 @@ from deltaberg.errors import (
     ObjectNotFoundError,
     VersionNotFoundError,
 )
+from deltaberg.hints import Hint
 from deltaberg.lossless_json import read_json
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.base import ObjectMeta
@@ -225,8 +226,20 @@ class VacuumCandidates:
             yield [commit for commit in found if commit is not None]
 
     def _of_kept_versions(self) -> Iterator[pa.Array]:
+        named = kept_versions(self._snapshot.metadata.configuration)
         for version in sorted(self._kept_versions):
-            yield from self._own.of_files(Snapshot.load(self._log, version).live.table)
+            try:
+                live = Snapshot.load(self._log, version).live.table
+            except VersionNotFoundError as error:
+                if version in named:
+                    error.hint = Hint(
+                        f"the property {KEPT_VERSIONS} names it: set it without that version by ⟪alter().set(…)⟫, or "
+                        f'unset it by ⟪alter().unset("{KEPT_VERSIONS}")⟫'
+                    )
+                else:
+                    error.hint = Hint("leave it out of ⟪keep_versions⟫")
+                raise
+            yield from self._own.of_files(live)
             with suppress(VersionNotFoundError):
                 yield self._own.of_changes(self._times.read(version))
 
