@@ -55,6 +55,13 @@ def test_nothing_goes_without_a_question(root: Path, monkeypatch: pytest.MonkeyP
     assert ids_of(DeltaTable(root)) == [2]
 
 
+def test_the_question_has_the_warnings(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "deltaberg.delta.maintain.cleaning.vacuum.warnings_of_unnamed"
+    with mock.patch(name, return_value=("objects that cannot be named stay",)):
+        ended = _answer(monkeypatch, "n", "vacuum", root)
+    assert "\nobjects that cannot be named stay\n" in ended.stderr
+
+
 def test_an_inventory_is_a_file_of_rows(root: Path, tmp_path: Path) -> None:
     for name in ("one.parquet", "two.parquet"):
         (root / name).write_bytes(b"x")

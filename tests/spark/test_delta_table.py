@@ -390,7 +390,7 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
         table.vacuum(0)
     assert table.vacuum().collect() == []
     with setting(spark, "spark.databricks.delta.retentionDurationCheck.enabled", "false"):
-        assert table.vacuum(0).columns == ["path", "kind", "bytes", "reason"]
+        assert table.vacuum(0).columns == ["path", "kind", "bytes", "modified", "reason"]
     assert table.history(1).collect()[0]["operation"] == "VACUUM END"
     (done,) = table.optimize().executeZOrderBy("id").collect()
     assert (done["metrics"]["numFilesAdded"], done["metrics"]["numFilesRemoved"]) == (1, 1)

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import deltalake
 import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, spark
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS
 from deltaberg.errors import (
     AuthenticationError,
@@ -27,6 +28,7 @@ from deltaberg.errors import (
 from deltaberg.storage.base import ObjectMeta, PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.remote import RemoteStorage
+from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -434,3 +436,15 @@ def test_times_of_an_inventory_have_units(tmp_path: Path, clock: Clock) -> None:
             "modificationTime": times,
         }
         assert table.vacuum(inventory=pa.table(columns)).deleted_files == 0
+
+
+def test_warnings_of_a_vacuum_are_told() -> None:
+    """They are warnings of Python, since the rows that it returns are files."""
+    table: Any = spark.DeltaTable.__new__(spark.DeltaTable)
+    table._spark = mock.Mock()
+    table._spark.conf.get.return_value = "true"
+    table._table = mock.Mock(location="/t")
+    done = CleanupResult(False, CLEANED_FILES.empty_table(), warnings=("objects stay",))
+    table._newest = lambda: mock.Mock(vacuum=lambda *_, **__: done)
+    with pytest.warns(UserWarning, match="/t: objects stay"):
+        table.vacuum()

@@ -176,7 +176,7 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
         if not (planned.deleted_files or forgets):
             return None
         text = f"Delete {counted(planned.deleted_files, 'file')} of {asking.location}?"
-        return Question(text, [*_file_lines(planned), in_words(planned)], "nothing was deleted")
+        return Question(text, [*_file_lines(planned), *planned.warnings, in_words(planned)], "nothing was deleted")
 
     result = asking.carry_out(
         "cleaning up",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
@@ -39,7 +40,7 @@ _RESTORED = (
     "table_size_after_restore bigint, num_of_files_after_restore bigint, num_removed_files bigint, "
     "num_restored_files bigint, removed_files_size bigint, restored_files_size bigint"
 )
-_VACUUMED = "path string, kind string, bytes bigint, reason string"
+_VACUUMED = "path string, kind string, bytes bigint, modified timestamp, reason string"
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 
@@ -334,7 +335,8 @@ class DeltaTable:
         Returns
         -------
         DataFrame
-            One row for each file: ``path``, ``kind``, ``bytes`` and ``reason``. It is delta-spark's that is empty.
+            One row for each file: ``path``, ``kind``, ``bytes``, ``modified`` and ``reason``. It is delta-spark's that
+            is empty. What went wrong beside the deletions is a warning of Python.
 
         Raises
         ------
@@ -350,7 +352,9 @@ class DeltaTable:
                 hint="call it again when the store permits it",
                 table=self._table.location,
             )
-        rows = done.files.select(["path", "kind", "bytes", "reason"]).to_pylist()
+        for sentence in done.warnings:
+            warnings.warn(f"{self._table.location}: {sentence}", stacklevel=3)
+        rows = done.files.to_pylist()
         return self._spark.createDataFrame([tuple(row.values()) for row in rows], _VACUUMED)
 
     @in_delta_words
