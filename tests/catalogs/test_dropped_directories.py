@@ -279,3 +279,17 @@ def test_the_note_of_a_drop_is_there_as_long_as_it_is_needed(
     with pytest.raises(InvalidArgumentError, match="is about another table"):
         catalog.drop_table("db.t", purge=True)
     assert ids_of(catalog.load_table("db.t")) == [2, 3]
+
+
+def test_what_names_shared_files_stays(catalog: Any, tmp_path: Path) -> None:
+    """The directory is no table any more, and the note in it leads to the files."""
+    shared = {"write.data.path": str(tmp_path / "shared")}
+    root = tmp_path / "w" / "db" / "t"
+    deltaberg.create_table(root, ids().schema, format="iceberg", properties=shared).append(ids(1))
+    planned = catalog.drop_table("db.t", purge=True, dry_run=True)
+    done = catalog.drop_table("db.t", purge=True)
+    assert sorted(planned.files["path"].to_pylist()) == sorted(done.files["path"].to_pylist())
+    assert len(list((tmp_path / "shared").rglob("*.parquet"))) == 1
+    assert sorted(Path(path).suffix for path in _files(root)) == [".avro", ".avro", ".json"]
+    assert not catalog.table_exists("db.t")
+    assert "stays with them" in done.warnings[0]

@@ -213,16 +213,21 @@ def test_what_is_lost_is_said(catalog: Any, part: str) -> None:
 
 
 def test_files_in_a_directory_that_tables_share_stay(catalog: Any, tmp_path: Path) -> None:
+    """So does what names them, since nobody could find them otherwise."""
     shared = {"write.data.path": str(tmp_path / "shared")}
     first = catalog.create_table("db.x", _ID, properties=shared)
     first.append(ids(1))
     second = catalog.create_table("db.y", _ID, properties=shared)
     second.append(ids(2))
     second.add_files(first.scan().files()["file_path"].to_pylist())
+    before = _files(second.location)
+    planned = catalog.drop_table("db.y", purge=True, dry_run=True)
     done = catalog.drop_table("db.y", purge=True)
-    assert _files(second.location) == []
+    assert (_files(second.location), done.deleted_files, planned.deleted_files) == (before, 0, 0)
     assert list(done.kept.values()) == [2]
-    assert f"in '{tmp_path / 'shared'}'" in done.warnings[0].replace("file://", "")
+    assert second.metadata_location in done.warnings[0]
+    assert f"in '{tmp_path / 'shared'}'" in done.warnings[1].replace("file://", "")
+    assert ids_of(catalog.register_table("db.z", second.metadata_location)) == [1, 2]
     assert ids_of(catalog.load_table("db.x")) == [1]
     assert len(_files(tmp_path / "shared")) == 2
 

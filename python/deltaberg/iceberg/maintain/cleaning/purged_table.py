@@ -1,9 +1,10 @@
 """Purge of a table that is dropped: the files that its metadata names go, and nothing else of its directory.
 
-Each file goes after all that it names, and nothing goes that names a file which could not be read or deleted. In a
-catalog the newest metadata file goes at the very end: where a purge was interrupted, it can be entered into the catalog
-again, and the table dropped once more. A directory is a table as long as it has metadata files, so that they go first
-(`dropped_directory.py`). What is gone already is passed over.
+Each file goes after all that it names. Nothing goes that names a file which could not be read or deleted, or which
+stays since it is in a directory of the table that others may share. In a catalog the newest metadata file goes at the
+very end: where a purge was interrupted, it can be entered into the catalog again, and the table dropped once more. A
+directory is a table as long as it has metadata files, so that they go first (`dropped_directory.py`). What is gone
+already is passed over.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADAT
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
-from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone
+from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.writable import check_writable
@@ -83,6 +85,8 @@ class TablePurge:
         begun, named = time.monotonic(), self._files()
         sweep = self._sweep(lambda known: known)
         files = sweep.in_own_folders(named)
+        if self._in_shared_folders(_left_of(named, files)):
+            files = files.filter(pc.less_equal(files.column("stage"), _CONTENT))
         warnings = [*self._unread, *self._of_lost(), *_of_outside(named, files)]
         return _result(begun, sweep, files, warnings, is_dry=True)
 
@@ -109,24 +113,40 @@ class TablePurge:
                 table=str(self._loaded.root),
             )
         files = sweep.in_own_folders(named)
+        shared = self._in_shared_folders(_left_of(named, files))
         gone = [files.slice(0, 0)]
         stages = files.column("stage")
         # While one of them stays, the directory is still a table, and so whatever it names has to stay.
         stays = len(pc.indices_nonzero(pc.less(stages, _CONTENT))) < len(self._pointers or ())
         for stage in [] if stays else pc.unique(stages).to_pylist():
+            if shared and stage > _CONTENT:
+                break
             chosen = files.filter(pc.equal(stages, stage))
             gone.append(sweep.carry_out(chosen, _POINTER_FILE if stage < _CONTENT else TABLE_FILE))
             stays = stage < _CONTENT and len(gone[-1]) < len(chosen)
             if stays or sweep.warnings or sweep.failed or (self._unread and stage >= _CONTENT):
                 break
         warnings = [*self._unread, *sweep.warnings]
-        self.is_whole = not (stays or warnings or sweep.failed)
-        if not self.is_whole:
+        is_done = not (stays or warnings or sweep.failed)
+        self.is_whole = is_done and not shared
+        if shared:
+            where = f", beginning with {self._loaded.file}" if self._pointers is None else ""
+            why = f"{shared} are in a directory that tables may share"
+            warnings.append(f"what names files of the table stays with them{where}: {why}")
+        if not is_done:
             again = f"register the table again by {self._loaded.file}, and " if self._pointers is None else ""
             warnings.append(f"to go on, {again}drop the table once more, unless there is another one in its place")
         warnings += self._of_lost()
         warnings += _of_outside(named, files)
         return _result(begun, sweep, pa.concat_tables(gone), warnings, is_dry=False)
+
+    def _in_shared_folders(self, left: pa.StringArray) -> int:
+        """Return how many files are in directories that properties name, where tables may write together."""
+        metadata = self._loaded.metadata
+        alone = own_folders(self._loaded, metadata, ())
+        others = [one for one in own_folders(self._loaded, metadata) if one not in alone]
+        above = (pc.starts_with(left, f"{str(one).rstrip('/')}/") for one in others)
+        return reduce(pc.or_, above, pa.repeat(pa.scalar(False), len(left))).true_count
 
     def _sweep(self, load: Callable[[LoadedTable], LoadedTable]) -> Sweep:
         return Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)
@@ -242,10 +262,15 @@ def _result(begun: float, sweep: Sweep, files: pa.Table, warnings: list[str], *,
     )
 
 
+def _left_of(named: pa.Table, own: pa.Table) -> pa.StringArray:
+    """Return the locations of files that are not among the table's own."""
+    left = pc.invert(pc.is_in(named.column("location"), value_set=own.column("location")))
+    return as_array(named.filter(left).column("location")).drop_null()
+
+
 def _of_outside(named: pa.Table, own: pa.Table) -> list[str]:
     """Return what is to be said of files that stay since tables may share their directories."""
-    left = pc.invert(pc.is_in(named.column("location"), value_set=own.column("location")))
-    locations = as_array(named.filter(left).column("location")).drop_null()
+    locations = _left_of(named, own)
     if not len(locations):
         return []
     folders = pc.unique(pc.replace_substring_regex(locations, "/[^/]*$", "")).sort().to_pylist()
