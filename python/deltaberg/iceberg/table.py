@@ -503,7 +503,7 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             Snapshots that expire whatever their age. If nothing else is passed, no others do.
         clean_expired_metadata
             Also forget schemas and partition specs that nothing uses any more. Columns that were dropped cannot be put
-            back then.
+            back then. Older metadata files that the log of metadata no longer names are left to `remove_orphan_files`.
         dry_run
             Only find out what would be done.
         progress
