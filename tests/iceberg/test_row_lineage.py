@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from deltaberg import open_table
+from deltaberg import create_table, open_table
+from deltaberg.errors import ProtocolChangedError
+from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.transaction.transaction import Transaction
 from tests.iceberg.entries import added, entry, list_rows, read_entries
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import Road
@@ -145,3 +150,56 @@ def test_an_upgraded_table_has_no_ids_yet(tmp_path: Path, road: Road) -> None:
     builder.write()
     assert set(_lineage(builder).values()) == {(None, None)}
     assert road.rows(open_table(builder.root).scan(columns=_LINEAGE)) == [dict.fromkeys(_LINEAGE)] * 2
+
+
+@pytest.mark.req("ICE-MNT-13")
+@pytest.mark.parametrize("upgraded", ["before", "meanwhile"])
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda table: table.compact(),
+        lambda table: table.compact(sort_by="id"),
+        lambda table: table.reorg(),
+        lambda table: table.update({"x": "x + 1"}, "id = 1", strategy="copy-on-write"),
+        lambda table: table.delete("id = 1", strategy="copy-on-write"),
+    ],
+    ids=["compact", "sorted", "reorg", "update", "delete"],
+)
+def test_rows_that_get_ids_while_they_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, move: Callable[[IcebergTable], Any], upgraded: str
+) -> None:
+    """They keep the ids: the change of the rows fails, and says why; done again, it stands."""
+    table = create_table(tmp_path / "t", {"id": pa.int64(), "x": pa.int64()}, format="iceberg")
+    for first in (0, 3):
+        table.append(pa.table({"id": range(first, first + 3), "x": [first] * 3}))
+    table.delete("id = 2", strategy="merge-on-read")
+    commit, upgrade = Transaction.commit, {"format-version": "3"}
+    if upgraded == "before":
+        table.alter().set(upgrade).commit()
+
+    def lineage() -> dict[int, tuple[int, int]]:
+        found = open_table(table.location).scan(columns=["id", *_LINEAGE]).to_arrow()
+        return {row.pop("id"): tuple(row.values()) for row in found.to_pylist()}
+
+    def commit_after(transaction: Transaction) -> Any:
+        monkeypatch.setattr(Transaction, "commit", commit)
+        other = open_table(table.location)
+        other.alter().set(upgrade).commit()
+        other.append(pa.table({"id": [99], "x": [0]}))
+        return commit(transaction)
+
+    monkeypatch.setattr(Transaction, "commit", commit_after)
+    try:
+        (error,) = move(table).conflicts
+    except ProtocolChangedError as raised:
+        error = raised
+    assert isinstance(error, ProtocolChangedError)
+    assert "gave ids to the rows" in str(error)
+    before = lineage()
+    assert len(before) == len({number for number, _ in before.values()}) == 6
+    move(table.refresh())
+    after = lineage()
+    assert {number: before[number] for number in after if number != 1} == {
+        number: ids for number, ids in after.items() if number != 1
+    }
+    assert {number for number, _ in after.values()} <= {number for number, _ in before.values()}

@@ -17,6 +17,7 @@ from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
     InvalidArgumentError,
+    ProtocolChangedError,
 )
 from deltaberg.expressions.compute.bound import Bound
 from deltaberg.expressions.tree.tree import TRUE
@@ -157,6 +158,11 @@ class Claims:
         claimed = (self.conditions, self.partitions, self.moved, self.hidden, self.unneeded)
         return not any(claimed) and self.rebase is None
 
+    @property
+    def moves_rows(self) -> bool:
+        """Whether rows of the table are written to other files."""
+        return bool(self.moved) or self.rebase is not None
+
     def copy(self) -> Claims:
         """Return a copy that does not change with this one."""
         return replace(
@@ -203,6 +209,8 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
         If a file is gone of which rows are deleted.
     PlannedSnapshotExpiredError
         If the planned snapshot has expired, or one between it and the newest one.
+    ProtocolChangedError
+        If rows move that have been given ids meanwhile.
     CommitConflictError
         If the planned snapshot is not among the ancestors of the newest one, as after a rollback.
     """
@@ -214,6 +222,9 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     if claims.reads_nothing:
         return
     since = _snapshots_since(planned, current, newest)
+    had_ids = planned is None or planned.first_row_id is not None
+    if claims.moves_rows and not had_ids and current.first_row_id is not None:
+        raise conflict(ProtocolChangedError, "another commit gave ids to the rows of files whose rows are moved")
     if claims.hidden:
         _check_live(claims.hidden, newest)
     ids = pa.array([snapshot.snapshot_id for snapshot in since], pa.int64())
