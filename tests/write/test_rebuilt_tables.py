@@ -20,8 +20,9 @@ from deltaberg.errors import (
 )
 from tests.support.roads import by_every_road
 
+_MODE = "delta.columnMapping.mode"
 _PROPERTIES = {
-    "delta.columnMapping.mode": "name",
+    _MODE: "name",
     "delta.enableDeletionVectors": "true",
     "delta.enableRowTracking": "true",
     "delta.enableChangeDataFeed": "true",
@@ -129,6 +130,33 @@ def test_names_that_files_cannot_have_keep_the_mapping(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="at least one column"):
         table.alter().partition_by("a key, of sorts", "p")
     assert DeltaTable(tmp_path).version == table.version
+
+
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("name", ["a", "s.x", "l.element.x", None])
+def test_columns_with_keys_of_features_leave_the_mapping(tmp_path: Path, name: str | None, drops: bool) -> None:
+    """Those that were widened, at any depth, and lists and maps whose elements have ids for Iceberg."""
+    inner = pa.struct([("x", pa.int32())])
+    schema = pa.schema([("a", pa.int32()), ("s", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+    more = {"delta.enableTypeWidening": "true"} if name else {"delta.enableIcebergCompatV2": "true"}
+    table: DeltaTable = deltaberg.create_table(str(tmp_path), schema, properties={_MODE: "name", **more})
+    table.append(pa.table({"a": [1], "s": [{"x": 1}], "l": [[{"x": 1}]], "m": [[("k", {"x": 1})]]}, schema))
+    if name:
+        table.alter().widen(name, pa.int64()).commit()
+    else:
+        table.drop_feature("icebergCompatV2")
+    rows = table.scan().to_arrow()
+    if drops:
+        assert table.drop_feature("columnMapping", dry_run=True).steps
+        table.drop_feature("columnMapping")
+    else:
+        table.alter().set({_MODE: "none"}).commit()
+    opened = DeltaTable(tmp_path, validate=True)
+    assert opened.scan().to_arrow().equals(rows)
+    assert ("delta.typeChanges" in (opened.metadata.schema_string or "")) == bool(name)
+    assert "nested.ids" not in (opened.metadata.schema_string or "")
+    (path,) = opened.live_files["path"].to_pylist()
+    assert pq.read_schema(tmp_path / path).names == ["a", "s", "l", "m"]
 
 
 def test_rows_that_come_meanwhile_are_a_conflict(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from deltaberg.delta.properties.properties import INTERNAL_PROPERTIES, check_nam
 from deltaberg.delta.properties.protocols import features_of_properties, lowered_protocol
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, highest_id
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_names_in_files, highest_id
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
@@ -228,7 +228,7 @@ class PropertyAlteration(RuleAlteration):
         from deltaberg.delta.alter.rebuild import rebuild_files, without_mapping
 
         table = self._snapshot
-        check_columns(table.schema, mapped=False)
+        check_names_in_files(table.schema)
         clustered = clustering_names(table.schema, table.domains)
         self._rows.copied = rebuild_files(self._transaction, without_mapping(table.metadata))
         if clustered:

@@ -25,7 +25,7 @@ from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.maintain.feature_traces import Step, last_trace, steps_of, without_type_changes
 from deltaberg.delta.maintain.restorable import check_unmoved
 from deltaberg.delta.properties.protocols import lowered_protocol, raised_protocol
-from deltaberg.delta.schema.new_columns import check_columns
+from deltaberg.delta.schema.new_columns import check_names_in_files
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, truncation_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -138,7 +138,7 @@ class FeatureDrop:
         check_writable(table)
         lowered_protocol(self.name, table.protocol)
         if any((step.properties or {}).get(MAPPING_MODE) == "none" for step in steps):
-            check_columns(table.schema, mapped=False)
+            check_names_in_files(table.schema)
         if not self.truncate_history:
             return says
         retention = truncation_retention(table.metadata.configuration)

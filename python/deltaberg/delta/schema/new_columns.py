@@ -16,9 +16,9 @@ from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
 from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
-from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct, field_paths
 
-__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "highest_id", "partition_names"]
+__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "check_names_in_files", "highest_id", "partition_names"]
 
 #: The property that keeps the highest id that was ever given to a column.
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -132,6 +132,24 @@ def check_columns(schema: Struct, *, mapped: bool, instead: str = _MAP) -> None:
     _check_struct(schema, (), None if mapped else instead)
 
 
+def check_names_in_files(schema: Struct) -> None:
+    """Refuse to end the column mapping of a table whose columns have names that files cannot have.
+
+    Raises
+    ------
+    SchemaError
+        A name has a character that is not allowed.
+    """
+    for path in field_paths(schema):
+        _check_characters(path[-1].name, join_name([field.name for field in path]), "rename it")
+
+
+def _check_characters(name: str, shown: str, instead: str) -> None:
+    bad = sorted(set(name) & set(_FORBIDDEN))
+    if bad:
+        raise SchemaError(f"the name of a column contains {bad[0]!r}", hint=instead, column=shown)
+
+
 def _check_struct(schema: Struct, above: _Path, instead: str | None) -> None:
     """Check the fields of a struct; ``instead`` is None where names may hold any character."""
     seen: dict[str, str] = {}
@@ -146,9 +164,8 @@ def _check_struct(schema: Struct, above: _Path, instead: str | None) -> None:
         seen[field.name.lower()] = field.name
         if not field.name:
             raise SchemaError("a column has an empty name", column=shown)
-        bad = sorted(set(field.name) & set(_FORBIDDEN))
-        if bad and instead is not None:
-            raise SchemaError(f"the name of a column contains {bad[0]!r}", hint=instead, column=shown)
+        if instead is not None:
+            _check_characters(field.name, shown, instead)
         _check_metadata(field, shown)
         _check_type(field.type, path, instead)
 

@@ -222,9 +222,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     if claims.reads_nothing:
         return
     since = _snapshots_since(planned, current, newest)
-    had_ids = planned is None or planned.first_row_id is not None
-    if claims.moves_rows and not had_ids and current.first_row_id is not None:
-        raise conflict(ProtocolChangedError, "another commit gave ids to the rows of files whose rows are moved")
+    _check_ids(claims, planned, current)
     if claims.hidden:
         _check_live(claims.hidden, newest)
     ids = pa.array([snapshot.snapshot_id for snapshot in since], pa.int64())
@@ -261,6 +259,12 @@ def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: Iceber
             "the snapshot that the change was planned on is no longer an ancestor of the newest one",
         )
     return since
+
+
+def _check_ids(claims: Claims, planned: Snapshot | None, current: Snapshot) -> None:
+    """Refuse to move rows that had no ids when they were read, and have some now."""
+    if claims.moves_rows and planned and planned.first_row_id is None and current.first_row_id is not None:
+        raise conflict(ProtocolChangedError, "another commit gave ids to the rows of files whose rows are moved")
 
 
 def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
