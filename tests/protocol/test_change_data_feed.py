@@ -379,6 +379,19 @@ def test_rows_that_went_with_their_mapped_columns_are_refused(tmp_path: Path, mo
     assert table.changes(3, derived=True).to_arrow().num_rows == 1
 
 
+def test_rows_that_went_with_their_names_in_files_are_refused(tmp_path: Path) -> None:
+    """A restored version has the same columns under the names that files had then: this is said, and nothing else."""
+    table = create_table(tmp_path / "t", ids(1).schema, properties={**_ON, "delta.columnMapping.mode": "name"})
+    table.append(ids(1))
+    table.alter().set({"delta.columnMapping.mode": "none"}).commit()
+    table.append(ids(2))
+    table.restore(1)
+    said = "version 4 deleted rows of version 3 with the column id, .* under another name in files"
+    with pytest.raises(SchemaError, match=said):
+        table.changes(4).to_arrow()
+    assert table.changes(3, 3).to_arrow()["id"].to_pylist() == [2]
+
+
 def test_a_loop_may_ask_for_changes_that_are_yet_to_come(builder: DeltaBuilder) -> None:
     table = _rows(builder, [builder.add(ids(1))])
     asked, seen = 0, []

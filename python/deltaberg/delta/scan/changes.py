@@ -262,12 +262,16 @@ class ChangesSource(DeltaFiles):
         lost = lost_column(old, self._columns)
         if lost is not None:
             raise SchemaError(
-                f"version {version} has the column {lost}, which version {self.snapshot.version} lacks, or has with "
-                "another type",
+                f"version {version} has the column {lost}, {self._lacks}",
                 hint="read the changes up to the version that dropped it separately from later ones",
                 version=version,
                 column=lost,
             )
+
+    @property
+    def _lacks(self) -> str:
+        """What the last version has instead of a column that is lost."""
+        return f"which version {self.snapshot.version} lacks, or has with another type or under another name in files"
 
     def _check_removed(self, version: int) -> None:
         """Refuse a version that replaced mapped columns, if its rows are shown by them: those of removed files differ.
@@ -279,8 +283,7 @@ class ChangesSource(DeltaFiles):
         lost = lost_column(Snapshot.load(self.snapshot.log, version - 1).schema, self._columns)
         if lost is not None:
             raise SchemaError(
-                f"version {version} deleted rows that have the column {lost}, which version "
-                f"{self.snapshot.version} lacks, or has with another type",
+                f"version {version} deleted rows of version {version - 1} with the column {lost}, {self._lacks}",
                 hint=f"the rows that version {version} deleted are those of version {version - 1}, which can be read",
                 version=version,
                 column=lost,
