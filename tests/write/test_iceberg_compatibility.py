@@ -81,6 +81,19 @@ def test_deletion_vectors(tmp_path: Path) -> None:
         table.alter().set(enabled).commit()
 
 
+@pytest.mark.req("DL-ICOMP-04")
+def test_vectors_of_files_go_before_it_is_enabled(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, properties={"delta.enableDeletionVectors": "true"})
+    table.append(ids(1, 2))
+    table.delete("id = 1", strategy="merge-on-read")
+    enabled = {**_V2, "delta.enableDeletionVectors": "false"}
+    with pytest.raises(InvalidArgumentError, match=r"a file has a deletion vector.*\n.*reorg\(\)"):
+        table.alter().set(enabled).commit()
+    table.reorg()
+    table.alter().set(enabled).commit()
+    assert ids_of(DeltaTable(tmp_path / "t", validate=True)) == [2]
+
+
 @pytest.mark.req("DL-ICOMP-05")
 @_both
 def test_files_hold_the_partition_columns_last(tmp_path: Path, properties: dict[str, str]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+import pyarrow.compute as pc
+
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
@@ -190,6 +192,8 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
         new_metadata = metadata.with_properties({SINCE_VERSION: str(version), SINCE_TIMESTAMP: str(time)})
     if is_compatible(active_features(protocol, metadata.configuration)):
         _check_counted(changes)
+        if state is not None and not is_compatible(state.active_features):
+            _check_vectors(changes, state)
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
     gives_row_ids = tracks_rows and not metadata.is_enabled(ROW_TRACKING_SUSPENDED)
@@ -240,6 +244,18 @@ def _check_counted(changes: Changes) -> None:
             raise InvalidArgumentError(
                 "the table is compatible with Iceberg, so that a file needs statistics with the number of its rows",
                 path=file.path,
+            )
+
+
+def _check_vectors(changes: Changes, state: Snapshot) -> None:
+    """Refuse to make a table compatible with Iceberg whose files have deletion vectors."""
+    live = state.live.table
+    for path in live.filter(pc.is_valid(live.column("deletionVector"))).column("path").to_pylist():
+        if path not in changes.removes:
+            raise InvalidArgumentError(
+                "a file has a deletion vector, which a table that is compatible with Iceberg has none of",
+                hint="set delta.enableDeletionVectors to false, and call ⟪reorg()⟫, which writes such files anew",
+                path=path,
             )
 
 
