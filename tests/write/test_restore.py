@@ -430,3 +430,7 @@ def test_only_numbers_and_times_are_taken(tmp_path: Path, format: Any) -> None:
             table.restore(target)
     with pytest.raises(VersionNotFoundError, match=r"no version 99|no snapshot 99"):
         table.restore(99)
+    table.append(ids(1))
+    for dry_run in (True, False):
+        with pytest.raises(VersionNotFoundError, match=r"9999-12-31.* is after the last (commit|snapshot)"):
+            table.restore("9999-12-31", dry_run=dry_run)

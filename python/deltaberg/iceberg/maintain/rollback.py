@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
+from deltaberg.expressions.time.instants import format_instant
 from deltaberg.iceberg.alter.alter import Alteration
 from deltaberg.iceberg.refs.references import rollback_target
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -42,6 +43,8 @@ def roll_back(
                     hint="leave it out",
                 )
         at = asked.instant
+        if at is not None:
+            _check_passed(transaction, at)
         target = rollback_target(
             transaction.metadata,
             transaction.branch,
@@ -52,3 +55,21 @@ def roll_back(
             transaction.abort()
             return RestoreResult(target, dry_run=True)
         return RestoreResult(target, alter(transaction).rollback_to_snapshot(target).commit())
+
+
+def _check_passed(transaction: Transaction, instant: int) -> None:
+    """Refuse a time after the last snapshot: which one will have been current then is not known before it has passed.
+
+    Parameters
+    ----------
+    instant
+        The time in milliseconds since 1970.
+    """
+    metadata, current = transaction.metadata, transaction.planned
+    times = [entry.timestamp_ms for entry in metadata.snapshot_log] if transaction.is_on_main else []
+    last = max(times + ([] if current is None else [current.timestamp_ms]), default=instant)
+    if instant > last:
+        raise VersionNotFoundError(
+            f"{format_instant(instant)} is after the last snapshot",
+            hint=f"the last one was committed at {format_instant(last)}",
+        )

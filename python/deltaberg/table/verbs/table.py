@@ -873,7 +873,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         Raises
         ------
         VersionNotFoundError
-            The table has no such state, or has it no more.
+            The table has no such state, or has it no more; or the time is after its last commit.
         InvalidArgumentError
             A vacuum may be deleting files that are needed.
         DataFileNotFoundError
