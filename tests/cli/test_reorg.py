@@ -37,6 +37,7 @@ def test_files_are_written_anew_after_a_question(table: Any, monkeypatch: pytest
     assert (ended.exit_code, "nothing was changed" in ended.stderr) == (1, True)
     (planned,) = json_lines("reorg", table.location, "--dry-run")
     assert (planned["dry_run"], planned["removed_files"], planned["commits"]) == (True, 1, 1)
+    assert planned["copied_rows"] is None
     assert len(table.refresh().history()) == (4 if isinstance(table, deltaberg.DeltaTable) else 3)
     (done,) = json_lines("reorg", table.location, "--yes", "--where", "id < 3", "--group-size", "1000")
     assert (done["removed_files"], done["added_files"], done["copied_rows"]) == (1, 1, 2)
@@ -57,6 +58,7 @@ def test_a_feature_is_dropped_after_a_question(table: Any, monkeypatch: pytest.M
     assert (ended.exit_code, table.refresh().version) == (1, 3)
     (planned,) = json_lines(*words, "--dry-run")
     assert (planned["dry_run"], planned["version"], len(planned["steps"])) == (True, None, 4)
+    assert planned["copied_rows"] is None
     early = call(*words, "--yes", "--truncate-history")
     assert early.exit_code != 0
     assert "drop the feature again then; or leave out --truncate-history to drop it now" in early.stderr

@@ -95,8 +95,8 @@ class CompactResult:
 
     @property
     def copied_rows(self) -> int | None:
-        """How many rows were written anew, as they were; None where nobody counted them."""
-        return known_sum(commit.copied_rows for commit in self.commits)
+        """How many rows were written anew, as they were; None where nobody counted them, as in a dry run."""
+        return None if self.dry_run else known_sum(commit.copied_rows for commit in self.commits)
 
     def _sum(self, expected: str, done: str) -> int:
         """Return a sum over what groups expected, or over what their commits did."""

@@ -46,8 +46,8 @@ class DropFeatureResult:
 
     @property
     def copied_rows(self) -> int | None:
-        """How many rows were written anew, as they were; None where nobody counted them."""
-        return known_sum(one.copied_rows for one in self.commits)
+        """How many rows were written anew, as they were; None where nobody counted them, as in a dry run."""
+        return None if self.dry_run else known_sum(one.copied_rows for one in self.commits)
 
     def __repr__(self) -> str:
         steps = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
