@@ -126,6 +126,22 @@ def test_bounds_of_sizes(tmp_path: Path, format: Literal["delta", "iceberg"]) ->
             table.compact(**bounds | wrong)
 
 
+@pytest.mark.parametrize(("format", "share", "files"), [("iceberg", 2, 3), ("iceberg", 1.5, 0), ("delta", 2, 0)])
+def test_too_large_files_of_iceberg_are_divided(
+    tmp_path: Path, format: Literal["delta", "iceberg"], share: float, files: int
+) -> None:
+    """They are larger than 1.8 times the target size; a purge leaves them as they are."""
+    table: Any = create_table(tmp_path, ID, format=format)
+    table.append(ids(*range(20_000)), compression="none")
+    (size,) = table.scan().files()["file_size_in_bytes"].to_pylist()
+    bounds = {"target_file_size": int(size / share), "compression": "none"}
+    assert table.reorg(**bounds).removed_files == 0
+    done = table.compact(**bounds)
+    assert (done.removed_files, done.added_files) == (int(files > 0), files)
+    assert table.compact(**bounds).removed_files == 0
+    assert ids_of(table) == list(range(20_000))
+
+
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
     table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
@@ -135,6 +151,7 @@ def test_a_dry_run_says_what_a_compaction_does(tmp_path: Path, format: Literal["
     planned = table.compact(group_size=1, dry_run=True)
     assert (sorted(tmp_path.rglob("*")), table.refresh().scan().files()) == (known, state)
     assert (planned.dry_run, planned.commits, planned.conflicts, len(planned.groups)) == (True, [], [], 2)
+    assert planned.copied_rows is None
     done = table.compact(group_size=1)
     for name in ("removed_files", "added_files", "removed_bytes"):
         assert getattr(planned, name) == getattr(done, name)

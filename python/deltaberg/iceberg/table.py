@@ -1007,6 +1007,9 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         from deltaberg.iceberg.maintain.compact import IcebergRewrite
         from deltaberg.table.maintain.compact import compact_table
 
+        if compaction.purge is None:
+            packing = replace(compaction.packing, divided_from=1.8)
+            compaction = replace(compaction, packing=packing)
         return compact_table(begin, self.refresh, compaction, IcebergRewrite)
 
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:

@@ -62,7 +62,7 @@ class Packing:
     min_file_size
         Files of at least so many bytes are large enough to stay; None for a share of the target size.
     max_file_size
-        Files with more bytes are divided into files of the target size; None to leave them.
+        Files with more bytes are divided into files of the target size; None for what ``divided_from`` says.
     is_whole
         Whether a bin has all files of its partition, however large they are, since their rows are put into an order.
     takes_all
@@ -71,6 +71,8 @@ class Packing:
         The share of the target size with which a file is large enough. With a half, nothing is left to do for the files
         of a compaction, and those of a partition are at most twice as many as they must be, and ``min_files``: each
         bin that another one follows is filled to more than half.
+    divided_from
+        The share of the target size above which files are divided, where no bytes are given; None to leave them.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class Packing:
     is_whole: bool = False
     takes_all: bool = False
     large: float = 0.75
+    divided_from: float | None = None
 
     def __post_init__(self) -> None:
         positive = "pass a positive number of bytes"
@@ -135,7 +138,10 @@ class Packing:
 
     def is_too_large(self, file: PackedFile) -> bool:
         """Return whether a file is to be divided."""
-        return self.max_file_size is not None and file.size > self.max_file_size
+        most: float | None = self.max_file_size
+        if most is None and self.divided_from is not None:
+            most = self.divided_from * self.target_size
+        return most is not None and file.size > most
 
     def is_cut(self, files: Sequence[PackedFile]) -> bool:
         """Return whether a bin becomes files of the target size, rather than one file."""
