@@ -204,6 +204,26 @@ def test_a_dry_run_is_refused_where_the_clone_would_be(tmp_path: Path) -> None:
     assert not (tmp_path / "clone").exists()
 
 
+@pytest.mark.req("DL-OPS-06")
+@pytest.mark.parametrize("outer", ["delta", "iceberg"])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_no_clone_is_made_inside_of_another_table(tmp_path: Path, format: str, outer: str) -> None:
+    """The clean-up of the outer table would delete its files, also if a link leads there."""
+    around: Any = deltaberg.create_table(tmp_path / "outer", ID, format=outer)
+    table: Any = deltaberg.create_table(tmp_path / "t", ID, format=format)
+    table.append(ids(1))
+    (tmp_path / "link").symlink_to(tmp_path / "outer")
+    named = "a Delta table" if outer == "delta" else "an Iceberg table"
+    for inside in ("outer/x", "outer/a/b", "link/x"):
+        with pytest.raises(InvalidArgumentError, match=f"the directory would be in {named}") as raised:
+            table.clone(tmp_path / inside, dry_run=inside == "outer/x")
+        assert f"table: {around.location}," in str(raised.value)
+        if format == "iceberg":
+            with pytest.raises(InvalidArgumentError, match=f"the directory would be in {named}"):
+                table.rewrite_table_path(table.location, tmp_path / inside)
+    assert not (tmp_path / "outer" / "x").exists()
+
+
 def test_buckets_of_one_name_are_apart_where_their_servers_are() -> None:
     with moto_s3.apart() as here, moto_s3.apart() as there:
         bucket = moto_s3.make_bucket(there, moto_s3.make_bucket(here))

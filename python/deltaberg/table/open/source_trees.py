@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from deltaberg.errors import CorruptDataFileError, InvalidArgumentError, StorageError
+from deltaberg.choices import Format
+from deltaberg.errors import CorruptDataFileError, InvalidArgumentError
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.not_found import table_not_found
-from deltaberg.table.open.tables_there import MARKS, METADATA_SUFFIXES, formats_at
+from deltaberg.table.open.tables_there import MARKS, METADATA_SUFFIXES, SHOWN_FORMATS, tables_around
 from deltaberg.whole_numbers import counted
 
 __all__ = ["SourceFiles", "files_below", "source_files"]
-
-_SHOWN = {"delta": "a Delta table", "iceberg": "an Iceberg table"}
 
 
 def is_hidden(name: str) -> bool:
@@ -133,19 +131,8 @@ def _walk(root: Location, store: StoreSpec) -> Iterator[ObjectMeta]:
 
 
 def _check_outside_of_tables(root: Location, store: StoreSpec) -> None:
-    place, how = root._replace(path=root.path.rstrip("/")), "is"
-    while place.path:
-        # Whoever may read a directory need not be allowed to look above it.
-        with suppress(StorageError):
-            for known in formats_at(place, store):
-                if known == "delta" or _has_metadata(place, store):
-                    raise _refused(root, how, known, place)
-        place, how = place._replace(path=place.path.rpartition("/")[0]), "is in"
-
-
-def _has_metadata(place: Location, store: StoreSpec) -> bool:
-    listed = store.open(place).list_from(place.join(MARKS["iceberg"]).path)
-    return any(meta.path.endswith(METADATA_SUFFIXES) for meta in listed)
+    for place, known in tables_around(root, store):
+        raise _refused(root, "is" if place.path == root.path.rstrip("/") else "is in", known, place)
 
 
 def _refuse_file_of_table(root: Location, path: str) -> None:
@@ -156,9 +143,9 @@ def _refuse_file_of_table(root: Location, path: str) -> None:
             raise _refused(root, "contains", known, root.join(above.strip("/")))
 
 
-def _refused(root: Location, how: str, format: str, place: Location) -> InvalidArgumentError:
+def _refused(root: Location, how: str, format: Format, place: Location) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the directory {how} {_SHOWN[format]}, not all of whose files have rows of its newest version",
+        f"the directory {how} {SHOWN_FORMATS[format]}, not all of whose files have rows of its newest version",
         hint="append the rows of that table to a new one, or choose a directory apart from it",
         directory=str(root),
         table=str(place),

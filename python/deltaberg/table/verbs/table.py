@@ -284,8 +284,8 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         min_file_size
             Files of at least so many bytes are large enough to stay; by default three quarters of the target size.
         max_file_size
-            Files with more bytes are divided into files of the target size; by default those of Iceberg tables with more
-            than 1.8 times the target size, and of Delta tables none.
+            Files with more bytes are divided into files of the target size; by default those of Iceberg tables with
+            more than 1.8 times the target size, and of Delta tables none.
         sort_by
             Sort the rows of each partition by these columns, with ``desc`` and ``nulls last`` where it is not the
             default, as in ``"day desc"``; of Iceberg tables also by transforms. Then all files in which rows can match

@@ -27,6 +27,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.write_metadata import encode_metadata, is_compressed
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.storage.location import parse_location
+from deltaberg.table.maintain.cloning.clone_places import check_outside
 from deltaberg.workers import map_in_order
 
 __all__ = ["CopyRequest", "RewriteTablePathResult", "rewrite_table_path"]
@@ -80,7 +81,8 @@ def rewrite_table_path(pointer: TablePointer, asked: CopyRequest) -> RewriteTabl
     Raises
     ------
     InvalidArgumentError
-        A path is not below the prefix, the table has no such metadata file, or an argument is not valid.
+        A path is not below the prefix, the copy would be in a table, the table has no such metadata file, or an
+        argument is not valid.
     DataFileNotFoundError, CorruptTableError
         A file of metadata or of deletes cannot be read.
     UnsupportedFeatureError
@@ -96,6 +98,9 @@ def rewrite_table_path(pointer: TablePointer, asked: CopyRequest) -> RewriteTabl
         before = None if not begin else _needed(versions[begin - 1])
         if metadata.encryption_keys:
             raise encrypted("the table", str(loaded.root))
+        target = parse_location(prefix.moved(metadata.location))
+        if loaded.store.is_same(loaded.root, loaded.store, target):
+            check_outside(loaded.store, target)
         staging = _staging(loaded, prefix, asked.staging_location)
         staging.check_empty()
         return _Copy(loaded, metadata, before, staging).run(versions[begin:])

@@ -10,36 +10,58 @@ from deltaberg.hints import shown_value
 from deltaberg.storage.base import Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.open.tables_there import SHOWN_FORMATS, tables_around
 
-__all__ = ["check_apart", "check_empty", "check_one_store"]
+__all__ = ["check_apart", "check_empty", "check_one_store", "check_outside"]
 
 
 def check_apart(store: StoreSpec, source: Location, target_store: StoreSpec, target: Location) -> None:
-    """Refuse a clone inside of its source, or around it: the vacuum of one would take the files of the other.
+    """Refuse a clone inside of its source, around it, or in another table: one would clean up files of the other.
 
     Raises
     ------
     InvalidArgumentError
         It is there.
     """
-    if not store.is_same(source, target_store, target):
-        return
-    paths = [one.path for one in (source, target)]
-    if source.scheme == "file":
-        try:
-            paths = [os.path.realpath(path) for path in paths]
-        except ValueError as error:
+    if store.is_same(source, target_store, target):
+        first, second = (f"{place.path.rstrip('/')}/" for place in map(_found, (source, target)))
+        if first.startswith(second) or second.startswith(first):
             raise InvalidArgumentError(
-                f"{shown_value(target.path)} is not a path: {error}", hint="choose another"
-            ) from None
-    first, second = (f"{path.rstrip('/')}/" for path in paths)
-    if first.startswith(second) or second.startswith(first):
+                "one of the two directories would be in the other",
+                hint="choose a directory apart from the other one",
+                table=str(source),
+                target=str(target),
+            )
+    check_outside(target_store, target)
+
+
+def check_outside(store: StoreSpec, target: Location) -> None:
+    """Refuse a new table inside of another one, whose clean-up would delete its files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is there.
+    """
+    above = _found(target)
+    above = above._replace(path=above.path.rstrip("/").rpartition("/")[0])
+    for place, known in tables_around(above, store):
         raise InvalidArgumentError(
-            "one of the two directories would be in the other",
-            hint="choose a directory apart from the other one",
-            table=str(source),
+            f"the directory would be in {SHOWN_FORMATS[known]}, whose clean-up would delete its files",
+            hint="choose a directory apart from it",
+            table=str(place),
             target=str(target),
         )
+
+
+def _found(place: Location) -> Location:
+    """Return a place without symbolic links."""
+    if place.scheme != "file":
+        return place
+    try:
+        return place._replace(path=os.path.realpath(place.path))
+    except ValueError as error:
+        raise InvalidArgumentError(f"{shown_value(place.path)} is not a path: {error}", hint="choose another") from None
 
 
 def check_one_store(store: StoreSpec, source: Location, target_store: StoreSpec, target: Location) -> None:
