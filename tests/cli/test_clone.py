@@ -57,3 +57,30 @@ def test_a_hint_names_the_option(table: Any, tmp_path: Path) -> None:
     ended = call("clone", table.location, place, "--yes")
     assert ended.exit_code != 0
     assert "pass --replace to make that table the clone" in ended.stderr
+
+
+def test_states_of_iceberg_tables_and_a_place_in_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = deltaberg.create_table(tmp_path / "t", ids().schema, format="iceberg")
+    for number in (1, 2, 3):
+        made.append(ids(number))
+        if number == 2:
+            made.alter().create_tag("second").commit()
+    first = made.history()[-1].snapshot_id
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__WAREHOUSE", f"{tmp_path}/warehouse")
+    shop = deltaberg.load_catalog("shop")
+    shop.create_namespace("sales")
+    for name, at, rows in (
+        ("one", ["--snapshot-id", str(first)], [1]),
+        ("two", ["--ref", "second"], [1, 2]),
+        ("three", [], [1, 2, 3]),
+    ):
+        json_lines("clone", made.location, f"sales.{name}", *at, "--target-catalog", "shop", "--yes")
+        assert ids_of(shop.load_table(f"sales.{name}")) == rows
+        json_lines("clone", f"sales.{name}", tmp_path / name, "--catalog", "shop", "--yes")
+        assert ids_of(deltaberg.open_table(tmp_path / name)) == rows
+    delta = deltaberg.create_table(tmp_path / "delta", ids().schema).location
+    for at in (["--ref", "x"], ["--snapshot-id", "1"], ["--target-catalog", "shop"]):
+        ended = call("clone", delta, tmp_path / "no", *at, "--yes")
+        assert (ended.exit_code == 0, "Traceback" in ended.stderr, (tmp_path / "no").exists()) == (False, False, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -28,19 +28,23 @@ def asking_options(function: Callable[..., None]) -> Callable[..., None]:
     return dry_run_option(_YES(function))
 
 
-def asking(format: str | None = None) -> Callable[[Callable[..., object]], Callable[..., None]]:
+def asking(
+    format: str | None = None, *, at: Sequence[str] = ()
+) -> Callable[[Callable[..., object]], Callable[..., None]]:
     """Add ``--dry-run`` and ``--yes`` to a command, whose function gets the open table and an `Asking`.
 
     Parameters
     ----------
     format
         The format that the table has to have; None for any.
+    at
+        The options that say in which state the table is opened.
     """
 
     def made(function: Callable[..., object]) -> Callable[..., None]:
         @functools.wraps(function)
         def run(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, **options: Any) -> None:
-            opened = place.open(format)
+            opened = place.open(format, **{name: options.pop(name) for name in at})
             function(opened, Asking(opened.location, as_json, dry_run, is_agreed), **options)
 
         return asking_options(run)

@@ -29,11 +29,16 @@ _NUMBERS = (
 @click.argument("target", metavar="TARGET")
 @click.option("--shallow", is_flag=True, help="Name the files where they are, in place of copies (Delta).")
 @click.option("--version", type=int, help="The version that is cloned (Delta).")
+@click.option("--snapshot-id", type=click.IntRange(min=0), metavar="SNAPSHOT_ID", help="The snapshot (Iceberg).")
+@click.option("--ref", metavar="NAME", help="The branch or the tag whose snapshot is cloned (Iceberg).")
 @click.option("--timestamp", help="Clone the state that was the newest one at this time.")
+@click.option("--target-catalog", metavar="NAME", help="TARGET is a name in this Iceberg catalog of the configuration.")
 @click.option("--replace", is_flag=True, help="Make a table that is there the clone, whatever it was (Delta).")
 @click.option("--property", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A property of it.")
-@asking()
-def clone(opened: Any, asking: Asking, arguments: dict[str, Any], target: str, **chosen: Any) -> None:
+@asking(at=("snapshot_id", "ref"))
+def clone(
+    opened: Any, asking: Asking, arguments: dict[str, Any], target: str, target_catalog: str | None, **chosen: Any
+) -> None:
     """Make another table of a state of one, at a location; a deep clone that is repeated copies what is new.
 
     What would be copied is shown first, and done after a question.
@@ -44,6 +49,10 @@ def clone(opened: Any, asking: Asking, arguments: dict[str, Any], target: str, *
         facts = {"target": result.location, "state": result.state, "dry_run": result.dry_run, "version": version}
         asking.print(result, facts | {name: getattr(result, name) for name in _NUMBERS})
 
+    if target_catalog is not None:
+        from deltaberg import load_catalog
+
+        arguments["catalog"] = load_catalog(target_catalog)
     asking.carry_out(
         "cloning",
         lambda dry_run: opened.clone(target, dry_run=dry_run, **chosen, **arguments),
