@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,31 @@ def test_forms_of_a_schema(tmp_path: Path, given: Any, found: str) -> None:
     assert str(create_table(tmp_path / "t", given).schema) == found
     other = create_table(tmp_path / "u", DeltaTable(tmp_path / "t").schema)
     assert str(other.schema) == found
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("more", [{"delta.enableTypeWidening": "true"}, {"delta.enableIcebergCompatV2": "true"}])
+def test_the_columns_of_another_table_become_its_own(tmp_path: Path, more: dict[str, str], mapped: bool) -> None:
+    """At every depth they have neither the ids, the names in files, nor the changes of types of the other table."""
+    inner = pa.struct([("x", pa.int32())])
+    given = pa.schema([pa.field("id", pa.int32(), metadata={"comment": "c"}), ("s", inner), ("l", pa.list_(inner))])
+    mode = {"delta.columnMapping.mode": "name"}
+    other = create_table(tmp_path / "other", given, properties={**mode, **more})
+    if "delta.enableTypeWidening" in more:
+        other.alter().widen("id", pa.int64()).widen("s.x", pa.int64()).widen("l.element.x", pa.int64()).commit()
+    table = create_table(tmp_path / "t", other.schema, properties=mode if mapped else {})
+    assert str(table.schema) == str(other.schema)
+    text = table.metadata.schema_string or ""
+    assert ("delta." in text) == mapped
+    assert not any(word in text for word in ("typeChanges", "nested.ids", *_names_in_files(other)))
+    assert '"comment":"c"' in text
+    rows = pa.table({"id": [1], "s": [{"x": 1}], "l": [[{"x": 2}]]}, table.arrow_schema)
+    table.append(rows)
+    assert DeltaTable(tmp_path / "t", validate=True).scan().to_arrow().equals(rows)
+
+
+def _names_in_files(table: DeltaTable) -> set[str]:
+    return set(re.findall(r"col-[0-9a-f-]{36}", table.metadata.schema_string or ""))
 
 
 @pytest.mark.parametrize("given", ["id bigint", 3, None, ["id"]])

@@ -6,7 +6,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.actions.table_actions import Format, Metadata
@@ -18,7 +17,14 @@ from deltaberg.delta.properties.protocols import features_of_properties, feature
 from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.enforce import table_rules
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
-from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, highest_id, partition_names
+from deltaberg.delta.schema.new_columns import (
+    MAX_COLUMN_ID,
+    ColumnNumbers,
+    as_given,
+    check_columns,
+    highest_id,
+    partition_names,
+)
 from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints, checked_new_rules, given_metadata
@@ -81,10 +87,10 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
         features.add("clustering")
     mode = recorded_mapping_mode(recorded)
     kept = None if table.of_rows else given_metadata
-    given = checked_new_rules(as_table_schema(table.schema, kept))
+    given = checked_new_rules(as_given(as_table_schema(table.schema, kept)))
     highest = highest_id(before.metadata.configuration) if before else 0
     warn_of_void(given)
-    schema = _numbered(given, recorded, highest) if mode != "none" else _plain(given)
+    schema = _numbered(given, recorded, highest) if mode != "none" else given
     if highest and mode == "none":
         recorded[MAX_COLUMN_ID] = str(highest)
     check_columns(schema, mapped=mode != "none")
@@ -167,11 +173,6 @@ def _keep_times(before: Snapshot, recorded: dict[str, str]) -> None:
     if before.is_enabled(IN_COMMIT_TIMESTAMPS) and recorded.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
         known = before.metadata.configuration
         recorded.update({name: known[name] for name in (SINCE_VERSION, SINCE_TIMESTAMP) if name in known})
-
-
-def _plain(schema: Struct) -> Struct:
-    """Return columns without the ids and physical names of the table that they come from."""
-    return Struct(tuple(replace(child, id=None, physical_name=child.name) for child in schema))
 
 
 def _numbered(schema: Struct, recorded: dict[str, str], highest: int) -> Struct:

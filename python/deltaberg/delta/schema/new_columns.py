@@ -13,12 +13,20 @@ from dataclasses import replace
 from deltaberg.delta.features import READ_ELSEWHERE
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
-from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
+from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS, OF_ONE_TABLE
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
 from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct, field_paths
 
-__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "check_names_in_files", "highest_id", "partition_names"]
+__all__ = [
+    "MAX_COLUMN_ID",
+    "ColumnNumbers",
+    "as_given",
+    "check_columns",
+    "check_names_in_files",
+    "highest_id",
+    "partition_names",
+]
 
 #: The property that keeps the highest id that was ever given to a column.
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -97,6 +105,20 @@ class ColumnNumbers:
         kind = _inside(field.type, self.assign)
         metadata = {**field.metadata, COLUMN_ID: number, PHYSICAL_NAME: physical}
         return replace(field, type=kind, metadata=metadata, id=number, physical_name=physical)
+
+
+def as_given(schema: Struct) -> Struct:
+    """Return columns as the caller describes those of a new table, without what they have as columns of another one.
+
+    These are ids, physical names, and changes of types.
+    """
+    return Struct(tuple(map(_as_given, schema)))
+
+
+def _as_given(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if not key.startswith(OF_ONE_TABLE)}
+    kind = _inside(field.type, _as_given)
+    return replace(field, type=kind, metadata=metadata, id=None, physical_name=field.name)
 
 
 def _inside(kind: DataType, change: Callable[[Field], Field]) -> DataType:

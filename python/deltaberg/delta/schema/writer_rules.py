@@ -18,6 +18,7 @@ __all__ = [
     "CURRENT_DEFAULT",
     "FEATURES_OF_MEMBERS",
     "IDENTITY_MARK",
+    "OF_ONE_TABLE",
     "IdentityColumn",
     "check_constraints",
     "checked_new_rules",
@@ -34,7 +35,8 @@ _IDENTITY = "delta.identity."
 _LONG = Primitive("long")
 _GENERATED = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
-_OF_OTHERS = ("delta.columnMapping.", "delta.typeChanges")
+#: How the members of metadata begin that belong to the columns of one table.
+OF_ONE_TABLE = ("delta.columnMapping.", "delta.typeChanges")
 #: The member of a field's metadata that holds the default value of a column.
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 #: The member of a field's metadata that keeps the last generated value of an identity column.
@@ -131,7 +133,7 @@ def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, text in metadata.items():
         if key in ("comment", CURRENT_DEFAULT, TEXT_TYPE) or (
-            key.startswith("delta.") and not key.startswith(_OF_OTHERS)
+            key.startswith("delta.") and not key.startswith(OF_ONE_TABLE)
         ):
             kept[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
     return kept
