@@ -125,8 +125,7 @@ _WITHOUT_WORD = {
     # Commands show changes as they were recorded, and times without a zone as such; only create asks for the format.
     | {"batch_size", "carry_over", "compute_updates", "format", "identifier_columns", "net_changes", "timezone"}
     # Objects of Python that other verbs take, and what commands that create, count, clone or expire do not offer.
-    | {"branch", "columns", "findings", "layout", "limit", "partition_by", "partition_strategy", "stop"}
-    | {"validate"}
+    | {"branch", "columns", "findings", "layout", "limit", "partition_by", "partition_strategy", "stop", "validate"}
     # What deltalake calls properties of a commit.
     | {"commit_properties"}
     # Methods that no command stands for.
@@ -137,25 +136,16 @@ _WITHOUT_WORD = {
     # The rows are the frame; Spark reads to the end, and writes by its own rules.
     | {"allow_truncation", "check", "data", "isolation", "limit", "safe", "unsafe_single_writer", "validate"}
     # An overwrite by a frame goes as the table says.
-    | {"strategy"}
-    | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
+    | {"strategy", "col", "commit", "list_namespaces", "list_tables", "register_table"},
     "delta-spark": _OBJECTS_OF_PYTHON
     # delta-spark has no parameters for these; a session or a property of the table says some of them.
     | {"allow_truncation", "branch", "catalog", "cluster", "commit_properties", "compression", "dry_run", "format"}
     | {"enforce_retention_duration", "full", "group_size", "hilbert_by", "if_exists", "ignore_missing_files"}
     | {"inventory", "isolation", "keep_versions", "location_map", "logging", "max_concurrent", "max_deleted"}
     | {"max_file_size", "memory", "min_file_size", "min_files", "partition_strategy", "schema", "schema_mode"}
-    | {
-        "rewrite_all",
-        "sort_by",
-        "strategy",
-        "target_file_size",
-        "txn",
-        "unsafe_expired",
-        "unsafe_single_writer",
-    }
+    | {"rewrite_all", "sort_by", "strategy", "target_file_size", "txn", "unsafe_expired", "unsafe_single_writer"}
+    # Some of its methods have those of the second line, and others have none.
     | {"safe", "untracked_hours", "user_metadata", "validate"}
-    # Some of its methods have these, and others have none.
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}
     | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
 }

@@ -116,8 +116,7 @@ class Compaction:
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
-        is_full = isinstance(self.cluster, str) and self.cluster == "full"
-        if not (is_full or isinstance(self.cluster, bool | None)):
+        if not (isinstance(self.cluster, bool | None) or (isinstance(self.cluster, str) and self.cluster == "full")):
             raise InvalidArgumentError(
                 at_fault("cluster", f"must be True, False or full, not {shown_value(self.cluster)}"),
                 hint="leave it out to cluster the table if it has clustering columns",
