@@ -332,3 +332,28 @@ def test_directories_of_tables_below(tmp_path: Path, below: str) -> None:
     _leave(table, "inner/data/x.parquet")
     _age(Path(table.location))
     assert table.remove_orphan_files().deleted_files == 0
+
+
+def test_directories_elsewhere(tmp_path: Path) -> None:
+    """They may be those of others, and are looked through on request, also once no property names them any more."""
+    table = new_table(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    table.alter().set({"write.data.path": str(elsewhere)}).commit()
+    table.append(rows_of(1))
+    orphans = _leave(table, "data/x.parquet")
+    for place in (elsewhere, elsewhere / "p=1"):
+        place.mkdir(exist_ok=True)
+        (place / "x.parquet").write_bytes(b"x")
+        orphans.append(place / "x.parquet")
+    _age(tmp_path)
+    done = table.remove_orphan_files()
+    assert _paths(done) == ["data/x.parquet"]
+    assert f"orphans were not looked for in {elsewhere}" in done.warnings[0]
+    assert _paths(table.remove_orphan_files(location=elsewhere)) == sorted(map(str, orphans[1:]))
+    table.alter().unset("write.data.path").commit()
+    assert table.remove_orphan_files().warnings == ()
+    assert len(_paths(table.remove_orphan_files(location=elsewhere, dry_run=False))) == 2
+    assert [path.exists() for path in orphans] == [True, False, False]
+    with pytest.raises(InvalidArgumentError, match="is not a directory of the table"):
+        table.remove_orphan_files(location=tmp_path / "else")
+    assert ids_of(table) == [1]

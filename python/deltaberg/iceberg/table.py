@@ -582,7 +582,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
             the zone that the table was opened with.
         location
             The directory that is looked through: the location of the table by default, one below it, or one that the
-            table has its data or its metadata in by its properties.
+            table has its data or its metadata in by its properties, or had by older metadata of its log. Tables may
+            share such ones, so that a warning names them and nothing else is done about them by default.
         dry_run
             Only find the files. Pass False to delete them.
         prefix_mismatch

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -168,13 +168,14 @@ class _Orphans:
             )
         check_writable(loaded.metadata, loaded.resolver)
         check_collected(loaded.metadata)
-        self._folder = self._chosen_folder()
-        self._above = f"{str(self._folder).rstrip('/')}/"
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
         self._limit = asked.limit(self._now)
         self._places = Places(loaded)
         self._reached = Reached(self._places)
         self._sweep = Sweep(load, loaded, self._reached, tasks, asked.progress)
+        self._folders = own_folders(loaded, loaded.metadata)
+        self._folder = self._chosen_folder()
+        self._above = f"{str(self._folder).rstrip('/')}/"
         self._kept: Counter[str] = Counter()
         self._nested: set[str] = set()
         self._passed_over: list[str] = []
@@ -185,13 +186,15 @@ class _Orphans:
 
     def _chosen_folder(self) -> Location:
         """Return the directory that is listed."""
-        folders = own_folders(self._loaded, self._loaded.metadata)
+        folders = self._folders
         asked: Location | None = self._asked.location
         if asked is None:
             return folders[0]
         if asked.scheme == "file":
             asked = asked._replace(path=os.path.realpath(asked.path))
-        if not any(asked == one or str(asked).startswith(f"{str(one).rstrip('/')}/") for one in folders):
+        if not _is_in(asked, folders):
+            folders = self._sweep.all_folders()
+        if not _is_in(asked, folders):
             raise InvalidArgumentError(
                 f"{asked} is not a directory of the table: files of others would be deleted",
                 hint=f"the directories of the table are {', '.join(map(str, folders))}",
@@ -223,8 +226,16 @@ class _Orphans:
             self._sweep.failed,
             {reason: count for reason, count in sorted(kept.items()) if count},
             time.monotonic() - self._begun,
-            (*self._sweep.warnings, *warnings_of_unnamed(self._passed_over)),
+            (*self._sweep.warnings, *warnings_of_unnamed(self._passed_over), *self._unlisted_folders()),
         )
+
+    def _unlisted_folders(self) -> list[str]:
+        """Return what is to be said of directories of the table elsewhere: others may have theirs below them."""
+        if self._asked.location is not None:
+            return []
+        left = [str(one) for one in self._folders if not _is_in(one, [self._folder])]
+        why = "others may have files there; pass a directory as location if it is the table's alone"
+        return [f"orphans were not looked for in {', '.join(left)}: {why}"] if left else []
 
     def _listed(self) -> Iterator[pa.RecordBatch]:
         """List the directory, and yield what is old enough and not reached."""
@@ -316,3 +327,7 @@ class _Orphans:
     def _apart(self, found: pa.Table, stays: pa.BooleanArray, reason: str) -> pa.Table:
         self._kept[reason] += stays.true_count
         return found.filter(pc.invert(stays))
+
+
+def _is_in(place: Location, folders: Sequence[Location]) -> bool:
+    return any(place == one or str(place).startswith(f"{str(one).rstrip('/')}/") for one in folders)

@@ -165,6 +165,11 @@ class Sweep:
     def __post_init__(self) -> None:
         self._folders = own_folders(self.loaded, self.loaded.metadata, () if self.is_strict else _PATHS)
 
+    def all_folders(self) -> list[Location]:
+        """Return the directories of the table, its location first, with those that older metadata names."""
+        self._know_older_folders()
+        return self._folders
+
     def in_own_folders(self, files: pa.Table) -> pa.Table:
         """Return the files in directories of the table; all other files stay, and are counted."""
         inside = self._inside(files)
