@@ -79,6 +79,8 @@ def test_the_log_is_cleaned_up(tmp_path: Path) -> None:
     _age(tmp_path / "_delta_log", 9)
     planned = table.maintain(MaintenancePolicy(steps=["cleanup_metadata"]))
     assert planned["cleanup_metadata"].numbers == {"deleted_files": 10}
+    found = table.cleanup_metadata(dry_run=True)
+    assert (len(found.files), found.first_version, found.dry_run) == (10, 10, True)
     done = table.maintain(dry_run=False)
     assert done["cleanup_metadata"].result.first_version == 10
     assert done["cleanup_metadata"].numbers == planned["cleanup_metadata"].numbers

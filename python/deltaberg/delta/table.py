@@ -472,7 +472,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         return compact_commits(self._log, first, last)
 
-    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
+    def cleanup_metadata(self, at: Instant | None = None, *, dry_run: bool = False) -> LogCleanup:
         """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
 
         The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
@@ -483,6 +483,13 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ----------
         at
             The time by which entries have expired; now by default.
+        dry_run
+            Only find the files that would be deleted.
+
+        Returns
+        -------
+        LogCleanup
+            The files, and the version that the log begins with then.
 
         Raises
         ------
@@ -499,9 +506,10 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         ()
         """
         instant = None if at is None else parse_instant(at, self._options.zone)
+        checked_flag("dry_run", dry_run)
         from deltaberg.delta.after_commit.log_cleanup import clean_up_log
 
-        return clean_up_log(self._snapshot.newer(), at=instant)
+        return clean_up_log(self._snapshot.newer(), at=instant, dry_run=dry_run)
 
     def generate(self, mode: GenerateMode = "symlink_format_manifest") -> SymlinkManifests:
         """Write manifests of symlinks, by which Athena, Presto and Hive read the newest version without its log.

@@ -45,18 +45,21 @@ _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
 @dataclass(frozen=True)
 class LogCleanup:
-    """The files that a clean-up of the log deleted.
+    """The files that a clean-up of the log deleted, or would delete.
 
     Parameters
     ----------
     first_version
         The first version that the log still holds for sure; None if nothing had to go.
     files
-        The names of the deleted files, relative to the log.
+        The names of the files, relative to the log.
+    dry_run
+        Whether nothing was deleted.
     """
 
     first_version: int | None = None
     files: tuple[str, ...] = ()
+    dry_run: bool = False
 
 
 def clean_up_log(
@@ -100,9 +103,10 @@ def clean_up_log(
             # Files have the times of the store, whose clock is only asked where something is to go.
             earlier = earlier_clock(log.storage, log.path)
             kept, names = (kept, names) if now - earlier < _HOUR else _expired(snapshot, earlier, retention)
-        if dry_run:
-            return LogCleanup(kept if names else None, tuple(names))
         live = _live_in_log(snapshot) if names else frozenset()
+        if dry_run:
+            left = tuple(name for name in names if f"{log.path}/{name}" not in live)
+            return LogCleanup(kept if left else None, left, dry_run=True)
         deleted = delete_files(
             log.storage,
             log.path,
