@@ -359,7 +359,9 @@ def _others(source: IcebergSource) -> Iterator[_Head]:
     refs, snapshots = source.metadata.all_refs, source.metadata.snapshots
     own = None if source.snapshot is None else source.snapshot.snapshot_id
     numbers = {ref.snapshot_id for ref in refs.values()} & snapshots.keys() - {own}
-    for number in sorted(numbers, key=lambda one: -snapshots[one].sequence_number):
+    # Snapshots of the first format version all have the same sequence number.
+    newest = (one for one in reversed(list(snapshots.values())) if one.snapshot_id in numbers)
+    for number in (one.snapshot_id for one in sorted(newest, key=lambda one: -one.sequence_number)):
         yield _Head(source.at(snapshots[number]), in_words(number, refs))
 
 

@@ -146,7 +146,8 @@ class TablePurge:
         alone = own_folders(self._loaded, metadata, ())
         others = [one for one in own_folders(self._loaded, metadata) if one not in alone]
         above = (pc.starts_with(left, f"{str(one).rstrip('/')}/") for one in others)
-        return reduce(pc.or_, above, pa.repeat(pa.scalar(False), len(left))).true_count
+        count: int = reduce(pc.or_, above, pa.repeat(pa.scalar(False), len(left))).true_count
+        return count
 
     def _sweep(self, load: Callable[[LoadedTable], LoadedTable]) -> Sweep:
         return Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)

@@ -279,7 +279,8 @@ def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
         return bool(pc.any(pc.equal(places.of(live.column("file_path"), loaded.prefix), location)).as_py())
 
     found = []
-    for snapshot in sorted(loaded.metadata.snapshots.values(), key=lambda one: -one.sequence_number):
+    newest = reversed(list(loaded.metadata.snapshots.values()))
+    for snapshot in sorted(newest, key=lambda one: -one.sequence_number):
         rows = reader.manifests_of(snapshot).select(_WANTED).to_pylist()
         for some in in_chunks([row for row in rows if row["manifest_path"] not in holds], _MANIFESTS_AT_ONCE):
             paths = [row["manifest_path"] for row in some]
