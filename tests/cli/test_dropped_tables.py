@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table, write_table
-from deltaberg.delta.maintain.cleaning.dropped_table import drop_table
-from deltaberg.errors import CommitConflictError
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintain.cleaning import dropped_table
+from deltaberg.errors import CommitConflictError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.storage.base import PutResult
+from deltaberg.storage.location import parse_location
+from deltaberg.storage.stores import StoreSpec
 from tests.support.command_line import call, json_lines
 from tests.support.rows import ids, ids_of
 
@@ -47,12 +52,43 @@ def test_dropped_with_all_files(table: DeltaTable, tmp_path: Path) -> None:
     assert "there is no" in call(*words, "--yes").stderr
 
 
-def test_a_commit_meanwhile_keeps_the_log(table: DeltaTable, tmp_path: Path) -> None:
-    snapshot = DeltaTable(tmp_path / "t")._snapshot
-    table.append(pa.table({"id": [9], "_p": ["c"]}))
-    with pytest.raises(CommitConflictError, match="others committed meanwhile"):
-        drop_table(snapshot, dry_run=False)
-    assert ids_of(DeltaTable(tmp_path / "t"), filter="_p = 'c'") == [9]
-    # It is dropped by another try, whatever is gone by then.
-    drop_table(DeltaTable(tmp_path / "t")._snapshot, dry_run=False)
+def test_a_commit_meanwhile_keeps_the_table(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, put = LogDirectory(parse_location(tmp_path / "t"), StoreSpec()), dropped_table.put_entry
+    rows = pa.table({"id": [9], "_p": ["c"]})
+
+    def append_first(*arguments: Any) -> PutResult:
+        table.append(rows)
+        return put(*arguments)
+
+    monkeypatch.setattr(dropped_table, "put_entry", append_first)
+    with pytest.raises(CommitConflictError, match="other writers committed first"):
+        dropped_table.drop_table(log, dry_run=False)
+    monkeypatch.undo()
+    assert sorted(ids_of(DeltaTable(tmp_path / "t"))) == [2, 4, 5, 9]
+    dropped_table.drop_table(log, dry_run=False)
     assert not (tmp_path / "t").exists()
+    with pytest.raises(TableNotFoundError, match="there is no Delta table"):
+        table.append(rows)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the files", "between files of the log"])
+def test_an_interrupted_drop_is_repeated(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    root, rows = tmp_path / "t", pa.table({"id": [9], "_p": ["c"]})
+
+    def stop(*_: Any) -> Any:
+        for number in (0, 2) if is_late else ():
+            (root / f"_delta_log/{number:020}.json").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dropped_table, "delete_files" if is_late else "_Drop", stop)
+    with pytest.raises(KeyboardInterrupt):
+        dropped_table.drop_table(LogDirectory(parse_location(root), StoreSpec()), dry_run=False)
+    monkeypatch.undo()
+    for act in (lambda: DeltaTable(root), lambda: table.append(rows), lambda: write_table(root, rows)):
+        with pytest.raises(UnsupportedFeatureError, match="the table was dropped"):
+            act()
+    assert call("drop-table", str(root), "--purge", "--yes").exit_code == 0
+    assert not root.exists()

@@ -414,6 +414,7 @@ _ALL += [
     _TWO_TABLES,
     # No older snapshot can be read while the files go.
     Operation("drop a directory", Target.drop, {}, "iceberg", keeps_from=99, kind="iceberg", in_catalog=True),
+    Operation("drop a directory of Delta", Target.drop, {}, "vectors", keeps_from=99, in_catalog=True),
     # A REST catalog gives clones no place.
     *(Operation(f"{kind}: clone", clone_iceberg, start="iceberg nothing", kind=kind) for kind in ("iceberg", "sqlite")),
 ]

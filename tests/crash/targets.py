@@ -11,7 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 import deltaberg
-from deltaberg.errors import StorageError, TableNotFoundError
+from deltaberg.delta.features import DROPPED
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintain.cleaning.dropped_table import drop_table
+from deltaberg.errors import StorageError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.storage.location import parse_location
+from deltaberg.table.open.opening import OpenOptions
 from tests.support.postgres import keep_rows, put_rows
 
 __all__ = ["CATALOGS", "KINDS", "Target"]
@@ -121,6 +126,12 @@ class Target:
             if done is None or not done.is_complete:
                 raise StorageError(f"files stay: {done and done.warnings}")
             return
+        if self.kind == "delta":
+            log = LogDirectory(parse_location(self.location), OpenOptions(storage_options=dict(self.options)).store)
+            done = drop_table(log, dry_run=False)
+            if not done.is_complete:
+                raise StorageError(f"files stay: {dict(done.failed)}")
+            return
         self.catalog.drop_table((_NAMESPACE, self.name))
 
     def rename(self) -> None:
@@ -147,6 +158,11 @@ class Target:
         try:
             return self.open()
         except TableNotFoundError:
+            return None
+        except UnsupportedFeatureError as error:
+            # Nobody can read or write a table whose drop has begun.
+            if error.context.get("feature") != DROPPED:
+                raise
             return None
 
     def find_commit(self, token: str) -> Any:

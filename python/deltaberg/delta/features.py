@@ -9,6 +9,7 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 
 __all__ = [
+    "DROPPED",
     "FEATURES",
     "MAPPING_MODE",
     "READ_ELSEWHERE",
@@ -17,6 +18,7 @@ __all__ = [
     "check_known_writers",
     "check_protocol",
     "check_written",
+    "dropped_protocol",
     "feature_violations",
     "not_done",
     "reads_column_mapping",
@@ -24,6 +26,7 @@ __all__ = [
     "refuse_features",
     "supported_features",
     "supports",
+    "undropped_protocol",
 ]
 
 
@@ -108,6 +111,8 @@ FEATURES: dict[str, Feature] = {
         Feature("coordinatedCommits-preview", needs_catalog=True),
     )
 }
+#: What the last version of a table that is being dropped demands of readers, so that none of them opens it.
+DROPPED = "deltaberg.dropped"
 #: The highest versions, from which on the protocol lists features.
 _LISTING_READER, _LISTING_WRITER = 3, 7
 
@@ -136,11 +141,34 @@ def check_protocol(protocol: Protocol) -> None:
             hint="open it through its catalog, with an engine that supports catalog-managed tables",
             feature=", ".join(managed),
         )
+    if DROPPED in unread:
+        raise UnsupportedFeatureError(
+            "the table was dropped, and what is left of its files is about to go",
+            hint="drop it again if that was interrupted",
+            feature=DROPPED,
+        )
     refuse_features(
         unread,
         "the table needs reader features that are not supported",
         "upgrade deltaberg, or drop the features from the table",
     )
+
+
+def dropped_protocol(protocol: Protocol) -> Protocol:
+    """Return the protocol of the version by which a table is dropped."""
+    names = supported_features(protocol)
+    reading = {name for name in names if name not in FEATURES or FEATURES[name].for_readers}
+    lists = (tuple(sorted({*some, DROPPED})) for some in (reading, names))
+    return Protocol(_LISTING_READER, _LISTING_WRITER, *lists)
+
+
+def undropped_protocol(protocol: Protocol) -> Protocol | None:
+    """Return the protocol without what drops the table; None if nothing does."""
+    readers, writers = protocol.reader_features or (), protocol.writer_features or ()
+    if DROPPED not in readers:
+        return None
+    lists = (tuple(name for name in names if name != DROPPED) for names in (readers, writers))
+    return Protocol(protocol.min_reader_version, protocol.min_writer_version, *lists)
 
 
 def not_done(names: Iterable[str]) -> list[str]:

@@ -157,7 +157,6 @@ def _drop_in_directory(place: TablePlace) -> Callable[..., CleanupResult] | None
     """Return what drops the Delta table in a directory; None if there is none."""
     from deltaberg.delta.log.directory import LogDirectory
     from deltaberg.delta.maintain.cleaning.dropped_table import drop_table as drop
-    from deltaberg.delta.snapshot.snapshot import Snapshot
     from deltaberg.storage.location import parse_location
     from deltaberg.table.open.opening import OpenOptions
     from deltaberg.table.open.tables_there import formats_at
@@ -165,7 +164,7 @@ def _drop_in_directory(place: TablePlace) -> Callable[..., CleanupResult] | None
     root, store = parse_location(place.location), OpenOptions(storage_options=place.storage_options).store
     if "delta" not in formats_at(root, store):
         return None
-    return lambda *, dry_run: drop(Snapshot.load(LogDirectory(root, store)), dry_run=dry_run)
+    return lambda *, dry_run: drop(LogDirectory(root, store), dry_run=dry_run)
 
 
 def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from deltaberg import kernels
 from deltaberg.delta.actions.reconciled import TableActions
 from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.delta.checkpoint.read import Checkpoint
-from deltaberg.delta.features import check_protocol
+from deltaberg.delta.features import check_protocol, dropped_protocol, undropped_protocol
 from deltaberg.delta.log.commit import cleaned_up, list_newer_commits
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.entries import LogBytes
@@ -115,7 +117,9 @@ class Snapshot(ScannedVersion):
         while True:
             try:
                 segment = build_segment(log, version, damaged)
-            except DeltabergError:
+            except DeltabergError as error:
+                if isinstance(error, CorruptLogError):
+                    _refuse_dropped(log)
                 if first_error is not None:
                     raise first_error from None
                 raise
@@ -131,6 +135,32 @@ class Snapshot(ScannedVersion):
                 failures.append((segment, error))
                 # The commits that a damaged compaction holds still exist.
                 damaged |= {entry.file.name for entry in segment.commits if entry.file.kind == "compaction"}
+
+    @classmethod
+    def load_dropped(cls, log: LogDirectory) -> Snapshot | None:
+        """Return what the newest commit tells of a table that is being dropped; None if it is not.
+
+        That commit has all that a drop must know, for the others may be gone.
+        """
+        entry = max(
+            (one for one in log.entries() if one.file.kind == "commit"), key=lambda one: one.version, default=None
+        )
+        if entry is None:
+            return None
+        try:
+            data = log.read(entry)
+        except ObjectNotFoundError:
+            return None
+        segment = _one_commit(log, entry.version, data)
+        replay = _replay(log, segment, [(entry.version, data)])
+        actions = _after(TableActions(), replay, log, segment)
+        protocol = None if actions.protocol is None else undropped_protocol(actions.protocol)
+        if protocol is None:
+            return None
+        log_bytes = LogBytes(log, segment.commits)
+        log_bytes.keep(segment.commits[0], data)
+        files = FileState.loaded((), None, replay, log_bytes, frozenset())
+        return cls(log, segment, replace(actions, protocol=protocol), files)
 
     @classmethod
     def _from_segment(cls, log: LogDirectory, segment: Segment, damaged: frozenset[str]) -> Snapshot:
@@ -403,6 +433,14 @@ def _replay(log: LogDirectory, segment: Segment, commits: Iterable[tuple[int, by
         version = error.context.get("version")
         names = {str(entry.version): entry.file.name for entry in segment.commits}
         raise error.with_context(table=str(log.root), file=names.get(str(version))) from None
+
+
+def _refuse_dropped(log: LogDirectory) -> None:
+    """Say of a log with holes that its table is being dropped, if it is."""
+    with suppress(CorruptTableError):
+        if (dropped := Snapshot.load_dropped(log)) is not None:
+            with in_context(table=str(log.root), version=dropped.version):
+                check_protocol(dropped_protocol(dropped.protocol))
 
 
 def _one_commit(log: LogDirectory, version: int, data: bytes) -> Segment:

@@ -1,23 +1,35 @@
-"""Dropping a Delta table: its files go as by a vacuum that keeps no version, and the log goes last.
+"""Dropping a Delta table with its files.
 
-A drop that was interrupted is repeated: the log still names the table.
+A version comes first that demands of readers and writers what none of them can do: from then on the table is gone, to
+other libraries, too, and nobody commits to it. Then its files go as by a vacuum that keeps no version. The log follows,
+the entry of that version last: it has what a drop needs to know, so that one that was interrupted is repeated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import time
+import uuid
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.log.names import LOG_DIRECTORY
+from deltaberg.delta.features import DROPPED as DROPPED_FEATURE
+from deltaberg.delta.features import dropped_protocol
+from deltaberg.delta.log.commit import check_conditional_put, look_for_entry, put_entry
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.log.encode import encode_lines
+from deltaberg.delta.log.names import LOG_DIRECTORY, commit_name
 from deltaberg.delta.maintain.cleaning.vacuum import Vacuum
 from deltaberg.delta.maintain.cleaning.vacuum_candidates import DROPPED
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import CommitConflictError
+from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.storage.base import PutResult
+from deltaberg.table.commit.commit import Change, ClockedPolicy, Fate, commit_change
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult
 from deltaberg.table.maintain.listed_files import LISTED_FILES, list_files
 from deltaberg.table.removal import FileKind, delete_files, drop_directory
@@ -27,7 +39,7 @@ __all__ = ["drop_table"]
 _LOG_FILE = FileKind("a file of the log", re.compile(rf"{LOG_DIRECTORY}/.+", re.DOTALL))
 
 
-def drop_table(snapshot: Snapshot, *, dry_run: bool) -> CleanupResult:
+def drop_table(log: LogDirectory, *, dry_run: bool) -> CleanupResult:
     """Delete the files of a table and its log, or find them.
 
     What a vacuum would never take stays: hidden files, tables below the directory, what only links lead to, metadata of
@@ -35,21 +47,60 @@ def drop_table(snapshot: Snapshot, *, dry_run: bool) -> CleanupResult:
 
     Parameters
     ----------
-    snapshot
-        The newest version.
+    log
+        The log of the table, or what an interrupted drop has left of it.
 
     Raises
     ------
     CommitConflictError
-        Others committed meanwhile. Their files and the log are there.
+        Others committed meanwhile. The table is as they left it.
+    CommitUnknownError
+        The store does not say whether the table is gone. Another try settles it.
+    TableNotFoundError
+        There is no table.
     UnsupportedFeatureError
         The table has a writer feature that is not supported.
     StorageError
         The store failed.
     """
+    try:
+        snapshot, is_dropped = Snapshot.load(log), False
+    except UnsupportedFeatureError as error:
+        left = Snapshot.load_dropped(log) if error.context.get("feature") == DROPPED_FEATURE else None
+        if left is None:
+            raise
+        snapshot, is_dropped = left, True
     check_writable(snapshot)
+    if not dry_run and not is_dropped:
+        check_conditional_put(log)
+        commit_change(_Mark(snapshot), ClockedPolicy(retries=0))
+        snapshot = Snapshot.load_dropped(log) or snapshot
     options = VacuumOptions(0, dry_run, enforce_retention_duration=False, logging=False)
     return _Drop(snapshot, options, _unrecorded, None).run()
+
+
+class _Mark(Change):
+    """The version by which a table ceases to be one."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._log, self._version = snapshot.log, snapshot.version + 1
+        self.token = str(uuid.uuid4())
+        attempt = Attempt(time.time_ns() // 1_000_000, self.token, read_version=snapshot.version)
+        info = Provenance("DROP TABLE").action(attempt, None, {})
+        actions = (info, dropped_protocol(snapshot.protocol).action, snapshot.metadata.action)
+        self._data = encode_lines([one.to_json() for one in actions])
+
+    def prepare(self) -> bool:
+        return True
+
+    def send(self) -> PutResult:
+        return put_entry(self._log, self._version, self._data)
+
+    def confirm(self) -> Fate:
+        return self.look()
+
+    def look(self) -> Fate:
+        return look_for_entry(self._log, self._version, self._data)
 
 
 def _unrecorded(*_: object) -> None:
@@ -64,24 +115,21 @@ class _Drop(Vacuum):
         done = self._delete(files)
         if done.failed:
             return done
-        newer = [version for version, _ in self._snapshot.newer_commits().commits]
-        if newer:
-            raise CommitConflictError(
-                "others committed meanwhile, so that the table is still there, without its older files",
-                hint="see that nobody writes to it, and drop it again",
-                table=str(self._log.root),
-                winner=newer[-1],
-            )
         entries = self._log_files()
         absolute = list(map(self._candidates.absolute, entries.column("path").to_pylist()))
-        # What is left by an interruption shall be an older version, as far as that is possible.
-        removal = delete_files(self._log.storage, self._log.root.path, reversed(absolute), _LOG_FILE, DROPPED)
-        cut = len(self._candidates.absolute(""))
-        if not removal.failed:
+        last = f"{self._log.path}/{commit_name(self._snapshot.version)}"
+        gone, errors = set[str](), {}
+        for paths in ([path for path in absolute if path != last], [last]):
+            if not errors:
+                removal = delete_files(self._log.storage, self._log.root.path, paths, _LOG_FILE, DROPPED)
+                gone.update(removal.deleted)
+                errors.update(removal.failed)
+        if not errors:
             drop_directory(self._log.root)
-        gone = set(removal.deleted)
-        deleted = entries.filter(pa.array([path in gone for path in absolute], pa.bool_()))
-        failed = {path[cut:]: error.message for path, error in removal.failed.items()}
+        cut = len(self._candidates.absolute(""))
+        # The plan that was shown before had no entry of the drop itself.
+        deleted = entries.filter(pa.array([path in gone and path != last for path in absolute], pa.bool_()))
+        failed = {path[cut:]: error.message for path, error in errors.items()}
         return dataclasses.replace(done, files=pa.concat_tables([done.files, deleted]), failed=failed)
 
     def _log_files(self) -> pa.Table:
