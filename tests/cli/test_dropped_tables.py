@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table, write_table
+from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cleaning import dropped_table
 from deltaberg.errors import CommitConflictError, TableNotFoundError, UnsupportedFeatureError
@@ -53,7 +54,7 @@ def test_dropped_with_all_files(table: DeltaTable, tmp_path: Path) -> None:
 
 
 def test_a_commit_meanwhile_keeps_the_table(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, put = LogDirectory(parse_location(tmp_path / "t"), StoreSpec()), dropped_table.put_entry
+    log, put = LogDirectory(parse_location(tmp_path / "t"), StoreSpec()), put_entry
     rows = pa.table({"id": [9], "_p": ["c"]})
 
     def append_first(*arguments: Any) -> PutResult:

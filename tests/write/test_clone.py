@@ -207,7 +207,7 @@ def test_a_dry_run_is_refused_where_the_clone_would_be(tmp_path: Path) -> None:
 @pytest.mark.req("DL-OPS-06")
 @pytest.mark.parametrize("outer", ["delta", "iceberg"])
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_no_clone_is_made_inside_of_another_table(tmp_path: Path, format: str, outer: str) -> None:
+def test_no_clone_is_made_inside_of_another_table(tmp_path: Path, format: Any, outer: Any) -> None:
     """The clean-up of the outer table would delete its files, also if a link leads there."""
     around: Any = deltaberg.create_table(tmp_path / "outer", ID, format=outer)
     table: Any = deltaberg.create_table(tmp_path / "t", ID, format=format)

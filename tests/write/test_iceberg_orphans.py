@@ -213,8 +213,10 @@ def test_the_way_out_where_a_file_is_lost(tmp_path: Path, monkeypatch: pytest.Mo
     """The error names what needs the lost file, and once that is gone, orphans go."""
     monkeypatch.setattr(orphans_module, "_SETTLED", 0)
     table = new_table(tmp_path)
-    first = table.append(rows_of(1)).snapshot_id
-    second = table.alter().create_tag("kept").commit() and table.append(rows_of(2)).snapshot_id
+    table.append(rows_of(1))
+    table.alter().create_tag("kept").commit()
+    table.append(rows_of(2))
+    first, second = table.metadata.snapshots
     Path(IcebergTable(table.location, ref="kept").scan().files()["file_path"][0].as_py().removeprefix("file:")).unlink()
     _leave(table, "data/x.parquet")
     assert table.repair().rows == 1

@@ -243,9 +243,9 @@ def test_versions_to_keep_that_cannot_be_read(tmp_path: Path, clock: Clock) -> N
     assert table.properties[KEPT_VERSIONS] == "1"
     table.checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
-    for arguments, wanted in (({}, KEPT_VERSIONS), ({"keep_versions": [0]}, "leave it out of keep_versions")):
+    for versions, wanted in ((None, KEPT_VERSIONS), ([0], "leave it out of keep_versions")):
         with pytest.raises(VersionNotFoundError) as refused:
-            table.vacuum(**arguments)
+            table.vacuum(keep_versions=versions)
         assert wanted in str(refused.value.hint)
     table.alter().unset(KEPT_VERSIONS).commit()
     assert table.vacuum().deleted_files == 0

@@ -21,15 +21,13 @@ from deltaberg.errors import (
     ConcurrentDeleteDeleteError,
     DataFileNotFoundError,
     DeltabergError,
-    InvalidArgumentError,
 )
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
-from deltaberg.hints import at_fault, shown_value
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
-from deltaberg.table.arguments import checked_flag, checked_memory, checked_number
+from deltaberg.table.arguments import checked_choice, checked_flag, checked_memory, checked_number
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.change.matched_rows import scan_of_whole_files
@@ -116,11 +114,9 @@ class Compaction:
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
-        if not (isinstance(self.cluster, bool | None) or (isinstance(self.cluster, str) and self.cluster == "full")):
-            raise InvalidArgumentError(
-                at_fault("cluster", f"must be True, False or full, not {shown_value(self.cluster)}"),
-                hint="leave it out to cluster the table if it has clustering columns",
-            )
+        if not isinstance(self.cluster, bool | None):
+            hint = "pass True, False or full, or leave it out to cluster what has clustering columns"
+            checked_choice("cluster", self.cluster, ("full",), hint)
         if self.concurrency is not None:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)

@@ -27,7 +27,7 @@ from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.errors import StorageError, UnsupportedFeatureError
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Change, ClockedPolicy, Fate, commit_change
 from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult
@@ -118,7 +118,7 @@ class _Drop(Vacuum):
         entries = self._log_files()
         absolute = list(map(self._candidates.absolute, entries.column("path").to_pylist()))
         last = f"{self._log.path}/{commit_name(self._snapshot.version)}"
-        gone, errors = set[str](), {}
+        gone, errors = set[str](), dict[str, StorageError]()
         for paths in ([path for path in absolute if path != last], [last]):
             if not errors:
                 removal = delete_files(self._log.storage, self._log.root.path, paths, _LOG_FILE, DROPPED)
