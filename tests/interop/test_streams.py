@@ -104,7 +104,7 @@ def test_delta_queries_change_hands(tmp_path: Path, judge: Judge, spark: Any) ->
 
 @pytest.mark.req("ICE-STR-03", half="writer")
 def test_iceberg_queries_change_hands(tmp_path: Path, judge: Judge, spark: Any) -> None:
-    judged = JudgedTable(judge, "streamed")
+    judged = JudgedTable(judge, "queried")
     judge.sql(f"CREATE TABLE {judged.name} (id bigint) USING iceberg")
     path = str(judged.root)
     table = deltaberg.open_table(path)
