@@ -23,7 +23,7 @@ from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.maintain.own_paths import OwnPaths
 from deltaberg.delta.schema.iceberg_compat import FORMATS, is_compatible
 from deltaberg.delta.snapshot.history import CommitTimes
-from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions, unexpired
+from deltaberg.delta.snapshot.retention import kept_versions, unexpired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.writable import check_writable
 from deltaberg.errors import (
@@ -233,8 +233,8 @@ class VacuumCandidates:
             except VersionNotFoundError as error:
                 if version in named:
                     error.hint = Hint(
-                        f"the property {KEPT_VERSIONS} names it: set it without that version by ⟪alter().set(…)⟫, or "
-                        f'unset it by ⟪alter().unset("{KEPT_VERSIONS}")⟫'
+                        "the property deltaberg.keepVersions names it: set it without that version by "
+                        '⟪alter().set(…)⟫, or unset it by ⟪alter().unset("deltaberg.keepVersions")⟫'
                     )
                 else:
                     error.hint = Hint("leave it out of ⟪keep_versions⟫")
