@@ -17,6 +17,7 @@ from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from deltaberg.api.commits import find_commit
+    from deltaberg.api.dropping import drop_table
     from deltaberg.api.opening import open_table
     from deltaberg.api.writing import create_table, write_table
     from deltaberg.catalogs.load import load_catalog
@@ -103,6 +104,7 @@ __all__ = [
     "convert_to_delta",
     "convert_to_iceberg",
     "create_table",
+    "drop_table",
     "find_commit",
     "load_catalog",
     "open_table",
@@ -159,6 +161,7 @@ _HOMES = {
     "convert_to_delta": "convert.directory",
     "convert_to_iceberg": "convert.tree",
     "create_table": "api.writing",
+    "drop_table": "api.dropping",
     "find_commit": "api.commits",
     "load_catalog": "catalogs.load",
     "open_table": "api.opening",

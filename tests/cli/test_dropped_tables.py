@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, write_table
+from deltaberg import DeltaTable, create_table, drop_table, load_catalog, open_table, write_table
 from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cleaning import dropped_table
-from deltaberg.errors import CommitConflictError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.storage.base import PutResult
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
@@ -93,3 +93,29 @@ def test_an_interrupted_drop_is_repeated(
             act()
     assert call("drop-table", str(root), "--purge", "--yes").exit_code == 0
     assert not root.exists()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_dropped_in_python(tmp_path: Path, format: Literal["delta", "iceberg"]) -> None:
+    root = tmp_path / "t"
+    write_table(root, ids(1), format=format)
+    with pytest.raises(InvalidArgumentError, match="a table in a directory is its files"):
+        drop_table(root)
+    planned = drop_table(root, purge=True, dry_run=True)
+    assert ids_of(open_table(root)) == [1]
+    done = drop_table(root, purge=True)
+    assert planned is not None
+    assert done is not None
+    assert planned.dry_run
+    assert sorted(done.files["path"].to_pylist()) == sorted(planned.files["path"].to_pylist())
+    assert not root.exists()
+    with pytest.raises(TableNotFoundError, match="there is no"):
+        drop_table(root, purge=True)
+
+
+def test_dropped_from_a_catalog_in_python(tmp_path: Path) -> None:
+    catalog = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/shop.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    write_table("db.t", ids(1), catalog=catalog)
+    assert drop_table("db.t", catalog=catalog) is None
+    assert not catalog.table_exists("db.t")

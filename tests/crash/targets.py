@@ -12,11 +12,7 @@ import pyarrow as pa
 
 import deltaberg
 from deltaberg.delta.features import DROPPED
-from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.maintain.cleaning.dropped_table import drop_table
 from deltaberg.errors import StorageError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.storage.location import parse_location
-from deltaberg.table.open.opening import OpenOptions
 from tests.support.postgres import keep_rows, put_rows
 
 __all__ = ["CATALOGS", "KINDS", "Target"]
@@ -127,10 +123,9 @@ class Target:
                 raise StorageError(f"files stay: {done and done.warnings}")
             return
         if self.kind == "delta":
-            log = LogDirectory(parse_location(self.location), OpenOptions(storage_options=dict(self.options)).store)
-            done = drop_table(log, dry_run=False)
-            if not done.is_complete:
-                raise StorageError(f"files stay: {dict(done.failed)}")
+            done = deltaberg.drop_table(self.location, purge=True, storage_options=dict(self.options))
+            if done is None or not done.is_complete:
+                raise StorageError(f"files stay: {done and dict(done.failed)}")
             return
         self.catalog.drop_table((_NAMESPACE, self.name))
 

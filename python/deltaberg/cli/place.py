@@ -56,28 +56,10 @@ class TablePlace:
             return open_table(self.location, **options)
 
     def loaded_catalog(self) -> Catalog:
-        """Return the catalog; for a location, that of the directory above."""
-        if self.catalog is None:
-            from deltaberg.catalogs.filesystem import FilesystemCatalog
-
-            return FilesystemCatalog("directory", self._above[0], self.storage_options)
+        """Return the catalog, which must be named."""
         from deltaberg import load_catalog
 
         return load_catalog(self.catalog, **self.storage_options)
-
-    @property
-    def name_in_catalog(self) -> str | tuple[str, ...]:
-        """What the table is called in the catalog."""
-        return self.location if self.catalog is not None else (self._above[1],)
-
-    @property
-    def _above(self) -> tuple[str, str]:
-        """Return the directory above a location, and the name of the table in it."""
-        from deltaberg.storage.location import parse_location
-
-        place = parse_location(self.location)
-        above, _, name = place.path.rstrip("/").rpartition("/")
-        return str(place._replace(path=above or ("/" if place.scheme == "file" else ""))), name
 
     def check_is_location(self) -> None:
         """Refuse a catalog."""

@@ -129,11 +129,13 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
     A table in a directory, of either format, is dropped with its files. What would go is shown first, and goes after a
     question. Shallow clones of a Delta table lose their rows with it.
     """
+    import deltaberg
+
     if place.catalog is None and not purge:
         raise click.UsageError("a table in a directory is its files: pass --purge to delete them, or pass --catalog")
-    drop: Callable[..., CleanupResult | None] | None = _drop_in_directory(place) if place.catalog is None else None
-    if drop is None:
-        drop = partial(place.loaded_catalog().drop_table, place.name_in_catalog, purge=purge)
+    catalog = None if place.catalog is None else place.loaded_catalog()
+    options: dict[str, Any] = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
+    drop = partial(deltaberg.drop_table, place.location, purge=purge, **options)
     files = "the catalog deletes its files" if purge else "its files stay where they are"
     asking = Asking(place.location, as_json, dry_run, is_agreed)
 
@@ -151,20 +153,6 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
     result = asking.carry_out("dropping", lambda dry_run: drop(dry_run=dry_run), show, question)
     if result is not None and not result.is_complete:
         raise click.exceptions.Exit(_NOT_DELETED)
-
-
-def _drop_in_directory(place: TablePlace) -> Callable[..., CleanupResult] | None:
-    """Return what drops the Delta table in a directory; None if there is none."""
-    from deltaberg.delta.log.directory import LogDirectory
-    from deltaberg.delta.maintain.cleaning.dropped_table import drop_table as drop
-    from deltaberg.storage.location import parse_location
-    from deltaberg.table.open.opening import OpenOptions
-    from deltaberg.table.open.tables_there import formats_at
-
-    root, store = parse_location(place.location), OpenOptions(storage_options=place.storage_options).store
-    if "delta" not in formats_at(root, store):
-        return None
-    return lambda *, dry_run: drop(LogDirectory(root, store), dry_run=dry_run)
 
 
 def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dict[str, Any]) -> None:

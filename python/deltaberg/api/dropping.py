@@ -1,0 +1,89 @@
+"""Dropping tables of either format."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from deltaberg.api.place import PlaceArguments
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.signatures import public, takes
+from deltaberg.storage.location import parse_location
+from deltaberg.table.arguments import checked_flag
+from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.open.opening import OpenOptions
+from deltaberg.table.open.tables_there import formats_at
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from deltaberg.catalogs.names import Identifier
+
+__all__ = ["drop_table"]
+
+
+@public
+@takes(PlaceArguments)
+def drop_table(
+    target: str | os.PathLike[str] | Identifier,
+    *,
+    purge: bool = False,
+    dry_run: bool = False,
+    **place: Unpack[PlaceArguments],
+) -> CleanupResult | None:
+    """Drop a table: of a directory with its files, or of a catalog.
+
+    A drop that was interrupted is repeated. Nobody can read or write the table meanwhile.
+
+    Parameters
+    ----------
+    target
+        The directory of the table; with ``catalog``, its name there.
+    purge
+        Whether its files go. A directory is its files, so that it must be True there.
+    dry_run
+        Whether the files that would go are only found.
+    **place
+        ``catalog``: the catalog of the table, from `load_catalog`. ``storage_options``: what the store needs, as for
+        `open_table`.
+
+    Returns
+    -------
+    CleanupResult or None
+        The files that were deleted, or would be. None without a purge, and where the catalog deletes them.
+
+    Raises
+    ------
+    TableNotFoundError
+        There is no table.
+    InvalidArgumentError
+        The files of a directory are to stay, or those that are to go may be those of others.
+    CommitConflictError
+        Another writer changed the table first. It is still there.
+    UnsupportedFeatureError
+        The table needs a feature that is not supported, or a catalog keeps the Iceberg table of the directory.
+
+    Examples
+    --------
+    >>> drop_table(table_path, purge=True, dry_run=True).deleted_files > 0
+    True
+    """
+    options, catalog = OpenOptions.of(place), place.get("catalog")
+    if catalog is not None:
+        return catalog.drop_table(target, purge=purge, dry_run=dry_run)  # type: ignore[arg-type]
+    checked_flag("dry_run", dry_run)
+    if not checked_flag("purge", purge):
+        raise InvalidArgumentError(
+            "a table in a directory is its files, so that it cannot be dropped without them",
+            hint="pass ⟪purge=True⟫, or the ⟪catalog⟫ of the table",
+        )
+    root, store = parse_location(target), options.store  # type: ignore[arg-type]
+    if "delta" in formats_at(root, store):
+        from deltaberg.delta.log.directory import LogDirectory
+        from deltaberg.delta.maintain.cleaning import dropped_table
+
+        return dropped_table.drop_table(LogDirectory(root, store), dry_run=dry_run)
+    from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
+
+    dropped = DroppedDirectory.find(root, store)
+    return dropped.planned() if dry_run else dropped.run()
