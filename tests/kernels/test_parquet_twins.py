@@ -34,11 +34,7 @@ def test_random_files(seed: int, batch_size: int) -> None:
 def test_some_columns_and_row_groups(seed: int, draw: Random) -> None:
     data, is_taken = random_file(seed)
     metadata = pq.read_metadata(data)
-    drawn = draw.sample(range(len(metadata.schema)), draw.randint(1, len(metadata.schema)))
-    # A part of a list or a map is never asked for, and pyarrow names the elements otherwise then.
-    leaves = sorted(
-        {leaf for one in drawn for leaf in (_leaves_beside(metadata, one) if _is_listed(metadata, one) else [one])}
-    )
+    leaves = sorted(draw.sample(range(len(metadata.schema)), draw.randint(1, len(metadata.schema))))
     count = metadata.num_row_groups
     groups = sorted(draw.sample(range(count), draw.randint(0, count)))
     assert _as_pyarrow_reads(data, leaves, 100, groups, threads=draw.randint(1, 3)) or not is_taken
@@ -50,9 +46,6 @@ def test_some_rows(seed: int, draw: Random) -> None:
     data, is_taken = random_file(seed)
     rows, share = pq.read_metadata(data).num_rows, draw.choice([0, 0.01, 0.3, 0.95, 1])
     kept = pa.array([draw.random() < share for _ in range(rows)], pa.bool_())
-    # Pages of lists that are passed over may leave pyarrow to read the rest.
-    metadata = pq.read_metadata(data)
-    is_taken = is_taken and not any(_is_listed(metadata, leaf) for leaf in range(len(metadata.schema)))
     assert _as_pyarrow_reads(data, None, 100, threads=draw.randint(1, 3), kept=kept) or not is_taken
 
 
@@ -85,17 +78,6 @@ def _as_pyarrow_reads(
         # NaN is not equal to itself, and only damage makes one.
         assert one.equals(other) or str(one.to_pydict()) == str(other.to_pydict())
     return True
-
-
-def _leaves_beside(metadata: pq.FileMetaData, leaf: int) -> list[int]:
-    """Return all leaves of the column that a leaf belongs to."""
-    column = metadata.schema.column(leaf).path.partition(".")[0]
-    paths = [metadata.schema.column(one).path for one in range(len(metadata.schema))]
-    return [one for one, path in enumerate(paths) if path.partition(".")[0] == column]
-
-
-def _is_listed(metadata: pq.FileMetaData, leaf: int) -> bool:
-    return any(metadata.schema.column(one).max_repetition_level for one in _leaves_beside(metadata, leaf))
 
 
 def _are_valid(batches: list[pa.RecordBatch]) -> bool:
