@@ -37,7 +37,7 @@ _LEAVES: dict[pa.DataType, Any] = {
     pa.decimal128(38, 10): lambda draw: Decimal(draw.randint(-(10**27), 10**27)),
 }
 #: The codecs that the kernel takes.
-_TAKEN = ("none", "snappy", "zstd", "gzip", "lz4", "brotli")
+_TAKEN = ("none", "snappy", "zstd")
 #: Encodings that pyarrow writes besides dictionaries, by the types that have them.
 _ENCODINGS = {
     "DELTA_BINARY_PACKED": (pa.int32(), pa.int64()),
@@ -103,7 +103,6 @@ def random_file(seed: int) -> tuple[pa.Buffer, bool]:
         "dictionary_pagesize_limit": draw.choice([100, 1 << 20]),
         "write_page_index": draw.random() < 0.5,
         "write_page_checksum": draw.random() < 0.5,
-        "use_deprecated_int96_timestamps": draw.random() < 0.2,
     }
     encodings = {}
     if not options["use_dictionary"]:

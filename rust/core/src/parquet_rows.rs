@@ -234,7 +234,7 @@ fn wanted_leaves(leaves: &[usize], schema: &SchemaDescriptor) -> Vec<Leaf> {
 
 fn is_taken(leaf: &Leaf, schema: &SchemaDescriptor) -> bool {
     let column = schema.column(leaf.number);
-    leaf.nesting.is_usual && !is_decimal_of_bytes(&column)
+    leaf.nesting.is_usual && column.physical_type() != Type::INT96 && !is_decimal_of_bytes(&column)
 }
 
 /// Tells whether a leaf holds decimals of any length: the crate takes empty ones for 0, and panics at long ones.

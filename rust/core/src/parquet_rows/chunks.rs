@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use arrow_array::UInt8Array;
-use brotli_decompressor::BrotliResult;
 use bytes::{Buf, Bytes, buf::Reader};
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -161,8 +160,7 @@ impl Chunk {
 
 /// Tells whether pages of a codec can be read.
 pub fn is_known(codec: Compression) -> bool {
-    use Compression::{BROTLI, GZIP, LZ4_RAW, SNAPPY, UNCOMPRESSED, ZSTD};
-    matches!(codec, UNCOMPRESSED | SNAPPY | ZSTD(_) | GZIP(_) | LZ4_RAW | BROTLI(_))
+    matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_))
 }
 
 fn decompressed(stored: Bytes, header: &Header, codec: Compression) -> Option<Bytes> {
@@ -184,12 +182,6 @@ fn decompressed(stored: Bytes, header: &Header, codec: Compression) -> Option<By
     let written = match codec {
         Compression::SNAPPY => snap::raw::Decoder::new().decompress(data, room).ok()?,
         Compression::ZSTD(_) => zstd::bulk::decompress_to_buffer(data, room).ok()?,
-        Compression::GZIP(_) => libdeflater::Decompressor::new().gzip_decompress(data, room).ok()?,
-        Compression::LZ4_RAW => lz4_flex::block::decompress_into(data, room).ok()?,
-        Compression::BROTLI(_) => {
-            let found = brotli_decompressor::brotli_decode(data, room);
-            matches!(found.result, BrotliResult::ResultSuccess).then_some(found.decoded_size)?
-        }
         _ => return None,
     };
     (written == room.len()).then(|| page.into())

@@ -140,7 +140,7 @@ fn packed(bytes: &[u8], width: u32, count: u32, most: u32) -> Option<u32> {
 
 fn is_dictionary(data: &[u8], values: u32, column: &ColumnDescriptor) -> bool {
     match fixed_width(column) {
-        Some(width) => Some(data.len() as u64) == u64::from(values).checked_mul(width) && are_times(data, column),
+        Some(width) => Some(data.len() as u64) == u64::from(values).checked_mul(width),
         None if column.physical_type() == Type::BYTE_ARRAY => {
             let mut input = data;
             (0..values).all(|_| skip_text(&mut input).is_some()) && input.is_empty()
@@ -160,20 +160,9 @@ fn fixed_width(column: &ColumnDescriptor) -> Option<u64> {
     match column.physical_type() {
         Type::INT32 | Type::FLOAT => Some(4),
         Type::INT64 | Type::DOUBLE => Some(8),
-        Type::INT96 => Some(12),
         Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).ok(),
         _ => None,
     }
-}
-
-/// Tells whether 96 bits are a number of nanoseconds and a day, neither of which is negative: readers differ on others.
-fn are_times(data: &[u8], column: &ColumnDescriptor) -> bool {
-    column.physical_type() != Type::INT96
-        || data
-            .as_chunks::<12>()
-            .0
-            .iter()
-            .all(|[_, _, _, _, _, _, _, nanoseconds, _, _, _, day]| (nanoseconds | day) < 128)
 }
 
 fn has_values(
@@ -186,7 +175,7 @@ fn has_values(
     let length = data.len() as u64;
     match encoding {
         Encoding::PLAIN => match fixed_width(column) {
-            Some(width) => Some(length) == u64::from(values).checked_mul(width) && are_times(data, column),
+            Some(width) => Some(length) == u64::from(values).checked_mul(width),
             None if column.physical_type() == Type::BOOLEAN => length == u64::from(values.div_ceil(8)),
             None => values > 0 || data.is_empty(),
         },
