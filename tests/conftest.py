@@ -95,7 +95,6 @@ def _kernels_for_small_files() -> Iterator[None]:
     """Have the kernel decode the files of tests, too, though they are small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deltaberg.files.formats.parquet.LEAST_ROWS", 0)
-        patch.setattr("deltaberg.files.formats.parquet_chunks._FEW_LISTS", 1)
         yield
 
 

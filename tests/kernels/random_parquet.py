@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -51,14 +52,9 @@ _ENCODINGS = {
 def _kind(draw: Random, depth: int = 0) -> pa.DataType:
     if depth < 3 and draw.random() < 0.3:
         inner = [_kind(draw, depth + 1) for _ in range(draw.randint(1, 3))]
-        nested = draw.choice(["list", "large_list", "map", "struct"])
-        element = pa.field("element", inner[0], nullable=draw.random() < 0.7)
+        nested = draw.choice(["list", "struct"])
         if nested == "list":
-            return pa.list_(element)
-        if nested == "large_list":
-            return pa.large_list(element)
-        if nested == "map":
-            return pa.map_(draw.choice([pa.string(), pa.int32()]), element.with_name("value"))
+            return pa.list_(pa.field("element", inner[0], nullable=draw.random() < 0.7))
         return pa.struct([pa.field(f"f{at}", one, draw.random() < 0.7) for at, one in enumerate(inner)])
     return draw.choice(list(_LEAVES))
 
@@ -68,10 +64,7 @@ def _value(draw: Random, kind: pa.DataType, nulls: float, *, nullable: bool = Tr
         return None
     if pa.types.is_struct(kind):
         return {one.name: _value(draw, one.type, nulls, nullable=one.nullable) for one in kind}
-    if pa.types.is_map(kind):
-        items = _value(draw, pa.list_(kind.item_field), nulls, nullable=False)
-        return [(_value(draw, kind.key_type, nulls, nullable=False), item) for item in items]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind):
         inner = kind.value_field
         return [_value(draw, inner.type, nulls, nullable=inner.nullable) for _ in range(draw.randint(0, 4))]
     return _LEAVES[kind](draw)
@@ -88,7 +81,7 @@ def random_file(seed: int) -> tuple[pa.Buffer, bool]:
         values = [_value(draw, one.type, nulls, nullable=one.nullable) for _ in range(min(rows, 20) if few else rows)]
         columns.append(pa.array([draw.choice(values) for _ in range(rows)] if few and values else values, one.type))
     table = pa.table(columns, schema=pa.schema(fields))
-    has_lists = any("list" in str(one.type) or "map" in str(one.type) for one in fields)
+    has_lists = any("list" in str(one.type) for one in fields)
     # pyarrow finds no row of a list without any truth value, as its writer stores it in pages of version 2.
     has_listed_bools = has_lists and any("bool" in str(one.type) for one in fields)
     options: dict[str, Any] = {
@@ -112,5 +105,16 @@ def random_file(seed: int) -> tuple[pa.Buffer, bool]:
                 encodings[one.name] = draw.choice(known)
         options["column_encoding"] = encodings or None
     is_plain = options["data_page_version"] == "1.0" or not any("bool" in str(one.type) for one in fields)
-    is_taken = rows > 0 and options["compression"] in _TAKEN and is_plain and not encodings
+    has_pairs = any("struct" in str(one.type) and len(list(_leaves(one.type))) > 1 for one in fields)
+    has_usual_pages = options["compression"] in _TAKEN and is_plain and not encodings
+    is_taken = rows > 0 and has_usual_pages and not (has_lists or has_pairs)
     return parquet_bytes(table, **options), is_taken
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """Return the leaves of a structure."""
+    if not pa.types.is_struct(kind):
+        yield kind
+        return
+    for field in kind:
+        yield from _leaves(field.type)

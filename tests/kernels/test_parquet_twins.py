@@ -1,6 +1,6 @@
 """Both kernels decode the same rows of Parquet files, with the same types.
 
-The compiled one refuses more: rare codecs and encodings, and whatever writers do not leave. It never reads what
+The compiled one refuses more: lists, rare codecs and encodings, and whatever writers do not leave. It never reads what
 pyarrow refuses.
 """
 
@@ -117,22 +117,6 @@ def test_wrong_arguments(kernels: ModuleType) -> None:
     footer = data.slice(data.size - 8 - file.metadata.serialized_size, file.metadata.serialized_size).to_pybytes()
     with pytest.raises(CorruptDataFileError):
         kernels.ParquetRows(footer, pa.schema([("n", pa.string())]), [0])
-
-
-def test_leaves_that_contradict_each_other_are_refused() -> None:
-    kind = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.int32(), nullable=False)])
-    table = pa.table({"s": pa.array([{"a": 1, "b": 2}, None] * 4, kind)})
-    content = bytearray(parquet_bytes(table, compression="none", use_dictionary=False).to_pybytes())
-    # Every other row is there, in both leaves; then the second one has the other rows.
-    levels = b"\x02\x00\x00\x00\x03\x55"
-    assert content.count(levels) == 2
-    content[content.rindex(levels) + 5] = 0xAA
-    data = pa.py_buffer(bytes(content))
-    for leaf in (0, 1):
-        (alone,) = decode(native_kernels(), data, [leaf])
-        assert alone.column(0).null_count == 4
-    with pytest.raises(CorruptDataFileError, match="a page is not as the kernel reads them"):
-        decode(native_kernels(), data)
 
 
 @examples(400)

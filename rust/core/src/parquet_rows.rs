@@ -7,7 +7,6 @@
 mod chunks;
 mod footer;
 mod header;
-mod levels;
 mod page;
 mod parts;
 
@@ -15,7 +14,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
-use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{Compression, ConvertedType, LogicalType, Type};
@@ -25,7 +23,6 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use crate::error::{Error, ErrorKind, Result};
 use chunks::{Chunk, cut, is_known, shared};
-use levels::{Depth, Nesting, nestings};
 use parts::{Part, Parts};
 
 /// How rows are decoded.
@@ -44,18 +41,8 @@ pub struct ParquetRows {
     metadata: ParquetMetaData,
     /// What the decoder is told, in which no chunk is compressed.
     file: ArrowReaderMetadata,
-    leaves: Vec<Leaf>,
+    leaves: Vec<usize>,
     reading: Option<Parts>,
-}
-
-/// A leaf that is wanted.
-pub struct Leaf {
-    pub number: usize,
-    /// The place of its column among those that are wanted.
-    pub column: usize,
-    nesting: Nesting,
-    /// The innermost group that the wanted leaf before lies in, too.
-    shared: Depth,
 }
 
 impl ParquetRows {
@@ -74,8 +61,7 @@ impl ParquetRows {
         let options = ArrowReaderOptions::new().with_schema(Arc::new(whole_schema(described, wanted, &leaves)?));
         let file = ArrowReaderMetadata::try_new(Arc::new(plain), options).map_err(|error| damaged(&error))?;
         let is_known = wanted.fields().iter().all(|field| has_known_type(field));
-        let leaves = wanted_leaves(&leaves, described);
-        if !is_known || !leaves.iter().all(|leaf| is_taken(leaf, described)) {
+        if !is_known || !leaves.iter().all(|leaf| is_taken(*leaf, &leaves, described)) {
             return Err(unusual("a column is not of a kind that the kernel reads"));
         }
         let rows = metadata.row_groups().iter().try_fold(0_i64, |sum, group| sum.checked_add(group.num_rows()));
@@ -93,7 +79,7 @@ impl ParquetRows {
     pub fn ranges(&self, group: usize) -> Result<Vec<(u64, u64)>> {
         let group = self.metadata.row_groups().get(group).ok_or_else(no_group)?;
         let found: Option<Vec<_>> =
-            self.leaves.iter().map(|leaf| range(group.columns().get(leaf.number)?, group.num_rows())).collect();
+            self.leaves.iter().map(|leaf| range(group.columns().get(*leaf)?, group.num_rows())).collect();
         found.ok_or_else(|| unusual("the metadata of a column chunk is not as the kernel reads it"))
     }
 
@@ -112,28 +98,20 @@ impl ParquetRows {
             return Err(Error::new(ErrorKind::InvalidArgument, "the mask is not of the rows of the row groups"));
         }
         let blocks: Vec<_> = blocks.into_iter().map(|(begin, bytes)| (begin, shared(bytes))).collect();
-        let sound: Option<Vec<_>> = chosen.iter().map(|group| self.chunks(group, &blocks)).collect();
+        let wanted = chosen.iter().flat_map(|group| self.leaves.iter().filter_map(|leaf| group.columns().get(*leaf)));
+        let sound =
+            wanted.zip(chosen.iter().flat_map(|group| std::iter::repeat_n(group.num_rows(), self.leaves.len())));
+        let sound: Option<Vec<_>> = sound
+            .map(|(chunk, rows)| {
+                let (begin, length) = range(chunk, rows)?;
+                Chunk::new(begin, cut(&blocks, begin, length)?, chunk.clone())
+            })
+            .collect();
         let sound = sound.ok_or_else(|| unusual("the headers of pages are not as the kernel reads them"))?;
-        let parts = Part::shared_out(&self.leaves, how.threads, sound);
+        let parts = Part::shared_out(self.leaves.len(), how.threads, sound);
         let how = Decoding { batch_size: how.batch_size.min(rows.max(1)), ..how.clone() };
-        self.reading = Some(Parts::new(parts, &self.file, groups, &how)?);
+        self.reading = Some(Parts::new(parts, &self.file, &self.leaves, groups, &how)?);
         Ok(())
-    }
-
-    /// Returns the chunks of the wanted leaves in a row group.
-    fn chunks(&self, group: &RowGroupMetaData, blocks: &[(u64, Bytes)]) -> Option<Vec<Chunk>> {
-        let rows = u64::try_from(group.num_rows()).ok()?;
-        let mut found: Vec<Chunk> = Vec::with_capacity(self.leaves.len());
-        for leaf in &self.leaves {
-            let chunk = group.columns().get(leaf.number)?;
-            let (begin, length) = range(chunk, group.num_rows())?;
-            let mut chunk = Chunk::new(begin, cut(blocks, begin, length)?, chunk.clone(), rows, &leaf.nesting)?;
-            if let Some(before) = found.last_mut() {
-                before.tie(&mut chunk, leaf.shared);
-            }
-            found.push(chunk);
-        }
-        Some(found)
     }
 
     /// Decodes the next rows; none after the last.
@@ -161,28 +139,10 @@ fn whole_schema(described: &SchemaDescriptor, wanted: &Schema, leaves: &[usize])
         return Err(Error::new(ErrorKind::InvalidArgument, "each wanted column needs a type"));
     }
     for (root, field) in roots.into_iter().zip(wanted.fields()) {
-        let own = fields.get_mut(root).ok_or_else(|| unusual("a column is not of a kind that the kernel reads"))?;
-        *own = with_stored_names(field, own);
+        *fields.get_mut(root).ok_or_else(|| unusual("a column is not of a kind that the kernel reads"))? =
+            field.clone();
     }
     Ok(Schema::new(fields))
-}
-
-/// Returns a wanted field whose maps name their entries as the file does, which the crate wants and others ignore.
-fn with_stored_names(wanted: &FieldRef, stored: &FieldRef) -> FieldRef {
-    use DataType::{LargeList, List, Map, Struct};
-    let within = match (wanted.data_type(), stored.data_type()) {
-        (List(item), List(stored)) => List(with_stored_names(item, stored)),
-        (LargeList(item), List(stored)) => LargeList(with_stored_names(item, stored)),
-        (Struct(fields), Struct(stored)) if fields.len() == stored.len() => {
-            Struct(fields.iter().zip(stored).map(|(field, stored)| with_stored_names(field, stored)).collect())
-        }
-        (Map(entries, is_sorted), Map(stored, _)) => {
-            let entries = with_stored_names(entries, stored).as_ref().clone().with_name(stored.name());
-            Map(Arc::new(entries), *is_sorted)
-        }
-        _ => return Arc::clone(wanted),
-    };
-    Arc::new(wanted.as_ref().clone().with_data_type(within))
 }
 
 fn without_compression(metadata: &ParquetMetaData) -> ParquetResult<ParquetMetaData> {
@@ -202,7 +162,7 @@ fn without_compression(metadata: &ParquetMetaData) -> ParquetResult<ParquetMetaD
 fn has_known_type(field: &Field) -> bool {
     use DataType::{
         Binary, Boolean, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary,
-        LargeList, LargeUtf8, List, Map, Struct, Timestamp, Utf8,
+        LargeUtf8, Struct, Timestamp, Utf8,
     };
     let is_plain = !field.metadata().contains_key("ARROW:extension:name");
     is_plain
@@ -210,31 +170,16 @@ fn has_known_type(field: &Field) -> bool {
             Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Timestamp(..) | Utf8 | Binary
             | LargeUtf8 | LargeBinary | FixedSizeBinary(_) | Decimal128(..) => true,
             Struct(fields) => fields.iter().all(|field| has_known_type(field)),
-            List(field) | LargeList(field) | Map(field, _) => has_known_type(field),
             _ => false,
         }
 }
 
-fn wanted_leaves(leaves: &[usize], schema: &SchemaDescriptor) -> Vec<Leaf> {
-    let nestings = nestings(schema);
-    let (mut found, mut next, mut columns) = (Vec::<Leaf>::with_capacity(leaves.len()), 0, 0_usize);
-    for &number in leaves {
-        let between = nestings.get(next..=number).unwrap_or_default();
-        let Some(nesting) = between.last() else { return Vec::new() };
-        // The shallowest group is the one that both leaves lie in.
-        let shared = between.iter().map(|nesting| nesting.shared).min().unwrap_or_default();
-        let root = schema.get_column_root_idx(number);
-        let is_next = found.last().is_some_and(|last| schema.get_column_root_idx(last.number) == root);
-        columns = columns.saturating_add((!is_next).into());
-        found.push(Leaf { number, column: columns.saturating_sub(1), nesting: nesting.clone(), shared });
-        next = number.saturating_add(1);
-    }
-    found
-}
-
-fn is_taken(leaf: &Leaf, schema: &SchemaDescriptor) -> bool {
-    let column = schema.column(leaf.number);
-    leaf.nesting.is_usual && column.physical_type() != Type::INT96 && !is_decimal_of_bytes(&column)
+/// Tells whether a leaf is in no list, and alone in its column: leaves of a structure may contradict each other.
+fn is_taken(leaf: usize, leaves: &[usize], schema: &SchemaDescriptor) -> bool {
+    let column = schema.column(leaf);
+    let root = schema.get_column_root_idx(leaf);
+    let is_alone = leaves.iter().filter(|other| schema.get_column_root_idx(**other) == root).count() == 1;
+    is_alone && column.max_rep_level() == 0 && column.physical_type() != Type::INT96 && !is_decimal_of_bytes(&column)
 }
 
 /// Tells whether a leaf holds decimals of any length: the crate takes empty ones for 0, and panics at long ones.
@@ -255,8 +200,8 @@ fn range(chunk: &ColumnChunkMetaData, rows: i64) -> Option<(u64, u64)> {
         chunk.definition_level_histogram().is_none_or(|levels| is_long(levels.len(), column.max_def_level()))
             && chunk.repetition_level_histogram().is_none_or(|levels| is_long(levels.len(), column.max_rep_level()));
     let is_sized = chunk.unencoded_byte_array_data_bytes().is_none() || column.physical_type() == Type::BYTE_ARRAY;
-    let is_whole = if column.max_rep_level() > 0 { chunk.num_values() >= rows } else { chunk.num_values() == rows };
-    let is_usual = is_placed && is_counted && is_sized && is_whole && chunk.file_path().is_none();
+    let is_whole = chunk.num_values() == rows && chunk.file_path().is_none();
+    let is_usual = is_placed && is_counted && is_sized && is_whole;
     let (begin, length) = (u64::try_from(begin).ok()?, u64::try_from(chunk.compressed_size()).ok()?);
     let is_short = length <= i32::MAX.unsigned_abs().into();
     (is_usual && is_short && is_known(chunk.compression())).then_some((begin, length))

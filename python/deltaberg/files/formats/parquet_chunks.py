@@ -22,9 +22,6 @@ __all__ = ["ParquetChunks"]
 _TOGETHER = 32 << 20
 #: Chunks that lie at most so many bytes apart are read with what is between them, if that is less than they are.
 _APART = 1 << 16
-#: pyarrow decodes lists in less time than the kernel does. So this takes them where they have at most such a share of
-#: the bytes that are read, or where only some rows are wanted.
-_FEW_LISTS = 0.3
 #: The length of the metadata and the magic number, which end a file.
 _TAIL_BYTES = 8
 
@@ -67,9 +64,6 @@ class ParquetChunks:
         left = sum(counts.values()) if kept is None else kept.true_count
         try:
             rows = self._rows.pop(tuple(leaves), None) or self._open(leaves)
-            if kept is None and not self._has_few_lists(rows, groups[0], leaves):
-                self._rows[tuple(leaves)] = rows
-                return
             for numbers, blocks in _portions(rows, groups, self._file.size()):
                 own = sum(counts[number] for number in numbers)
                 mask = None if kept is None else kept.slice(start, own)
@@ -84,15 +78,6 @@ class ParquetChunks:
             self._rows[tuple(leaves)] = rows
         except (DeltabergError, pa.ArrowException, OSError):
             return
-
-    def _has_few_lists(self, rows: kernels.ParquetRows, group: RowGroup, leaves: Sequence[int]) -> bool:
-        """Return whether lists and maps have few bytes in a row group."""
-        columns = self._parquet.metadata.schema
-        if not any(columns.column(leaf).max_repetition_level for leaf in leaves):
-            return True
-        sizes = [(leaf, length) for leaf, (_, length) in zip(leaves, rows.ranges(group.number), strict=True)]
-        listed = sum(length for leaf, length in sizes if columns.column(leaf).max_repetition_level)
-        return listed <= _FEW_LISTS * sum(length for _, length in sizes)
 
     def _open(self, leaves: Sequence[int]) -> kernels.ParquetRows:
         length = self._parquet.metadata.serialized_size

@@ -1,7 +1,5 @@
 //! The bytes of column chunks, whose pages are decompressed and looked at as the decoder comes to them.
 
-use std::sync::{Mutex, PoisonError};
-
 use arrow_array::UInt8Array;
 use bytes::{Buf, Bytes, buf::Reader};
 use parquet::basic::{Compression, Encoding};
@@ -10,7 +8,6 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::header::{Header, Kind};
-use super::levels::{Depth, Followed, Nesting, Tie};
 use super::page;
 
 /// A page may be so many times as large in memory as in the file, or take this many bytes.
@@ -46,17 +43,11 @@ pub struct Chunk {
     /// Where the bytes of each page begin in the chunk, in ascending order.
     pages: Vec<(usize, Header)>,
     metadata: ColumnChunkMetaData,
-    /// Rows of the row group.
-    rows: u64,
-    nesting: Nesting,
-    /// What must agree with this chunk: the same rows of other leaves of the column.
-    ties: Vec<Tie>,
-    followed: Mutex<Followed>,
 }
 
 impl Chunk {
     /// Walks over the pages of a chunk; none unless they are its bytes and its values, with no more and no less.
-    pub fn new(begin: u64, bytes: Bytes, metadata: ColumnChunkMetaData, rows: u64, nesting: &Nesting) -> Option<Self> {
+    pub fn new(begin: u64, bytes: Bytes, metadata: ColumnChunkMetaData) -> Option<Self> {
         let (mut input, mut values, mut pages) = (bytes.as_ref(), 0_i64, Vec::new());
         let is_stored_plainly = metadata.compression() == Compression::UNCOMPRESSED;
         while !input.is_empty() {
@@ -66,14 +57,10 @@ impl Chunk {
             let is_usual = match header.kind {
                 Kind::Dictionary => pages.is_empty() && header.encoding != Encoding::RLE_DICTIONARY,
                 // pyarrow takes a page without values for the end of the chunk.
-                Kind::Data { has_packed_repetition } => {
-                    header.values > 0 && !(has_packed_repetition && nesting.has_lists())
-                }
-                Kind::DataV2 { nulls, rows, levels: [repetition, definition], .. } => {
-                    let levels = repetition.checked_add(definition)?;
+                Kind::Data => header.values > 0,
+                Kind::DataV2 { nulls, rows, levels, .. } => {
                     let fits = nulls <= header.values && levels <= header.size && levels <= header.stored;
-                    let is_counted = if nesting.has_lists() { rows <= header.values } else { rows == header.values };
-                    header.values > 0 && is_counted && fits
+                    header.values > 0 && rows == header.values && fits
                 }
             };
             let is_large = header.size > header.stored.saturating_mul(MOST_GROWTH).max(MOST_BYTES);
@@ -85,18 +72,7 @@ impl Chunk {
             }
             pages.push((at, header));
         }
-        let (nesting, ties, followed) = (nesting.clone(), Vec::new(), Mutex::default());
-        let own = Self { begin, bytes, pages, metadata, rows, nesting, ties, followed };
-        (values == own.metadata.num_values()).then_some(own)
-    }
-
-    /// Ties this chunk to that of the next wanted leaf of the column, if both lie in a group that shows in levels.
-    pub fn tie(&mut self, next: &mut Self, shared: Depth) {
-        if shared.definition > 0 {
-            let (first, second) = Tie::pair(shared);
-            self.ties.push(first);
-            next.ties.push(second);
-        }
+        (values == metadata.num_values()).then_some(Self { begin, bytes, pages, metadata })
     }
 
     /// Returns how many bytes the pages have in memory.
@@ -108,53 +84,11 @@ impl Chunk {
     fn page(&self, at: usize, length: usize) -> Option<Bytes> {
         let number = self.pages.binary_search_by_key(&at, |(begin, _)| *begin).ok()?;
         let (_, header) = self.pages.get(number)?;
-        if usize::try_from(header.stored).ok()? != length {
-            return None;
-        }
-        if self.ties.is_empty() && !self.nesting.has_lists() {
-            let bytes = self.plain(number)?;
-            return page::is_sound(&bytes, header, self.metadata.column_descr(), self.dictionary()).then_some(bytes);
-        }
-        // Pages that were passed over have rows, too, which only their levels tell.
-        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = None;
-        while followed.page <= number {
-            found = Some(self.follow(&mut followed)?);
-        }
-        found
-    }
-
-    /// Returns the next page, if its levels go on from those before, and agree with those of other leaves.
-    fn follow(&self, followed: &mut Followed) -> Option<Bytes> {
-        let number = followed.page;
-        followed.page = number.checked_add(1)?;
-        let (_, header) = self.pages.get(number)?;
-        let (bytes, column) = (self.plain(number)?, self.metadata.column_descr());
-        if header.kind == Kind::Dictionary {
-            return page::is_sound(&bytes, header, column, None).then_some(bytes);
-        }
-        let levels = page::sound_levels(&bytes, header, column, self.dictionary(), &self.nesting)?;
-        let rows = followed.follow(&levels, &self.nesting, header.values)?;
-        let is_counted = match header.kind {
-            Kind::DataV2 { rows: told, .. } => rows == told && levels.begin_a_row(),
-            _ => followed.rows > 0,
-        };
-        let is_whole = followed.page < self.pages.len() || followed.rows == self.rows;
-        self.ties.iter().try_for_each(|tie| tie.agrees(&levels))?;
-        (is_counted && is_whole).then_some(bytes)
-    }
-
-    /// Returns a page without compression.
-    fn plain(&self, number: usize) -> Option<Bytes> {
-        let (at, header) = self.pages.get(number)?;
-        let stored = *at..at.checked_add(usize::try_from(header.stored).ok()?)?;
-        decompressed(self.bytes.slice(stored), header, self.metadata.compression())
-    }
-
-    /// Returns how many values the dictionary has, if there is one.
-    fn dictionary(&self) -> Option<u32> {
+        let stored = (usize::try_from(header.stored).ok()? == length).then_some(at..at.checked_add(length)?)?;
+        let bytes = decompressed(self.bytes.slice(stored), header, self.metadata.compression())?;
         let first = self.pages.first().map(|(_, header)| header);
-        first.filter(|first| first.kind == Kind::Dictionary).map(|first| first.values)
+        let dictionary = first.filter(|first| first.kind == Kind::Dictionary).map(|first| first.values);
+        page::is_sound(&bytes, header, self.metadata.column_descr(), dictionary).then_some(bytes)
     }
 }
 
@@ -165,9 +99,7 @@ pub fn is_known(codec: Compression) -> bool {
 
 fn decompressed(stored: Bytes, header: &Header, codec: Compression) -> Option<Bytes> {
     let plain = match header.kind {
-        Kind::DataV2 { levels: [repetition, definition], is_compressed: true, .. } => {
-            usize::try_from(repetition.checked_add(definition)?).ok()?
-        }
+        Kind::DataV2 { levels, is_compressed: true, .. } => usize::try_from(levels).ok()?,
         Kind::DataV2 { .. } => stored.len(),
         _ => 0,
     };

@@ -14,12 +14,12 @@ pub struct Header {
     pub stored: u32,
 }
 
-/// The kinds of pages, with what only one of them tells: `levels` are the bytes of repetition and of definition levels.
+/// The kinds of pages, with what only one of them tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Dictionary,
-    Data { has_packed_repetition: bool },
-    DataV2 { nulls: u32, rows: u32, levels: [u32; 2], is_compressed: bool },
+    Data,
+    DataV2 { nulls: u32, rows: u32, levels: u32, is_compressed: bool },
 }
 
 pub const TRUE: u8 = 1;
@@ -52,7 +52,7 @@ impl Header {
             _ => None,
         })?;
         let (kind, body) = match (kind?, data, dictionary, newer) {
-            (0, Some(body), None, None) => body.of_data()?,
+            (0, Some(body), None, None) => (Kind::Data, body.of_data()?),
             (2, None, Some(body), None) => (Kind::Dictionary, body.of_dictionary()?),
             (3, None, None, Some(body)) => body.of_newer()?,
             _ => return None,
@@ -85,11 +85,10 @@ impl Body {
         Some(body)
     }
 
-    fn of_data(&self) -> Option<(Kind, (u32, Encoding))> {
+    fn of_data(&self) -> Option<(u32, Encoding)> {
         let [values, encoding, definition, repetition, None, None] = self.numbers else { return None };
-        let rle = 3;
-        let kind = Kind::Data { has_packed_repetition: repetition? != rle };
-        (definition == Some(rle)).then_some((kind, (values?, encoded(encoding?)?)))
+        let rle = Some(3);
+        (definition == rle && repetition.is_some()).then_some((values?, encoded(encoding?)?))
     }
 
     fn of_dictionary(&self) -> Option<(u32, Encoding)> {
@@ -98,9 +97,8 @@ impl Body {
     }
 
     fn of_newer(&self) -> Option<(Kind, (u32, Encoding))> {
-        let [values, nulls, rows, encoding, definition, repetition] = self.numbers;
-        let levels = [repetition?, definition?];
-        let kind = Kind::DataV2 { nulls: nulls?, rows: rows?, levels, is_compressed: !self.is_plain };
+        let [values, nulls, rows, encoding, definition, Some(0)] = self.numbers else { return None };
+        let kind = Kind::DataV2 { nulls: nulls?, rows: rows?, levels: definition?, is_compressed: !self.is_plain };
         Some((kind, (values?, encoded(encoding?)?)))
     }
 }

@@ -7,85 +7,42 @@ use parquet::basic::{Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::header::{Header, Kind, varint};
-use super::levels::{Levels, Nesting};
 
 /// An index or a level of so many bits fits into a word beside the bits of another byte.
 const MOST_BITS: u32 = 24;
 
 /// Tells whether a page holds what its header says; `dictionary` is the number of values in the dictionary before it.
 pub fn is_sound(page: &[u8], header: &Header, column: &ColumnDescriptor, dictionary: Option<u32>) -> bool {
-    if header.kind == Kind::Dictionary {
-        return is_dictionary(page, header.values, column);
-    }
-    let sections = Sections::of(page, header, column).filter(|sections| sections.repetition.is_empty());
-    sections.is_some_and(|sections| {
-        let values = greatest(sections.definition, column.max_def_level(), header.values);
-        values.is_some_and(|values| sections.has_values(values, header, column, dictionary))
-    })
+    let most = column.max_def_level();
+    let found = match header.kind {
+        Kind::Dictionary => return is_dictionary(page, header.values, column),
+        Kind::Data => v1_levels(page, most, header.values),
+        Kind::DataV2 { nulls, levels, .. } => v2_levels(page, levels, most, header.values)
+            .filter(|(values, _)| Some(*values) == header.values.checked_sub(nulls)),
+    };
+    found.is_some_and(|(values, data)| has_values(data, values, header.encoding, column, dictionary))
 }
 
-/// Returns the levels of a page of values that holds what its header says.
-pub fn sound_levels(
-    page: &[u8],
-    header: &Header,
-    column: &ColumnDescriptor,
-    dictionary: Option<u32>,
-    nesting: &Nesting,
-) -> Option<Levels> {
-    let sections = Sections::of(page, header, column)?;
-    let levels = Levels::read(sections.definition, sections.repetition, nesting, header.values)?;
-    let values = levels.values(nesting, header.values)?;
-    sections.has_values(values, header, column, dictionary).then_some(levels)
-}
-
-/// The parts of a page of values.
-struct Sections<'page> {
-    repetition: &'page [u8],
-    definition: &'page [u8],
-    values: &'page [u8],
-}
-
-impl<'page> Sections<'page> {
-    fn of(page: &'page [u8], header: &Header, column: &ColumnDescriptor) -> Option<Self> {
-        let ((repetition, rest), newer) = match header.kind {
-            Kind::Dictionary => return None,
-            Kind::Data { .. } => (v1_levels(page, column.max_rep_level())?, None),
-            Kind::DataV2 { levels: [repetition, definition], .. } => {
-                (page.split_at_checked(usize::try_from(repetition).ok()?)?, Some(definition))
-            }
-        };
-        let (definition, values) = match newer {
-            None => v1_levels(rest, column.max_def_level())?,
-            Some(length) => rest.split_at_checked(usize::try_from(length).ok()?)?,
-        };
-        Some(Self { repetition, definition, values })
-    }
-
-    /// Tells whether there are so many values.
-    fn has_values(&self, values: u32, header: &Header, column: &ColumnDescriptor, dictionary: Option<u32>) -> bool {
-        let is_counted = match header.kind {
-            Kind::DataV2 { nulls, .. } => header.values.checked_sub(nulls) == Some(values),
-            _ => true,
-        };
-        is_counted && has_values(self.values, values, header.encoding, column, dictionary)
-    }
-}
-
-/// Splits off levels that have their length before them, where there are any.
-fn v1_levels(page: &[u8], most: i16) -> Option<(&[u8], &[u8])> {
+fn v1_levels(page: &[u8], most: i16, count: u32) -> Option<(u32, &[u8])> {
     if most == 0 {
-        return page.split_at_checked(0);
+        return Some((count, page));
     }
     let (length, rest) = page.split_at_checked(4)?;
     let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
-    rest.split_at_checked(length)
+    let (levels, data) = rest.split_at_checked(length)?;
+    Some((greatest(levels, most, count)?, data))
+}
+
+fn v2_levels(page: &[u8], length: u32, most: i16, count: u32) -> Option<(u32, &[u8])> {
+    let (levels, data) = page.split_at_checked(usize::try_from(length).ok()?)?;
+    if most == 0 {
+        return levels.is_empty().then_some((count, data));
+    }
+    Some((greatest(levels, most, count)?, data))
 }
 
 /// Counts the levels that are the greatest one; none if one is beyond it, or if there are not `count`.
 fn greatest(levels: &[u8], most: i16, count: u32) -> Option<u32> {
-    if most == 0 {
-        return levels.is_empty().then_some(count);
-    }
     let most = u32::try_from(most).ok()?;
     let width = 32_u32.checked_sub(most.leading_zeros())?;
     let mut found = 0_u32;
@@ -202,14 +159,13 @@ fn is_indexed(data: &[u8], values: u32, size: u32, is_checked: bool) -> bool {
     width <= MOST_BITS && runs(rest, width, values, check).is_some()
 }
 
-/// Values that are stored together.
-pub enum Run<'data> {
+enum Run<'data> {
     Repeated { value: u32, count: u32 },
     Packed { bytes: &'data [u8], count: u32 },
 }
 
 /// Shows the runs of values of some bits; none if they do not end with the last of `count` values.
-pub fn runs(data: &[u8], width: u32, count: u32, see: &mut dyn FnMut(Run<'_>) -> Option<()>) -> Option<()> {
+fn runs(data: &[u8], width: u32, count: u32, see: &mut dyn FnMut(Run<'_>) -> Option<()>) -> Option<()> {
     let (mut input, mut left) = (data, count);
     while left > 0 {
         let head = u32::try_from(varint(&mut input)?).ok()?;

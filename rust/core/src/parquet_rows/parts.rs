@@ -12,32 +12,25 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::chunks::{Chunk, Chunks};
-use super::{Decoding, Leaf, damaged, unusual};
+use super::{Decoding, damaged, unusual};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Some columns of a file, by their places among the wanted ones, with their wanted leaves and the chunks of these.
+/// Some leaves of a file, by their places among the wanted ones, and their chunks.
 #[derive(Default)]
 pub struct Part {
     places: Vec<usize>,
-    leaves: Vec<usize>,
     chunks: Vec<Chunk>,
     bytes: usize,
 }
 
 impl Part {
-    /// Shares the columns out to at most so many parts, which have about as many bytes to decode.
+    /// Shares the leaves out to at most so many parts, which have about as many bytes to decode.
     ///
-    /// The chunks are those of the leaves, by row group.
-    pub fn shared_out(leaves: &[Leaf], most: usize, groups: Vec<Vec<Chunk>>) -> Vec<Self> {
-        let count = leaves.last().map_or(0, |last| last.column.saturating_add(1));
-        let mut columns: Vec<Self> = (0..count).map(|place| Self { places: vec![place], ..Self::default() }).collect();
-        for leaf in leaves {
-            if let Some(column) = columns.get_mut(leaf.column) {
-                column.leaves.push(leaf.number);
-            }
-        }
-        for (leaf, chunk) in groups.into_iter().flat_map(|chunks| leaves.iter().zip(chunks)) {
-            if let Some(column) = columns.get_mut(leaf.column) {
+    /// The chunks are those of the leaves in each row group.
+    pub fn shared_out(leaves: usize, most: usize, chunks: Vec<Chunk>) -> Vec<Self> {
+        let mut columns: Vec<Self> = (0..leaves).map(|place| Self { places: vec![place], ..Self::default() }).collect();
+        for (number, chunk) in chunks.into_iter().enumerate() {
+            if let Some(column) = number.checked_rem(leaves).and_then(|place| columns.get_mut(place)) {
                 column.bytes = column.bytes.saturating_add(chunk.size());
                 column.chunks.push(chunk);
             }
@@ -50,7 +43,6 @@ impl Part {
             } else if let Some(part) = parts.iter_mut().min_by_key(|part| part.bytes) {
                 part.bytes = part.bytes.saturating_add(column.bytes);
                 part.places.append(&mut column.places);
-                part.leaves.append(&mut column.leaves);
                 part.chunks.append(&mut column.chunks);
             }
         }
@@ -65,13 +57,20 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Begins to read row groups.
-    pub fn new(parts: Vec<Part>, file: &ArrowReaderMetadata, groups: &[usize], how: &Decoding) -> Result<Self> {
+    /// Begins to read row groups; `leaves` are the numbers of the wanted leaves, each in a column of its own.
+    pub fn new(
+        parts: Vec<Part>,
+        file: &ArrowReaderMetadata,
+        leaves: &[usize],
+        groups: &[usize],
+        how: &Decoding,
+    ) -> Result<Self> {
         let kept = how.kept.as_ref().map(|kept| RowSelection::from_boolean_buffer(kept.values().clone()));
         let reader = |mut part: Part| {
             // A reader returns its columns in the order of the file, in which the leaves are wanted.
             part.places.sort_unstable();
-            let mask = ProjectionMask::leaves(file.parquet_schema(), part.leaves);
+            let own: Vec<_> = part.places.iter().filter_map(|place| leaves.get(*place).copied()).collect();
+            let mask = ProjectionMask::leaves(file.parquet_schema(), own);
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks::new(part.chunks), file.clone())
                 .with_projection(mask)
                 .with_row_groups(groups.to_vec())
