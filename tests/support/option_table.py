@@ -218,6 +218,7 @@ _COMMAND_LINE = Door(
     _commands(),
     {
         "append files": "data",
+        "clone target_catalog": "catalog",
         "convert no_stats": "collect_stats",
         "create columns": "schema",
         "create like": "schema",
@@ -233,7 +234,9 @@ _COMMAND_LINE = Door(
     },
     _reasons(
         {
-            "it names the table on which the verb is called": ("catalog", "storage_option", "table"),
+            "it names the table on which the verb is called": (
+                *("catalog", "clone ref", "clone snapshot_id", "storage_option", "table"),
+            ),
             "it says how results are printed": ("_click_default_help", "as_json", "stats", "traceback"),
             "without it, poll waits": ("tail once",),
             "it says whether to ask, or to do it": ("is_agreed", *(f"{name} dry_run" for name in _ONLY_TRIED)),
@@ -266,7 +269,6 @@ _COMMAND_LINE = Door(
             ),
             "the command has its own check of what the table is": ("append partition_by", "open_table validate"),
             "there is one choice": ("convert_to_delta partition_strategy",),
-            "a clone in a catalog is made in Python": ("clone catalog",),
             "statistics of files are those of the table": ("compute_statistics branch",),
             "a new table has no branches, and Delta tables have none": (
                 *("convert_to_delta branch", "convert_to_iceberg branch", "create_table branch", "drop_feature branch"),

@@ -68,7 +68,7 @@ def test_both_formats_have_the_same_verbs() -> None:
         "rewrite_manifests",
         "rewrite_position_delete_files",
     }
-    assert delta - iceberg == {"compute_statistics", "drop_feature"}
+    assert delta - iceberg == {"compute_statistics", "drop_feature", "vacuum"}
     for in_transaction in (False, True):
         kinds = [place.kind for place in PLACES if place.in_transaction == in_transaction]
         for verb in set.intersection(*(set(verbs_of(kind)) for kind in kinds)):

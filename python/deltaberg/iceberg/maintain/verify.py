@@ -380,12 +380,16 @@ def _content(tables: Sequence[pa.Table], named_by: str) -> _Content:
     return _Content(entries, paths, paths.numbers(locations), named_by)
 
 
-def _without(content: _Content, known: Sequence[_Content]) -> _Content:
+def _without(content: _Content, others: Sequence[_Content]) -> _Content:
     """Return the files that are not among those of other snapshots. A file of vectors may hold further ones."""
     entries = content.entries
     repeated = reduce(
         pc.or_,
-        (one.paths.contains(as_array(entries.column("location"))) for one in known if one.named_by != content.named_by),
+        (
+            one.paths.contains(as_array(entries.column("location")))
+            for one in others
+            if one.named_by != content.named_by
+        ),
         pa.repeat(pa.scalar(False), len(entries)),
     )
     repeated = pc.and_(repeated, pc.not_equal(entries.column("what"), VECTOR))

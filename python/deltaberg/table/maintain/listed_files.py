@@ -187,13 +187,13 @@ def find_inner_tables(
 
 def _listed(store: Storage, root: str) -> set[str]:
     """Return the directories below one that may be tables, by the names of all files."""
-    found = set[str]()
+    tables = set[str]()
 
     def note(paths: pa.StringArray) -> pa.BooleanArray:
         inner = pc.struct_field(pc.extract_regex(paths, INNER_TABLE), "table").drop_null()
-        found.update(inner.unique().to_pylist())
+        tables.update(inner.unique().to_pylist())
         return pa.repeat(pa.scalar(False), len(paths))
 
     for _ in list_files(store, root, note):
         pass
-    return found
+    return tables

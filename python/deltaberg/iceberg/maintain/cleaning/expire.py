@@ -233,12 +233,12 @@ class _Expiry:
         """Return the files that only expired snapshots reach, each once."""
         metadata = self._base.metadata
         gone = [metadata.snapshots[number] for number in self._expired.snapshot_ids]
-        found = [REACHED.empty_table(), *self._beyond(gone, warnings)]
+        parts = [REACHED.empty_table(), *self._beyond(gone, warnings)]
         removed = set(self._expired.snapshot_ids)
         statistics = {path: size for (path, number), size in statistics_of(metadata).items() if number in removed}
         named = self._reached.others(self._base, list(statistics), STATISTICS, list(statistics.values()))
-        found.append(self._reached.without(named))
-        files = pa.concat_tables(found)
+        parts.append(self._reached.without(named))
+        files = pa.concat_tables(parts)
         first = files.append_column("number", pa.array(range(len(files)), pa.int64()))
         chosen = first.group_by("location").aggregate([("number", "min")]).column("number_min")
         files = files.take(chosen.combine_chunks().sort())

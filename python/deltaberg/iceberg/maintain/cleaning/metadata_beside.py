@@ -70,14 +70,14 @@ def check_metadata_beside(
     while left:
         # Each names a hundred that came before it, so that few of many have to be read.
         some = left[:: max(1, len(left) // _READERS)]
-        known = {str(one.file) for one in some}
-        for one, found in zip(some, map_in_order(_READERS, lambda one: _read(one, loaded), some), strict=True):
-            if found is None:
+        logged_files = {str(one.file) for one in some}
+        for one, metadata in zip(some, map_in_order(_READERS, lambda one: _read(one, loaded), some), strict=True):
+            if metadata is None:
                 continue
-            _check(one, found, loaded, reached, settled)
-            logged = pa.array([entry.metadata_file for entry in found.metadata_log], pa.string())
-            known.update(places.of(logged, loaded.prefix).drop_null().to_pylist())
-        left = [one for one in left if str(one.file) not in known]
+            _check(one, metadata, loaded, reached, settled)
+            logged = pa.array([entry.metadata_file for entry in metadata.metadata_log], pa.string())
+            logged_files.update(places.of(logged, loaded.prefix).drop_null().to_pylist())
+        left = [one for one in left if str(one.file) not in logged_files]
 
 
 def _unnamed(loaded: LoadedTable, folders: list[Location], reached: Reached) -> Iterator[_Beside]:
@@ -85,11 +85,11 @@ def _unnamed(loaded: LoadedTable, folders: list[Location], reached: Reached) -> 
     own = loaded.file._replace(path=loaded.file.path.rpartition("/")[0])
     for folder in dict.fromkeys(map(_without_links, [own, *(one.join(METADATA_DIRECTORY) for one in folders)])):
         listed = loaded.store.open(folder).list_from(folder.path)
-        found = [_Beside(folder._replace(path=meta.path), meta.modified) for meta in listed]
-        found = [one for one in found if is_metadata_file(one.file) and not _is_earlier(one.name, loaded)]
-        named = reached.contains(pa.array([str(one.file) for one in found], pa.string()))
+        unnamed = [_Beside(folder._replace(path=meta.path), meta.modified) for meta in listed]
+        unnamed = [one for one in unnamed if is_metadata_file(one.file) and not _is_earlier(one.name, loaded)]
+        named = reached.contains(pa.array([str(one.file) for one in unnamed], pa.string()))
         for number in pc.indices_nonzero(pc.invert(as_array(named))).to_pylist():
-            yield found[number]
+            yield unnamed[number]
 
 
 def _is_earlier(name: str, loaded: LoadedTable) -> bool:
@@ -118,9 +118,11 @@ def _read(one: _Beside, loaded: LoadedTable) -> TableMetadata | None:
         return None
 
 
-def _check(one: _Beside, found: TableMetadata, loaded: LoadedTable, reached: Reached, settled: int) -> None:
+def _check(one: _Beside, metadata: TableMetadata, loaded: LoadedTable, reached: Reached, settled: int) -> None:
     own = loaded.metadata
-    is_same = found.table_uuid == own.table_uuid and (own.table_uuid is not None or found.location == own.location)
+    is_same = metadata.table_uuid == own.table_uuid and (
+        own.table_uuid is not None or metadata.location == own.location
+    )
     if not is_same:
         raise InvalidArgumentError(
             f"{one.file} is metadata of another table in the same directory, which needs files that no snapshot of "
@@ -130,11 +132,13 @@ def _check(one: _Beside, found: TableMetadata, loaded: LoadedTable, reached: Rea
             file=str(one.file),
         )
     is_by_catalog = loaded.file.path.rpartition("/")[2].startswith("v") and not one.name.startswith("v")
-    is_newer = found.last_sequence_number > own.last_sequence_number or found.last_updated_ms >= own.last_updated_ms
+    is_newer = (
+        metadata.last_sequence_number > own.last_sequence_number or metadata.last_updated_ms >= own.last_updated_ms
+    )
     if not is_newer and not is_by_catalog:
         return
     if one.modified >= settled:
-        reached.add(replace(loaded, metadata=found, file=one.file), found.snapshots.values())
+        reached.add(replace(loaded, metadata=metadata, file=one.file), metadata.snapshots.values())
         return
     raise InvalidArgumentError(
         f"{one.file} is metadata of this table that its newest metadata does not know, and may be what another name or "

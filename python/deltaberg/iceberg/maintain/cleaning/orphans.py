@@ -290,7 +290,7 @@ class _Orphans:
                 hint=Hint(
                     "⟪verify()⟫ shows what is missing: put it back from a copy. If it is lost for good, take it out of "
                     "the branches by ⟪repair()⟫, drop the tags that need it by ⟪alter().drop_tag()⟫, and let the older "
-                    "snapshots that need it expire by ⟪expire_snapshots()⟫"
+                    "snapshots that need it expire"
                 ),
                 file=gone[0],
             )

@@ -278,7 +278,7 @@ def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
         live = entries.table.filter(pc.not_equal(entries.table.column("status"), DELETED))
         return bool(pc.any(pc.equal(places.of(live.column("file_path"), loaded.prefix), location)).as_py())
 
-    found = []
+    needing = []
     newest = reversed(list(loaded.metadata.snapshots.values()))
     for snapshot in sorted(newest, key=lambda one: -one.sequence_number):
         rows = reader.manifests_of(snapshot).select(_WANTED).to_pylist()
@@ -286,8 +286,8 @@ def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
             paths = [row["manifest_path"] for row in some]
             holds |= dict(zip(paths, map_in_order(_READERS, is_in, some), strict=True))
         if any(holds[row["manifest_path"]] for row in rows):
-            found.append(snapshot)
-    return found
+            needing.append(snapshot)
+    return needing
 
 
 def reader_of(loaded: LoadedTable) -> ManifestReader:
