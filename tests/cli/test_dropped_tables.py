@@ -16,6 +16,7 @@ from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableNot
 from deltaberg.storage.base import PutResult
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.removal import delete_files
 from tests.support.command_line import call, json_lines
 from tests.support.rows import ids, ids_of
 
@@ -93,6 +94,25 @@ def test_an_interrupted_drop_is_repeated(
             act()
     assert call("drop-table", str(root), "--purge", "--yes").exit_code == 0
     assert not root.exists()
+
+
+def test_a_checkpoint_that_comes_late_goes_too(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the table could be opened at its version once the entry of the drop is gone."""
+    late, delete = tmp_path / "t" / f"_delta_log/{1:020}.checkpoint.parquet", delete_files
+    calls = iter([late.touch])
+
+    def delete_first(*arguments: Any) -> Any:
+        removal = delete(*arguments)
+        next(calls, lambda: None)()
+        return removal
+
+    monkeypatch.setattr(dropped_table, "delete_files", delete_first)
+    done = drop_table(tmp_path / "t", purge=True)
+    assert done is not None
+    assert f"_delta_log/{late.name}" in done.files["path"].to_pylist()
+    assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -58,6 +58,7 @@ from deltaberg import (
     convert_to_delta,
     convert_to_iceberg,
     create_table,
+    drop_table,
     find_commit,
     load_catalog,
     open_table,
@@ -353,6 +354,8 @@ def cataloging() -> None:
     catalog.update_namespace_properties("db", removals=["owner"], updates={"a": "b"})
     assert_type(catalog.load_namespace_properties("db"), dict[str, str])
     assert_type(catalog.drop_table("db.u", purge=True), CleanupResult | None)
+    drop_table("db.v", catalog=catalog, dry_run=True)
+    drop_table(Path("t"), purge=True, storage_options={})
     catalog.drop_namespace("db")
 
 

@@ -115,22 +115,28 @@ class _Drop(Vacuum):
         done = self._delete(files)
         if done.failed:
             return done
-        entries = self._log_files()
-        absolute = list(map(self._candidates.absolute, entries.column("path").to_pylist()))
         last = f"{self._log.path}/{commit_name(self._snapshot.version)}"
-        gone, errors = set[str](), dict[str, StorageError]()
-        for paths in ([path for path in absolute if path != last], [last]):
+        entries, gone, errors = CLEANED_FILES.empty_table(), set[str](), dict[str, StorageError]()
+        # A writer who began before the drop may still add to the log, such as a checkpoint of an older version.
+        for is_end in (False, False, True):
             if not errors:
+                listed = self._log_files()
+                paths = [path for path in self._absolute(listed) if (path == last) == is_end]
                 removal = delete_files(self._log.storage, self._log.root.path, paths, _LOG_FILE, DROPPED)
                 gone.update(removal.deleted)
                 errors.update(removal.failed)
+                entries = pa.concat_tables([entries, listed])
         if not errors:
             drop_directory(self._log.root)
         cut = len(self._candidates.absolute(""))
         # The plan that was shown before had no entry of the drop itself.
-        deleted = entries.filter(pa.array([path in gone and path != last for path in absolute], pa.bool_()))
+        are_gone = [path in gone and path != last for path in self._absolute(entries)]
+        deleted = entries.filter(pa.array(are_gone, pa.bool_()))
         failed = {path[cut:]: error.message for path, error in errors.items()}
         return dataclasses.replace(done, files=pa.concat_tables([done.files, deleted]), failed=failed)
+
+    def _absolute(self, files: pa.Table) -> list[str]:
+        return list(map(self._candidates.absolute, files.column("path").to_pylist()))
 
     def _log_files(self) -> pa.Table:
         """Return the files of the log as `CLEANED_FILES` describes them, in the order of their paths."""
