@@ -18,6 +18,8 @@ from deltaberg.errors import AuthenticationError, StorageError, UnsupportedFeatu
 from deltaberg.storage import atomic
 from deltaberg.storage.base import PutOutcome, is_temporary
 from deltaberg.storage.local import LocalStorage
+from deltaberg.storage.location import parse_location
+from deltaberg.table.removal import drop_empty_directories
 
 pytestmark = pytest.mark.one_backend
 
@@ -366,3 +368,25 @@ def test_walking_follows_no_links_to_directories(store: LocalStorage, tmp_path: 
     (tmp_path / "d" / "broken").symlink_to(tmp_path / "nowhere")
     found = sorted(meta.path for meta in store.walk(str(tmp_path)))
     assert found == [str(tmp_path / "d" / "x"), str(tmp_path / "d" / "y")]
+
+
+@pytest.mark.parametrize("often", [1, 3, 100])
+def test_a_directory_that_others_delete_while_it_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int
+) -> None:
+    """Writers who give up delete the directories that hold nothing: one of another writer is made again then."""
+    make, left = atomic._make_directories, iter(range(often))
+
+    def make_in_vain(directory: str) -> None:
+        make(directory)
+        if next(left, None) is not None:
+            drop_empty_directories(parse_location(tmp_path), [f"{directory}/gone"])
+
+    monkeypatch.setattr(atomic, "_make_directories", make_in_vain)
+    path = str(tmp_path / "a/b/f")
+    if often > 3:
+        with pytest.raises(StorageError, match="No such file"):
+            LocalStorage().put(path, b"x")
+    else:
+        LocalStorage().put(path, b"x")
+    assert Path(path).exists() == (often <= 3)
