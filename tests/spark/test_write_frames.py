@@ -189,7 +189,7 @@ def test_verbs_and_schemas(spark: Any, tmp_path: Path) -> None:
         {"id": 4, "p": "y", "price": 0.5},
         {"id": 9, "p": "x", "price": None},
     ]
-    with pytest.raises(ConstraintViolationError, match="does not match"):
+    with pytest.raises(ConstraintViolationError, match="violates the filter of the rows to be replaced"):
         table.overwrite(rows, where="p = 'x'")
     table.overwrite(spark.createDataFrame([(5, "y")], "id int, p string"), dynamic=True)
     assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == [5, 9]

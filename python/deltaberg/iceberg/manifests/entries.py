@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,6 +83,10 @@ def added_entries(
     return pa.Table.from_arrays(columns, schema=target)
 
 
+def _is_counted(nulls: pa.Array | None) -> TypeGuard[pa.Array]:
+    return nulls is not None and nulls.null_count < len(nulls)
+
+
 def _known(offsets: pa.ListArray) -> pa.ListArray:
     """Return where files can be split; null for files of which it is not known."""
     return pc.if_else(pc.greater(pc.list_value_length(offsets), 0), offsets, pa.scalar(None, offsets.type))
@@ -98,7 +102,7 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
         if child.id is None or not mode.counts:
             continue
         nulls = leaves["null_count"].get(number)
-        if nulls is None or nulls.null_count == len(nulls):
+        if not _is_counted(nulls):
             # Nothing was written of it: a void column, or a variant whose nulls were not counted.
             continue
         metrics["value_counts"].append((child.id, counts))
@@ -114,7 +118,7 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
     struct_nulls = written_leaves(files, "struct_null_count")
     for field_id, path in struct_paths(schema).items():
         nulls = struct_nulls.get(field_id)
-        if nulls is not None and _mode(path[-1], modes).counts:
+        if _is_counted(nulls) and _mode(path[-1], modes).counts:
             metrics["value_counts"].append((field_id, counts))
             metrics["null_value_counts"].append((field_id, nulls))
     _add_footer_metrics(metrics, files, schema, modes)
