@@ -225,7 +225,7 @@ CASES: dict[str, tuple[_Make, str | int]] = {
     "vector that climbs out": (_vector(storageType="p", pathOrInlineDv="../../x"), "UnsafePathError"),
     "vector prefix that climbs out": (_vector(pathOrInlineDv="../^-aqEH.-t@S}K{vb[*k^"), "CorruptDeletionVectorError"),
     "vector in another store": (_vector(storageType="p", pathOrInlineDv="http://h/x"), "UnsafePathError"),
-    "vector with a NUL": (_vector(storageType="p", pathOrInlineDv="file:///a%00b"), "StorageError"),
+    "vector with a NUL": (_vector(storageType="p", pathOrInlineDv="file:///a%00b"), "InvalidArgumentError"),
     "vector of an unknown kind": (_vector(storageType="x"), "CorruptDeletionVectorError"),
 }
 
@@ -249,7 +249,7 @@ PATHS: dict[str, str] = {
     "%252e%252e/x": "DataFileNotFoundError",
     "/no/such/directory/x.parquet": "DataFileNotFoundError",
     "file:../x": "DataFileNotFoundError",
-    "a%00b": "StorageError",
+    "a%00b": "InvalidArgumentError",
     "": "DataFileNotFoundError",
     "a" * 5000: "StorageError",
 }
