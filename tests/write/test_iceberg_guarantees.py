@@ -41,6 +41,16 @@ def test_writing_needs_whole_puts_reads_and_deletes(monkeypatch: pytest.MonkeyPa
 
         return put
 
+    def looked(name: str) -> Any:
+        whole = getattr(RemoteStorage, name)
+
+        def look(self: RemoteStorage, path: str, *arguments: Any, **options: Any) -> Any:
+            # A new table looks whether its directory is that of another.
+            assert not written, path
+            return whole(self, path, *arguments, **options)
+
+        return look
+
     def refuse(*arguments: Any, **_options: Any) -> Any:
         raise AssertionError(arguments)
 
@@ -49,6 +59,8 @@ def test_writing_needs_whole_puts_reads_and_deletes(monkeypatch: pytest.MonkeyPa
     for name in [name for name in vars(RemoteStorage) if not name.startswith("_")]:
         if name in ("put", "open_output"):
             monkeypatch.setattr(RemoteStorage, name, noted(name))
+        elif name in ("has_objects", "list_from", "walk"):
+            monkeypatch.setattr(RemoteStorage, name, looked(name))
         elif name not in needed:
             monkeypatch.setattr(RemoteStorage, name, refuse)
     name = uuid.uuid4().hex

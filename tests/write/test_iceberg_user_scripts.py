@@ -278,8 +278,8 @@ def test_variants_are_written_unshredded(tmp_path: Path) -> None:
     wanted = [{"id": 1, "v": value, "more": [value]}, {"id": 12, "v": None, "more": None}]
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
     entry = table.inspect("entries").to_pylist()[0]["data_file"]
-    # The element of the list is counted once, and variants have no bounds.
-    assert dict(entry["value_counts"]) == {1: 2, 2: 2, 4: 2}
+    # The element of the list is counted once, as the list is, and variants have no bounds.
+    assert dict(entry["value_counts"]) == {1: 2, 2: 2, 3: 2, 4: 2}
     assert [number for number, _ in entry["lower_bounds"]] == [1]
     with pytest.raises(SchemaError, match="cannot be written to a column of the type variant"):
         table.append(pa.table({"v": ["x"]}))

@@ -17,7 +17,7 @@ from hypothesis import given
 
 from deltaberg.files.write.write_parquet import ParquetOptions
 from deltaberg.files.write.written import leaf_paths
-from deltaberg.schema.types import Field, Primitive, Struct
+from deltaberg.schema.types import Field, List, Map, Primitive, Struct
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import open_store
 from deltaberg.table.write.spec import WriteSpec
@@ -90,12 +90,14 @@ def naive_statistics(schema: Struct, rows: list[dict[str, Any]]) -> dict[str, di
     found: dict[str, dict[str, Any]] = {"lower": {}, "upper": {}, "null_count": {}, "nan_count": {}}
     for number, path in leaf_paths(schema).items():
         values = list(leaf_values(rows, path))
+        found["null_count"][str(number)] = values.count(None)
+        if isinstance(path[-1].type, List | Map):
+            continue
         known = [value for value in values if value is not None and not is_nan(value)]
         lower, upper = min(known, key=order, default=None), max(known, key=order, default=None)
         is_float = path[-1].type in (Primitive("float"), Primitive("double"))
         found["lower"][str(number)] = -0.0 if is_float and lower == 0 else lower
         found["upper"][str(number)] = 0.0 if is_float and upper == 0 else upper
-        found["null_count"][str(number)] = values.count(None)
         if is_float:
             found["nan_count"][str(number)] = sum(map(is_nan, values))
     return found

@@ -145,7 +145,8 @@ class SqlCatalog(Catalog):
             )
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
         location = full_location(f"{above.rstrip('/')}/{levels[-1]}")
-        is_taken = table_at(place_of(location, None), self._store) is not None
+        # What is there may be this table, whose own location counts then.
+        is_taken = not self.table_exists(identifier) and table_at(place_of(location, None), self._store) is not None
         return f"{location}-{uuid.uuid4().hex}" if is_taken else location
 
     def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:

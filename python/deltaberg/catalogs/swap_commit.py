@@ -92,9 +92,9 @@ class SwapCommitter:
         """
         metadata = metadata_of_json(dict(raw))
         root = place_of(metadata.location, None)
-        there = table_at(root, self.store)
         # A table of this name is refused as such, by the swap.
-        if there is not None and self.find() is None:
+        there = table_at(root, self.store) if self.find() is None else None
+        if there is not None:
             raise InvalidArgumentError(
                 f"there is a table of the format {there} in the directory {root} already, and a clean-up of one could "
                 "take files of the other",
