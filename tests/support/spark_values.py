@@ -130,7 +130,7 @@ def _evaluated(text: str, bound: BoundValue, rows: pa.RecordBatch) -> _Own:
 def _has_results(frame: Any, text: str) -> bool:
     try:
         frame.selectExpr(text).collect()
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - Spark raises errors of many classes, and that it fails is the answer
         return False
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from deltaberg.api.place import PlaceArguments
 from deltaberg.errors import InvalidArgumentError
@@ -70,14 +70,14 @@ def drop_table(
     """
     options, catalog = OpenOptions.of(place), place.get("catalog")
     if catalog is not None:
-        return catalog.drop_table(target, purge=purge, dry_run=dry_run)  # type: ignore[arg-type]
+        return catalog.drop_table(cast("Identifier", target), purge=purge, dry_run=dry_run)
     checked_flag("dry_run", dry_run)
     if not checked_flag("purge", purge):
         raise InvalidArgumentError(
             "a table in a directory is its files, so that it cannot be dropped without them",
             hint="pass ⟪purge=True⟫, or the ⟪catalog⟫ of the table",
         )
-    root, store = parse_location(target), options.store  # type: ignore[arg-type]
+    root, store = parse_location(cast("str", target)), options.store
     if "delta" in formats_at(root, store):
         from deltaberg.delta.log.directory import LogDirectory
         from deltaberg.delta.maintain.cleaning import dropped_table

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.hints import Hint
-from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, has_metadata
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.storage.location import Location, LocationMap, PathResolver, parse_location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.open.tables_there import MARKS
 
-__all__ = ["check_at_its_place", "full_location", "loaded_table", "place_of", "table_at"]
+__all__ = ["check_at_its_place", "full_location", "loaded_table", "place_of"]
 
 
 def check_at_its_place(location_map: LocationMap | str | None) -> None:
@@ -35,13 +34,6 @@ def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
     place = parse_location(recorded) if local is None else local
     mapping = None if isinstance(location_map, str) else location_map
     return PathResolver(place, mapping, encoded=False).resolve(recorded)
-
-
-def table_at(place: Location, store: StoreSpec) -> str | None:
-    """Return the format of a table that has its log or its metadata in a directory; None if there is none."""
-    if store.open(place).has_objects(place.join(MARKS["delta"]).path):
-        return "Delta"
-    return "Iceberg" if has_metadata(place, store) else None
 
 
 def full_location(location: str) -> str:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from deltaberg.catalogs.base import Catalog, LocatedPointer, checked_changes
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
-from deltaberg.catalogs.places import full_location, place_of, table_at
+from deltaberg.catalogs.places import full_location, place_of
 from deltaberg.catalogs.sql.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
 from deltaberg.catalogs.sql.sql_layout import NAMESPACES, TABLES, make_layout
 from deltaberg.errors import (
@@ -37,6 +37,7 @@ from deltaberg.storage.location import Location, LocationMap
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import checked_text
+from deltaberg.table.open.tables_there import tables_at
 
 if TYPE_CHECKING:
     from deltaberg.table.maintain.cleanup import CleanupResult
@@ -146,7 +147,7 @@ class SqlCatalog(Catalog):
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
         location = full_location(f"{above.rstrip('/')}/{levels[-1]}")
         # What is there may be this table, whose own location counts then.
-        is_taken = not self.table_exists(identifier) and table_at(place_of(location, None), self._store) is not None
+        is_taken = not self.table_exists(identifier) and tables_at(place_of(location, None), self._store)
         return f"{location}-{uuid.uuid4().hex}" if is_taken else location
 
     def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError
-from deltaberg.catalogs.places import loaded_table, place_of, table_at
+from deltaberg.catalogs.places import loaded_table, place_of
 from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.find_metadata import METADATA_FILE
@@ -31,6 +31,7 @@ from deltaberg.iceberg.updates.updates import apply_updates
 from deltaberg.storage.base import PutOutcome, PutResult
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.commit.commit import Fate
+from deltaberg.table.open.tables_there import tables_at
 from deltaberg.table.removal import discard_locations
 
 __all__ = ["SwapCommitter", "metadata_file"]
@@ -93,11 +94,11 @@ class SwapCommitter:
         metadata = metadata_of_json(dict(raw))
         root = place_of(metadata.location, None)
         # A table of this name is refused as such, by the swap.
-        there = table_at(root, self.store) if self.find() is None else None
-        if there is not None:
+        there = tables_at(root, self.store) if self.find() is None else []
+        if there:
             raise InvalidArgumentError(
-                f"there is a table of the format {there} in the directory {root} already, and a clean-up of one could "
-                "take files of the other",
+                f"there is a table of the format {there[0].title()} in the directory {root} already, and a "
+                "clean-up of one could take files of the other",
                 hint="choose another location, or delete what is there if nobody needs it any more",
             )
         return LoadedTable(metadata, place_of(metadata_file(metadata, 0), None), root, self.store)

@@ -84,8 +84,8 @@ def convert_to_delta(
     SchemaError
         A column has no type that fits all files, or one that Delta tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
-        The directories do not fit ``partition_by``, or a symbolic link leads nowhere, or to files that are found
-        without it, too.
+        The directories do not fit ``partition_by``, or a symbolic link leads nowhere, or to files that are also
+        found without it.
 
     Examples
     --------

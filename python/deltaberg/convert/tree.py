@@ -84,7 +84,7 @@ def convert_to_iceberg(
         A column has no type that fits all files, or one that Iceberg tables cannot hold.
     InvalidArgumentError, InvalidPartitionValueError
         The directories do not fit ``partition_by``, or a file has one of these columns itself; the source is a table,
-        or in one, or contains one; a symbolic link leads nowhere, or to files that are found without it, too; or the
+        or in one, or contains one; a symbolic link leads nowhere, or to files that are also found without it; or the
         target is in the source, or a Delta table.
 
     Examples

@@ -213,7 +213,7 @@ def discard_locations(
     Parameters
     ----------
     home
-        A directory that was there before the writer began. Those below it that hold nothing any more go, too.
+        A directory that was there before the writer began. Those below it that become empty are deleted.
     """
     together: dict[Location, list[str]] = {}
     for folder, file in files:

@@ -96,7 +96,7 @@ def verify_table(
     is_pinned
         Whether the snapshot is meant as it was opened, whatever comes later.
     with_refs
-        Whether the snapshots of all branches and tags are looked at, too.
+        Whether the snapshots of all branches and tags are also looked at.
 
     Raises
     ------

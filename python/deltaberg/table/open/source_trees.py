@@ -69,7 +69,7 @@ def files_below(root: Location, store: StoreSpec) -> SourceFiles:
         A file is empty.
     InvalidArgumentError
         The directory contains a table. Not all files of a table have rows of it, and the clean-up of each of two tables
-        would delete files of the other. Or a link leads nowhere, or to files that are found without it, too.
+        would delete files of the other. Or a link leads nowhere, or to files that are also found without it.
     """
     prefix, files, ignored = f"{root.path.rstrip('/')}/", [], 0
     for meta in _walk(root, store):

@@ -10,7 +10,7 @@ from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 
-__all__ = ["MARKS", "METADATA_SUFFIXES", "SHOWN_FORMATS", "check_format", "formats_at", "tables_around"]
+__all__ = ["MARKS", "METADATA_SUFFIXES", "SHOWN_FORMATS", "check_format", "formats_at", "tables_around", "tables_at"]
 
 #: What the directory of a table of each format contains.
 MARKS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
@@ -26,15 +26,19 @@ def formats_at(root: Location, store: StoreSpec) -> list[Format]:
     return [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
 
 
+def tables_at(root: Location, store: StoreSpec) -> list[Format]:
+    """Return the formats of the tables that a directory is: one that has other files under ``metadata`` is none."""
+    return [known for known in formats_at(root, store) if known == "delta" or _has_metadata(root, store)]
+
+
 def tables_around(root: Location, store: StoreSpec) -> Iterator[tuple[Location, Format]]:
     """Yield the tables that a directory is, or is in, the inner ones first."""
     place = root._replace(path=root.path.rstrip("/"))
     while place.path:
         # Whoever may read a directory need not be allowed to look above it.
         with suppress(StorageError):
-            for known in formats_at(place, store):
-                if known == "delta" or _has_metadata(place, store):
-                    yield place, known
+            for known in tables_at(place, store):
+                yield place, known
         place = place._replace(path=place.path.rpartition("/")[0])
 
 
