@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructType
 
-from deltaberg import create_table, open_table
+from deltaberg import create_table, load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
@@ -136,22 +135,52 @@ def test_foreach_batch_finds_its_batch(arrivals: _Arrivals, tmp_path: Path, tabl
     assert refused == ['the batch 0 was committed to the table before by txn="auto"'] * 2
 
 
-def test_replies_have_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any) -> None:
-    """The files of a batch that failed are found without them, and deleted."""
+class _Task:
+    """What a task of a query knows of itself."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def partitionId(self) -> int:
+        return self._number
+
+    def getLocalProperty(self, _: str) -> str:
+        return "a query"
+
+
+@pytest.mark.parametrize("place", ["t", "sales.new"])
+def test_replies_have_no_secrets(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any) -> None:
+    """Without them the files of a batch are committed, and those of one that failed are deleted."""
     settings: Any = DeltaWriteOptions if table_format == "delta" else IcebergWriteOptions
-    create_table(str(tmp_path / "t"), ids().schema, format=table_format)
-    options = {"path": str(tmp_path / "t"), "aws_secret_access_key": "of-the-store"}
+    options = {"path": str(tmp_path / place), "aws_secret_access_key": "of-the-store"}
+    if place == "t":
+        create_table(tmp_path / place, ids().schema, format=table_format)
+    elif table_format == "delta":
+        pytest.skip("catalogs have no Delta tables")
+    else:
+        options = {"path": place, "catalog": "shop"}
+        own = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path / "t")}
+        for name, value in {**own, "s3__secret_access_key": "of-the-store"}.items():
+            monkeypatch.setenv(f"PYICEBERG_CATALOG__SHOP__{name.upper()}", value)
+        load_catalog("shop").create_namespace("sales")
     columns = StructType().add("id", LongType())
+    monkeypatch.setattr(sinks, "_Base", None)
 
     def sink(*, commits: bool) -> sinks.StreamSink:
         return sinks.stream_sink(settings, options, columns, overwrite=False, commits=commits)
 
-    # The reply of the first task has the plan, and with it what opens the store.
-    task = SimpleNamespace(partitionId=lambda: 1, getLocalProperty=lambda _: "a query")
-    monkeypatch.setattr(TaskContext, "get", lambda: task)
-    monkeypatch.setattr(sinks, "_Base", None)
-    reply = sink(commits=False).write(iter(ids(1, 2).to_batches()))
-    assert b"of-the-store" not in pickle.dumps(reply)
-    assert list((tmp_path / "t").rglob("*.parquet"))
-    sink(commits=True).abort([reply, None], 0)
-    assert not list((tmp_path / "t").rglob("*.parquet"))
+    def replies() -> list[Any]:
+        found = []
+        for number in range(2):
+            monkeypatch.setattr(TaskContext, "get", lambda task=_Task(number): task)
+            found.append(sink(commits=False).write(iter(ids(number).to_batches())))
+        return found
+
+    failed, sent = replies(), replies()
+    assert b"of-the-store" not in pickle.dumps((failed, sent))
+    assert len(list(tmp_path.rglob("*.parquet"))) == 4
+    sink(commits=True).abort([*failed, None], 0)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    sink(commits=True).commit(sent, 0)
+    table = open_table(tmp_path / place) if place == "t" else load_catalog("shop").load_table(place)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1]

@@ -1,17 +1,18 @@
 """The sinks of the Data Sources: the rows of each batch become one commit, once, whatever is sent again.
 
 Spark makes a writer for the tasks of a batch, and another one, in a process of its own, for its commit. Nothing travels
-between them but the replies of tasks, so that these carry the query and what was planned. A table records the query and
-the number of the batch with the rows, where a batch that is sent again finds them.
+between them but the replies of tasks, so that these carry the query and what was planned, without what opens stores. A table records
+the query and the number of the batch with the rows, where a batch that is sent again finds them.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StructType
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, TableNotFoundError
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
@@ -59,15 +60,35 @@ class _Reply(WriterCommitMessage):
     query
         Its query.
     place
-        The directory that the files are below; what opens its store has secrets, and is not sent with every reply.
+        The directory that the files are below.
     planned
-        The planned write, of the first task alone: it may be large.
+        The planned write without what opens its stores, of the first task alone: it may be large.
     """
 
     written: WriterCommitMessage
     query: str | None
     place: Location
     planned: bytes | None
+
+
+class _PlanWriter(pickle.Pickler):
+    """Pickles a plan without what opens stores: that has secrets, and replies of tasks are kept in several places."""
+
+    def persistent_id(self, found: object) -> str | None:
+        """Return what stands for an object."""
+        return "store" if isinstance(found, StoreSpec) else None
+
+
+class _PlanReader(pickle.Unpickler):
+    """Reads a plan, with what opens its stores here."""
+
+    def __init__(self, planned: bytes, store: Callable[[], StoreSpec]) -> None:
+        super().__init__(io.BytesIO(planned))
+        self._store = store
+
+    def persistent_load(self, _: object) -> StoreSpec:
+        """Return the object that was left out."""
+        return self._store()
 
 
 class StreamSink(_Base):
@@ -120,7 +141,10 @@ class StreamSink(_Base):
         written = self._writer.write(batches)
         context = TaskContext.get()
         is_first = context is None or context.partitionId() == 0
-        return _Reply(written, query_of_task(), self._writer.place[1], pickle.dumps(self._writer) if is_first else None)
+        planned = io.BytesIO()
+        if is_first:
+            _PlanWriter(planned).dump(self._writer)
+        return _Reply(written, query_of_task(), self._writer.place[1], planned.getvalue() or None)
 
     @briefly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -149,7 +173,8 @@ class StreamSink(_Base):
         """Return the writer that the tasks had: the table may have changed since."""
         planned = next((reply.planned for reply in replies if reply.planned is not None), None)
         # Our own workers sent it.
-        return self._writer if planned is None else pickle.loads(planned)  # noqa: S301
+        found: TableWriter = self._writer if planned is None else _PlanReader(planned, self._store).load()
+        return found
 
 
 def _replies(messages: Iterable[WriterCommitMessage | None]) -> list[_Reply]:
@@ -191,8 +216,16 @@ def stream_sink(
     def plan() -> TableWriter:
         return TableWriter(written.stage(columns, overwrite=overwrite), tuple(columns.names))
 
+    @cache
+    def store() -> StoreSpec:
+        try:
+            return written.store()
+        except TableNotFoundError:
+            # A catalog that lends keys does so also for the table that the first batch will create.
+            return plan().place[0]
+
     compaction = (_number(own, _EVERY), _number(own, _SECONDS))
-    sink = StreamSink(plan, written.store, schema, own.get(_APPLICATION), own.get(_CHECKPOINT), compaction)
+    sink = StreamSink(plan, store, schema, own.get(_APPLICATION), own.get(_CHECKPOINT), compaction)
     if not commits:
         _ = sink._writer  # noqa: SLF001 - Spark shows an error here as it is, and not where it pickles the sink
     return sink
