@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
@@ -167,12 +169,47 @@ def test_merges_need_a_condition(tmp_path: Path, form: Format) -> None:
         table.merge(pa.table({"id": [1]}), None)
     for source in ({"id": [1]}, {"key": [1]}):
         for on in ("id", col("id"), "ID"):
-            with pytest.raises(InvalidArgumentError, match=r"(?i)a column alone, id: ") as raised:
-                table.merge(pa.table(source), on, target_alias="t").when_matched_delete().execute()
-            assert str(raised.value.hint).lower().startswith("say which rows match: t.id = source.id")
+            for schema_mode in (None, "merge"):
+                with pytest.raises(InvalidArgumentError, match=r"(?i)a column alone, id: ") as raised:
+                    table.merge(pa.table(source), on, target_alias="t", schema_mode=schema_mode)
+                assert str(raised.value.hint).lower().startswith("say which rows match: t.id = source.id")
     with pytest.raises(ExpressionError, match="something is missing"):
         table.merge(pa.table({"id": [1]}), "target.id =")
     assert table.scan().count() == 1
+
+
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_merges_refuse_a_condition_before_their_clauses(tmp_path: Path, form: Format) -> None:
+    """On a table and in a transaction, as soon as the columns of the source are known."""
+    rows = pa.table({"id": [1], "x": ["a"]})
+    write_table(tmp_path / form, rows, format=form)
+    table: Any = open_table(tmp_path / form)
+    frame = pd.DataFrame({"id": [1], "x": ["a"]})
+    sources = [rows, rows.to_batches()[0], rows.to_reader(), table.scan(), table, frame, pl.DataFrame(rows)]
+    wrong = {
+        "id": "say which rows match: target.id = source.id",
+        "source.id": "say which rows match: target.id = source.id",
+        ("id", "x"): "say which rows match: target.id = source.id",
+        "x = x": "write target.x",
+        "source.id = 1": "say which rows match",
+        "1 = 1": "write true",
+        "source.id = target.key": "the columns are id, x",
+    }
+    with table.transaction() as transaction:
+        for verbs in (table, transaction):
+            for number, (on, hint) in enumerate(wrong.items()):
+                with pytest.raises((InvalidArgumentError, ExpressionError, ColumnNotFoundError)) as raised:
+                    verbs.merge(sources[number % len(sources)], on)
+                assert str(raised.value.hint).startswith(hint)
+    # The columns of a stream that can be read but once are asked for when it is read.
+    merge = table.merge(iter([rows]), "id").when_matched_delete()
+    with pytest.raises(InvalidArgumentError, match="a column alone, id: "):
+        merge.execute()
+    # Asking for the columns takes no row, and columns that a clause adds can be named.
+    reader, more = rows.to_reader(), pa.table({"id": [1], "y": ["b"]})
+    assert table.merge(reader, "target.id = source.id").when_matched_delete().execute().deleted_rows == 1
+    added = table.merge(more, "target.y = source.y", schema_mode="merge").when_not_matched_insert_all()
+    assert added.execute().inserted_rows == 1
 
 
 @pytest.mark.parametrize("form", ["iceberg", "delta"])

@@ -11,19 +11,20 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from deltaberg.choices import WhenMatched, WhenNotMatched
-from deltaberg.errors import ColumnNotFoundError, ExpressionError, InvalidArgumentError
-from deltaberg.expressions.bind.bind import Relation
+from deltaberg.errors import ColumnNotFoundError, DeltabergError, ExpressionError, InvalidArgumentError, SchemaError
+from deltaberg.expressions.bind.bind import BoundValue, Relation
 from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.derive.derive import value_filter
 from deltaberg.expressions.tree.tree import TRUE, Call, ColumnValue, Value
 from deltaberg.schema.columns import ColumnName, field_finder, find_column, join_name, split_name
-from deltaberg.schema.from_arrow import OwnTypes
+from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.schema.types import Struct
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.change.conditions import refuse_constant
 from deltaberg.table.change.target import RowTarget
 from deltaberg.table.merge.bound_clauses import MergeScope, completed_value
 from deltaberg.table.merge.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
+from deltaberg.table.merge.common_types import common_types
 from deltaberg.table.merge.join import JoinMemory
 from deltaberg.table.merge.key_membership import key_test
 from deltaberg.table.merge.merge import MergeCounts, MergePlan, RowMerge
@@ -32,8 +33,9 @@ from deltaberg.table.merge.merge_rules import bind_with_rules, check_fields
 from deltaberg.table.merge.merge_source import MergeSource, source_filter
 from deltaberg.table.rows.row_rules import RowRules
 from deltaberg.table.rows.table_rules import TableRules
+from deltaberg.table.write.sources import known_schema
 
-__all__ = ["MergeOutcome", "check_upsert", "merge_into", "upsert_into"]
+__all__ = ["MergeOutcome", "check_merge", "check_upsert", "merge_into", "upsert_into"]
 
 #: Bytes of rows and keys in memory, unless the caller says otherwise.
 _MEMORY = 512 << 20
@@ -203,6 +205,46 @@ def upsert_into(
     return _run(target, source, on, clauses, options, begun, key_paths)
 
 
+def check_merge(columns: Struct, data: Any, on: Any, options: MergeOptions) -> None:
+    """Refuse the condition of a merge, before anything is read, as far as the columns of its source are known.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table.
+    data, on, options
+        As for `merge_into`.
+
+    Raises
+    ------
+    InvalidArgumentError, ExpressionError, ColumnNotFoundError
+        It is none, or does not fit the columns.
+    """
+    options.check_condition(on)
+    known = known_schema(data)
+    if known is None:
+        return
+    try:
+        given = common_types(table_schema(known), columns)
+    except SchemaError:
+        # Types that one format alone has are known when the merge runs.
+        return
+    now = dt.datetime.now(dt.timezone.utc)
+    source = Relation(options.source_alias, given)
+
+    def check(schema: Struct) -> None:
+        _condition(MergeScope(Relation(options.target_alias, schema), source, "UTC", now), on, options)
+
+    try:
+        check(columns)
+    except DeltabergError:
+        if not options.evolves:
+            raise
+        # The clauses decide which columns are added.
+        find = field_finder(columns)
+        check(Struct((*columns, *(child for child in given if find(child.name) is None))))
+
+
 def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     """Refuse an upsert without keys, without anything to do, or with a choice that is not known.
 
@@ -254,17 +296,7 @@ def _run(
         target.timezone,
         now,
     )
-    try:
-        condition = scope.condition(on)
-    except (ExpressionError, ColumnNotFoundError) as error:
-        raise options.misunderstood(on, error) from None
-    refuse_constant(on, condition)
-    if condition.paths and all(relation != 0 for relation, _ in condition.paths):
-        raise ExpressionError(
-            f"the condition of the merge, {condition.sql}, names no column of the table, but the source alone",
-            hint=f"say which rows match, such as {options.target_alias}.id = {options.source_alias}.id, and put what is"
-            " about the source alone into the conditions of clauses",
-        )
+    condition = _condition(scope, on, options)
     # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
     has_rows = any(clause.action != "delete" for clause in clauses)
     rules = target.rules(scope.timezone, now) if has_rows else TableRules(RowRules(target.schema))
@@ -291,6 +323,22 @@ def _run(
             inserts = bool(plan.of(NOT_MATCHED))
             target.apply(matched, merge.change if updates else None, inserted if inserts else None)
             return MergeOutcome(plan, source.count, merge.counts, begun, stored, found_at, time.monotonic())
+
+
+def _condition(scope: MergeScope, on: Any, options: MergeOptions) -> BoundValue:
+    """Return the condition of a merge, which says something of the rows of the table."""
+    try:
+        condition = scope.condition(on)
+    except (ExpressionError, ColumnNotFoundError) as error:
+        raise options.misunderstood(on, error) from None
+    refuse_constant(on, condition)
+    if condition.paths and all(relation != 0 for relation, _ in condition.paths):
+        raise ExpressionError(
+            f"the condition of the merge, {condition.sql}, names no column of the table, but the source alone",
+            hint=f"say which rows match, such as {options.target_alias}.id = {options.source_alias}.id, and put what is"
+            " about the source alone into the conditions of clauses",
+        )
+    return condition
 
 
 def _new_columns(source_columns: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:

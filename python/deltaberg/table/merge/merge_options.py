@@ -75,18 +75,27 @@ class MergeOptions:
                 "a merge needs a condition",
                 hint=f"say which rows match, such as {self.target_alias}.id = {self.source_alias}.id",
             )
+        if isinstance(on, (list, tuple)):
+            named = on[0] if on and isinstance(on[0], str) else "id"
+            raise InvalidArgumentError(f"a {type(on).__name__} is no condition of a merge", hint=self._match(named))
         as_value(on)
 
     def misunderstood(self, on: Any, error: DeltabergError) -> DeltabergError:
         """Return the error for a condition that does not fit the columns, which may be meant as the name of a key."""
         value = as_value(on)
-        if not (isinstance(value, ColumnValue) and len(value.path) == 1):
+        if not isinstance(value, ColumnValue):
             return error
+        path = value.path
+        if len(path) > 1 and path[0].lower() in (self.source_alias.lower(), self.target_alias.lower()):
+            path = path[1:]
+        name = ColumnValue(path)
         return InvalidArgumentError(
             f"the condition of the merge is a column alone, {value}: {error.message}",
-            hint=f"say which rows match: {self.target_alias}.{value} = {self.source_alias}.{value}, or "
-            f"{self.target_alias}.{value} for those where it is true",
+            hint=f"{self._match(name)}, or {self.target_alias}.{name} for those where it is true",
         )
+
+    def _match(self, name: object) -> str:
+        return f"say which rows match: {self.target_alias}.{name} = {self.source_alias}.{name}"
 
     @property
     def evolves(self) -> bool:

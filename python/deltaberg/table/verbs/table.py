@@ -810,6 +810,10 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             verb(operations_of(transaction))
             return transaction.commit()
 
+    @property
+    def _columns(self) -> Struct:
+        return self.schema
+
     @takes(RecordedArguments)
     def alter(self, **commit: Unpack[RecordedArguments]) -> _Alteration:
         """Begin changes of columns, properties and whatever else the format has, which ``commit()`` makes one commit.

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from deltaberg.schema.types import Struct
 from deltaberg.signatures import public
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.transaction.operations import Operations
 from deltaberg.table.transaction.transaction import Transaction
 from deltaberg.table.verbs.verbs import Verbs
@@ -63,6 +65,10 @@ class TableTransaction(Verbs[None], Generic[_Run_co, _Alteration]):
     def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> None:
         CommitOptions.refuse_in_transaction(arguments)
         verb(self._operations)
+
+    @property
+    def _columns(self) -> Struct:
+        return self._operations.target("merge", RowOptions(), None).schema
 
     def alter(self) -> _Alteration:
         """Change columns, properties and whatever else the format has, as parts of the transaction.

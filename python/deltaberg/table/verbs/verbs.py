@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deltaberg.choices import WhenMatched, WhenNotMatched
     from deltaberg.expressions.build.filters import Condition, Filter
     from deltaberg.schema.columns import ColumnName
+    from deltaberg.schema.types import Struct
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.transaction.operations import Operations
     from deltaberg.table.transaction.transaction import Transaction
@@ -104,6 +105,11 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
     @abstractmethod
     def _run(self, verb: Callable[[Operations[Transaction]], object], arguments: Mapping[str, Any]) -> _Done:
         """Carry out a verb as an operation of a transaction."""
+
+    @property
+    @abstractmethod
+    def _columns(self) -> Struct:
+        """The columns that a verb finds."""
 
     @takes(AppendArguments)
     def append(
@@ -309,10 +315,9 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
 
         Raises
         ------
-        InvalidArgumentError
-            An argument is not valid.
-        ExpressionError
-            The condition is no SQL expression. That it does not fit the columns is told by ``execute()``.
+        InvalidArgumentError, ExpressionError, ColumnNotFoundError
+            An argument is not valid, or the condition does not fit the columns. The latter is told by ``execute()`` if
+            the columns of the source are known only as its rows are read.
 
         Examples
         --------
@@ -324,10 +329,11 @@ class Verbs(Generic[_Done], metaclass=NamesOfClass):
         [{'id': 3, 'name': 'C'}, {'id': 4, 'name': 'd'}]
         """
         from deltaberg.table.merge.clauses import MergeBuilder
+        from deltaberg.table.merge.merge_operation import check_merge
         from deltaberg.table.merge.merge_options import MergeOptions
 
         options = MergeOptions.of(arguments)
-        options.check_condition(on)
+        check_merge(self._columns, source, on, options)
         return MergeBuilder(lambda clauses: self._run(lambda run: run.merge(source, on, clauses, options), arguments))
 
     @takes(UpsertArguments)

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import Struct
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.rows.progress import Progress
@@ -18,7 +20,17 @@ from deltaberg.table.rows.stream import open_stream
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.write import write_files
 
-__all__ = ["LOCAL_ROAD", "TASK_ROAD", "Rows", "SourceRows", "WriteRoad", "open_rows", "open_source", "roads_together"]
+__all__ = [
+    "LOCAL_ROAD",
+    "TASK_ROAD",
+    "Rows",
+    "SourceRows",
+    "WriteRoad",
+    "known_schema",
+    "open_rows",
+    "open_source",
+    "roads_together",
+]
 
 
 class WriteRoad(NamedTuple):
@@ -180,6 +192,26 @@ def open_source(data: Any) -> SourceRows:
     if not isinstance(rows, SourceRows):
         raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be read here")
     return rows
+
+
+def known_schema(data: Any) -> pa.Schema | None:
+    """Return the columns of some data that `open_rows` takes; None if only a reader of its rows would tell them.
+
+    Texts of a pandas data frame may be of the type null, since its values tell the types.
+
+    Examples
+    --------
+    >>> known_schema(pa.table({"x": [1]})).names, known_schema(iter([pa.table({"x": [1]})]))
+    (['x'], None)
+    """
+    if _is_spark_frame(data):
+        return open_rows(data).schema
+    if type(data).__module__.partition(".")[0] in ("pandas", "polars"):
+        return open_stream(data.head(0)).schema
+    schema = getattr(data, "schema", None)
+    if isinstance(schema, Struct):
+        return arrow_schema(schema)
+    return schema if isinstance(schema, pa.Schema) else None
 
 
 def _is_spark_frame(data: Any) -> bool:
