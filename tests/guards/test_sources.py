@@ -104,3 +104,41 @@ def test_versions_agree() -> None:
     assert re.search(rf'name = "deltaberg-core"\nversion = "{re.escape(wanted)}"', lock)
     changes = (_ROOT / "CHANGELOG.md").read_text("utf-8")
     assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) in ("Unreleased", wanted)  # type: ignore[union-attr]
+
+
+def _scripts(path: Path) -> list[ast.Module]:
+    """Return the texts of a file that are programs, such as those that a test runs in a process of its own."""
+    programs = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "import " in node.value:
+            try:
+                program = ast.parse(node.value)
+            except SyntaxError:
+                continue
+            if not all(isinstance(one, (ast.Import, ast.ImportFrom)) for one in program.body):
+                programs.append(program)
+    return programs
+
+
+def _missing_imports(program: ast.Module) -> list[str]:
+    missing = []
+    for node in ast.walk(program):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("deltaberg", "tests"):
+            for one in node.names:
+                try:
+                    hasattr(importlib.import_module(str(node.module)), one.name) or importlib.import_module(
+                        f"{node.module}.{one.name}"
+                    )
+                except ImportError:
+                    missing.append(f"{node.module}.{one.name}")
+    return missing
+
+
+def test_programs_in_texts_import_what_there_is() -> None:
+    """Neither mypy nor most runs see the programs that slow tests give to other processes."""
+    assert _missing_imports(ast.parse("from deltaberg.schema import Field\nprint(Field)")) == ["deltaberg.schema.Field"]
+    # The guards plant breaches in texts.
+    paths = [path for path in _sources(".py") if path.parent != Path(__file__).parent]
+    programs = [(path, program) for path in paths for program in _scripts(path)]
+    assert len(programs) > 20
+    assert [(path.name, missing) for path, program in programs if (missing := _missing_imports(program))] == []

@@ -15,7 +15,7 @@ import sys
 import pyarrow as pa
 from deltaberg import ParquetOptions, create_table
 from deltaberg.table.read import execute
-from deltaberg.table.write import WriteSpec
+from deltaberg.table.write.spec import WriteSpec
 from tests.support.memory import peak_memory
 
 # Less than the table is enough to reach the bytes of rows that wait after they were read, and to be encoded.

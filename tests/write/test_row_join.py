@@ -160,7 +160,8 @@ def test_rows_of_files_are_read_by_file_and_position() -> None:
 _MEASURED = """
 import sys
 import pyarrow as pa
-from deltaberg.table.join import JoinKeys, JoinMemory, RowJoin, StoredRows
+from deltaberg.table.merge.join import JoinKeys, JoinMemory, RowJoin
+from deltaberg.table.merge.stored_rows import StoredRows
 from tests.support.memory import peak_memory
 
 count, folder = int(sys.argv[1]), sys.argv[2]

@@ -120,9 +120,11 @@ def test_rows_in_random_order_open_few_files(tmp_path: Path) -> None:
 _MEASURED = """
 import sys
 import pyarrow as pa
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema
+from deltaberg.schema.arrow import arrow_schema
+from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
-from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from deltaberg.table.write.spec import WriteSpec, partition_columns
+from deltaberg.table.write.write import write_files
 from tests.support.memory import peak_memory
 
 schema = Struct((Field("p", Primitive("long")), Field("n", Primitive("long"))))
