@@ -220,12 +220,12 @@ CASES: dict[str, tuple[_Make, str | int]] = {
     "sidecar that is not there": (_sidecar("x.parquet"), "CorruptCheckpointError"),
     "sidecar that climbs out": (_sidecar("../../../x.parquet"), "UnsafePathError"),
     "sidecar in another store": (_sidecar("s3://bucket/x.parquet"), "UnsafePathError"),
-    "sidecar with a NUL": (_sidecar("x%00.parquet"), "StorageError"),
+    "sidecar with a NUL": (_sidecar("x%00.parquet"), "UnsafePathError"),
     # Vectors that lead away
     "vector that climbs out": (_vector(storageType="p", pathOrInlineDv="../../x"), "UnsafePathError"),
     "vector prefix that climbs out": (_vector(pathOrInlineDv="../^-aqEH.-t@S}K{vb[*k^"), "CorruptDeletionVectorError"),
     "vector in another store": (_vector(storageType="p", pathOrInlineDv="http://h/x"), "UnsafePathError"),
-    "vector with a NUL": (_vector(storageType="p", pathOrInlineDv="file:///a%00b"), "InvalidArgumentError"),
+    "vector with a NUL": (_vector(storageType="p", pathOrInlineDv="file:///a%00b"), "UnsafePathError"),
     "vector of an unknown kind": (_vector(storageType="x"), "CorruptDeletionVectorError"),
 }
 
@@ -249,7 +249,7 @@ PATHS: dict[str, str] = {
     "%252e%252e/x": "DataFileNotFoundError",
     "/no/such/directory/x.parquet": "DataFileNotFoundError",
     "file:../x": "DataFileNotFoundError",
-    "a%00b": "InvalidArgumentError",
+    "a%00b": "UnsafePathError",
     "": "DataFileNotFoundError",
     "a" * 5000: "StorageError",
 }

@@ -59,11 +59,11 @@ def test_locations_are_where_each_path_leads(
 
 
 def _outcome(work: Callable[[], list[str]]) -> list[str] | str:
-    """Return what is found, or the text of the error that refuses a path."""
+    """Return what is found, or what the error says that refuses a path."""
     try:
         return work()
     except UnsafePathError as error:
-        return str(error)
+        return f"{error.message}: {error.context['path']}"
 
 
 @pytest.mark.parametrize("kernels", backends(), ids=lambda module: module.__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 import pytest
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
@@ -92,3 +93,14 @@ def test_what_cannot_be_recorded() -> None:
         mapped.record(Location("file", "", "/t/x"))
     with pytest.raises(UnsafePathError, match="not valid Unicode"):
         PathResolver(parse_location("/t")).record(Location("file", "", "/t/\udcff"))
+
+
+@pytest.mark.parametrize(
+    ("path", "encoded"), [("a%00b", True), ("a\0b", False), ("file:///t/a\0b", False), ("../a", True)]
+)
+def test_paths_that_are_refused_are_named_with_their_table(path: str, encoded: bool) -> None:
+    resolver = PathResolver(parse_location("/t"), encoded=encoded)
+    with pytest.raises(UnsafePathError, match=r"contains (a zero byte|'\.\.')") as raised:
+        resolver.locate(pa.chunked_array([["sound", path]]), "" if encoded else "/t/")
+    assert raised.value.context == {"path": path, "table": "/t"}
+    assert "\0" not in str(raised.value)

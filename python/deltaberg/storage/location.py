@@ -7,6 +7,7 @@ table, or absolute. An absolute path is followed within the store of the table, 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature
+from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature, in_context
 from deltaberg.hints import Hint, verbatim
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.workers import map_in_order
@@ -186,6 +187,10 @@ def decode_path(raw: str) -> str:
         raise UnsafePathError("a path in the metadata does not decode to UTF-8", path=raw) from None
 
 
+#: No name of a file has one, and columns of paths are searched for it as a whole.
+_ZERO = re.compile(b"\0")
+
+
 class PathResolver:
     """Turns the paths that metadata records into locations, and back.
 
@@ -224,11 +229,12 @@ class PathResolver:
         Raises
         ------
         UnsafePathError
-            If the path contains ``..``, or leads to another store that no map names.
+            If the path contains ``..`` or a zero byte, or leads to another store that no map names.
         """
         decoded = decode_path(raw) if self._encoded else raw
-        if ".." in decoded.split("/"):
-            raise UnsafePathError("a path in the metadata contains '..'", path=raw)
+        if ".." in decoded.split("/") or "\0" in decoded:
+            what = "a zero byte" if "\0" in decoded else "'..'"
+            raise UnsafePathError(f"a path in the metadata contains {what}", path=raw)
         for prefix, new in self._texts:
             if decoded.removeprefix("./").startswith(prefix):
                 return new.join(_normalized(decoded.removeprefix("./")[len(prefix) :]))
@@ -280,13 +286,18 @@ class PathResolver:
         if base is None:
             return self._resolved(paths)
         located = kernels.locate_paths(paths, prefix, base, self._encoded)
-        if not located.null_count:
+        characters = located.buffers()[2]
+        has_zeros = characters is not None and _ZERO.search(characters) is not None
+        if not located.null_count and not has_zeros:
             return located
         others = located.is_null()
+        if has_zeros:
+            others = pc.or_(others, pc.match_substring(located, "\0").fill_null(fill_value=True))
         return pc.replace_with_mask(located, others, self._resolved(paths.filter(others)))
 
     def _resolved(self, paths: pa.StringArray) -> pa.StringArray:
-        return pa.array([str(self.resolve(path)) for path in paths.to_pylist()], pa.string())
+        with in_context(table=str(self.root)):
+            return pa.array([str(self.resolve(path)) for path in paths.to_pylist()], pa.string())
 
     def _is_uniform(self, prefix: str) -> bool:
         """Return whether all names below a recorded prefix lead to one place below.

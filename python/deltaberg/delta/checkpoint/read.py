@@ -17,7 +17,7 @@ from deltaberg.delta.checkpoint.parquet_part import MISSING, CheckpointPart
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.log.names import LOG_DIRECTORY, SIDECAR_DIRECTORY
-from deltaberg.errors import CorruptCheckpointError, CorruptLogError, ObjectNotFoundError
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, ObjectNotFoundError, in_context
 from deltaberg.lossless_json import read_json
 from deltaberg.storage.location import Location, PathResolver
 
@@ -87,7 +87,8 @@ class Checkpoint:
         """Where the sidecars are that the checkpoint names, with their sizes in bytes as far as it states them."""
         resolver = PathResolver(self._log.root.join(f"{LOG_DIRECTORY}/{SIDECAR_DIRECTORY}"))
         named = self._own_actions.get("sidecar", [])
-        return {resolver.resolve(sidecar["path"]): sidecar.get("sizeInBytes") for sidecar in named}
+        with in_context(table=str(self._log.root)):
+            return {resolver.resolve(sidecar["path"]): sidecar.get("sizeInBytes") for sidecar in named}
 
     @cached_property
     def inline_files(self) -> kernels.Replay | None:
