@@ -93,14 +93,14 @@ _BATCH = pa.RecordBatch.from_arrays([_array(*column) for column in _COLUMNS.valu
 
 
 def _calls(name: str, rng: random.Random, count: int) -> Iterator[str]:
-    known = [*_COLUMNS, *_LITERALS]
+    operands = [*_COLUMNS, *_LITERALS]
     least, most = FUNCTIONS[name].counts
     for _ in range(count):
         if name in _INFIX:
-            yield f"{rng.choice(known)} {name} {rng.choice(known)}"
+            yield f"{rng.choice(operands)} {name} {rng.choice(operands)}"
         else:
             some = rng.randint(least, least + 2 if most is None else most)
-            yield f"{name}({', '.join(rng.choice(known) for _ in range(some))})"
+            yield f"{name}({', '.join(rng.choice(operands) for _ in range(some))})"
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -59,12 +59,12 @@ _REFUSED = [
 @pytest.mark.parametrize("text", _TAKEN)
 def test_what_is_taken(builder: DeltaBuilder, text: str) -> None:
     """As an instant of the table, as text that is compared with a timestamp or a date, as a literal of SQL."""
-    wanted = _TAKEN[text]
+    expected = _TAKEN[text]
     moment, beyond = parse_timestamp(text)
-    assert (moment, moment.tzinfo is None, beyond) == (wanted, wanted.tzinfo is None, 0)
-    instant = wanted if wanted.tzinfo is not None else wanted.replace(tzinfo=dt.timezone.utc)
+    assert (moment, moment.tzinfo is None, beyond) == (expected, expected.tzinfo is None, 0)
+    instant = expected if expected.tzinfo is not None else expected.replace(tzinfo=dt.timezone.utc)
     at = pa.array([instant], pa.timestamp("us", "UTC"))
-    rows = pa.table({"at": at, "day": pa.array([wanted.date()], pa.date32())})
+    rows = pa.table({"at": at, "day": pa.array([expected.date()], pa.date32())})
     builder.create(rows.schema, builder.add(rows), millis=int(instant.timestamp() * 1000))
     table = open_table(builder.root, timestamp=text)
     assert table.scan([("at", "=", text)]).count() == 1

@@ -105,7 +105,7 @@ def test_rows_are_those_that_pyiceberg_finds(table: Any) -> None:
 
 def test_days_beside_timestamps_are_their_midnight_in_utc(table: Any) -> None:
     """pyiceberg refuses to compare them; it keeps its days as it keeps its moments, in UTC."""
-    found = [
+    rows = [
         [row["id"] for row in table.scan(one, timezone=zone).to_arrow().to_pylist()]
         for one in (
             ice.EqualTo("y", dt.date(2026, 1, 2)),
@@ -115,7 +115,7 @@ def test_days_beside_timestamps_are_their_midnight_in_utc(table: Any) -> None:
         )
         for zone in ("UTC", "Asia/Tokyo", "America/Los_Angeles")
     ]
-    assert found == [[4]] * 3 + [[3, 4]] * 3 + [[1, 3]] * 3 + [[3]] * 3
+    assert rows == [[4]] * 3 + [[3, 4]] * 3 + [[1, 3]] * 3 + [[3]] * 3
 
 
 @pytest.mark.parametrize("name", ["d", "y", "z", "id"])
@@ -148,13 +148,13 @@ def test_rows_are_changed(tmp_path: Path) -> None:
 def test_others_are_refused_by_name(table: Any) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=True))
     bound = ice.EqualTo("id", 1).bind(schema)
-    for given in (bound, ice.Not(bound), ice.BoundReference):
+    for refused in (bound, ice.Not(bound), ice.BoundReference):
         with pytest.raises(ExpressionError, match=r"BoundEqualTo|is not a filter"):
-            as_filter(given)
+            as_filter(refused)
     too_great = ice.EqualTo("id", ice.literals.IntAboveMax())
-    for given, name in ((ice.Reference("id"), "Reference"), (too_great, "IntAboveMax")):
+    for refused, name in ((ice.Reference("id"), "Reference"), (too_great, "IntAboveMax")):
         with pytest.raises(UnsupportedExpressionError, match=f"class pyiceberg.expressions.*{name} are not taken"):
-            table.scan(given)
+            table.scan(refused)
     with pytest.raises(ExpressionError, match="cannot be compared"):
         table.scan(ice.EqualTo("b", 1))
     # Texts of dates and timestamps would compare as texts with texts.

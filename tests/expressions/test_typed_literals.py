@@ -27,7 +27,7 @@ _ROWS = pa.table(
 
 
 @pytest.mark.parametrize(
-    ("condition", "found"),
+    ("condition", "matching"),
     [
         ("f = 0.1F", [1]),
         ("f = CAST(0.1 AS FLOAT)", [1]),
@@ -58,13 +58,13 @@ _ROWS = pa.table(
         ("day < TIMESTAMP '2026-01-31 10:00:00'", [1]),
     ],
 )
-def test_filters_find_what_values_find(tmp_path: Path, condition: str, found: list[int]) -> None:
+def test_filters_find_what_values_find(tmp_path: Path, condition: str, matching: list[int]) -> None:
     for form in ("delta", "iceberg"):
         write_table(tmp_path / form, _ROWS, format=form)
         table = open_table(tmp_path / form)
         # Arithmetic beside a comparison has all of it evaluated as a value.
         for text in (condition, f"({condition}) AND id % 1 = 0"):
-            assert table.scan(text, ["id"]).to_arrow()["id"].to_pylist() == found, text
+            assert table.scan(text, ["id"]).to_arrow()["id"].to_pylist() == matching, text
 
 
 @pytest.mark.parametrize("text", ["id = CAST('x' AS INT)", "f = CAST('x' AS FLOAT)", "day = CAST('x' AS DATE)"])

@@ -93,18 +93,18 @@ def test_other_numbers_of_arguments_are_refused(name: str) -> None:
 
 @pytest.mark.one_backend
 def test_examples_have_the_least_and_the_greatest_numbers_of_arguments() -> None:
-    found: dict[str, set[int]] = {name: set() for name in FUNCTIONS}
+    tried: dict[str, set[int]] = {name: set() for name in FUNCTIONS}
 
     def count(value: Value) -> None:
         if isinstance(value, Call):
-            found[value.name].add(len(value.arguments))
+            tried[value.name].add(len(value.arguments))
             for child in value.arguments:
                 count(child)
 
     for _, text, _ in EXAMPLES:
         count(parse_value(text))
     # What is read as another function has no call of its own, and no text says IN of no value.
-    untried = {name for name, counts in found.items() if counts and not set(FUNCTIONS[name].counts) <= {*counts, None}}
+    untried = {name for name, counts in tried.items() if counts and not set(FUNCTIONS[name].counts) <= {*counts, None}}
     assert untried == {"in"}
 
 

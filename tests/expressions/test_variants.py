@@ -39,9 +39,11 @@ def test_values_are_those_of_spark(spark: Any) -> None:
     parts += [f"to_variant_object(named_struct('a', {text}))" for text in _OTHERS]
     rows = spark.sql(f"SELECT posexplode(array({', '.join(parts)})) AS (id, v)")
     values = [f"try_variant_get(v, '$.a', '{kind}') AS `{kind}`" for kind in _TYPES]
-    found = collect(rows.selectExpr("id", "v", "is_variant_null(variant_get(v, '$.a')) AS none", *values)).sort_by("id")
-    variants = found["v"].combine_chunks().to_pylist()
-    batch = pa.record_batch([found["id"].combine_chunks(), pa.array(variants, VARIANT)], ["id", "v"])
+    collected = collect(rows.selectExpr("id", "v", "is_variant_null(variant_get(v, '$.a')) AS none", *values)).sort_by(
+        "id"
+    )
+    variants = collected["v"].combine_chunks().to_pylist()
+    batch = pa.record_batch([collected["id"].combine_chunks(), pa.array(variants, VARIANT)], ["id", "v"])
     equal = unsupported = 0
     for kind in _TYPES:
         for name in ("try_variant_get", "variant_get"):
@@ -53,7 +55,9 @@ def test_values_are_those_of_spark(spark: Any) -> None:
                 if bad
             }
             own = spread(outcome.values, len(batch)).to_pylist()
-            for row, (value, none) in enumerate(zip(found[kind].to_pylist(), found["none"].to_pylist(), strict=True)):
+            for row, (value, none) in enumerate(
+                zip(collected[kind].to_pylist(), collected["none"].to_pylist(), strict=True)
+            ):
                 if failed.get(row, "").endswith(" here"):
                     unsupported += 1
                     continue

@@ -38,27 +38,27 @@ def main(checkpoint: str, what: str, seed: int, count: int) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     strange: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        made = build_table(Path(scratch) / "t", checkpoint)
-        files = _files(made.root, what) if what in ("vectors", "data") else metadata_files(made)
+        table = build_table(Path(scratch) / "t", checkpoint)
+        files = _files(table.root, what) if what in ("vectors", "data") else metadata_files(table)
         if what == "pointer":
-            files = [made.log / "_last_checkpoint"]
-        sound = read_everything(made.root)
-        known = {number for rows in made.rows.values() for number in rows.column("id").to_pylist()}
+            files = [table.log / "_last_checkpoint"]
+        sound = read_everything(table.root)
+        ids = {number for rows in table.rows.values() for number in rows.column("id").to_pylist()}
         for _ in range(count):
             file = rng.choice(files)
             whole = file.read_bytes()
             broken = _damaged(whole, rng)
             file.write_bytes(broken)
             try:
-                found = _scan(made.root) if what == "data" else read_everything(made.root)
+                read = _scan(table.root) if what == "data" else read_everything(table.root)
             except DeltabergError as error:
                 outcomes[type(error).__name__] += 1
             except Exception:  # noqa: BLE001 - what is not ours is what is looked for
                 strange.append(f"{file.name}: {_difference(whole, broken)}\n{traceback.format_exc(limit=-6)}")
             else:
-                outcomes["sound" if found == sound else "other"] += 1
-                if what != "data" and (len(set(found)) < len(found) or not known.issuperset(found)):
-                    strange.append(f"{file.name}: {_difference(whole, broken)}: rows {found}")
+                outcomes["sound" if read == sound else "other"] += 1
+                if what != "data" and (len(set(read)) < len(read) or not ids.issuperset(read)):
+                    strange.append(f"{file.name}: {_difference(whole, broken)}: rows {read}")
             file.write_bytes(whole)
     return {"outcomes": outcomes, "strange": strange, "peak": peak_memory()}
 

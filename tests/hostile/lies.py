@@ -33,8 +33,8 @@ _MEMORY = 1 << 30
 _Make = Callable[[DeltaBuilder], object]
 
 
-def _add(made: DeltaBuilder, **fields: Any) -> dict[str, Any]:
-    return {"add": {**made.add(_ROWS, stats="full")["add"], **fields}}
+def _add(builder: DeltaBuilder, **fields: Any) -> dict[str, Any]:
+    return {"add": {**builder.add(_ROWS, stats="full")["add"], **fields}}
 
 
 def _file(**fields: Any) -> _Make:
@@ -42,25 +42,25 @@ def _file(**fields: Any) -> _Make:
 
 
 def _line(text: str) -> _Make:
-    def make(made: DeltaBuilder) -> None:
-        made.create(_ROWS.schema, _add(made))
-        made.commit_text(text)
+    def make(builder: DeltaBuilder) -> None:
+        builder.create(_ROWS.schema, _add(builder))
+        builder.commit_text(text)
 
     return make
 
 
 def _schema(text: str) -> _Make:
-    def make(made: DeltaBuilder) -> None:
-        metadata = made.metadata(_ROWS.schema)["metaData"]
-        made.commit(made.protocol(), {"metaData": {**metadata, "schemaString": text}}, _add(made))
+    def make(builder: DeltaBuilder) -> None:
+        metadata = builder.metadata(_ROWS.schema)["metaData"]
+        builder.commit(builder.protocol(), {"metaData": {**metadata, "schemaString": text}}, _add(builder))
 
     return make
 
 
 def _vector(**fields: Any) -> _Make:
-    def make(made: DeltaBuilder) -> None:
-        vector = {**made.vector([1, 2]), **fields}
-        made.create(_ROWS.schema, _add(made, deletionVector=vector), protocol=made.features("deletionVectors"))
+    def make(builder: DeltaBuilder) -> None:
+        vector = {**builder.vector([1, 2]), **fields}
+        builder.create(_ROWS.schema, _add(builder, deletionVector=vector), protocol=builder.features("deletionVectors"))
 
     return make
 
@@ -68,15 +68,15 @@ def _vector(**fields: Any) -> _Make:
 def _bitmap(body: bytes, inline: bool = False, version: int = 1) -> _Make:
     """Put bytes where a bitmap belongs, with the right length and checksum around them."""
 
-    def make(made: DeltaBuilder) -> None:
+    def make(builder: DeltaBuilder) -> None:
         name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
         data = struct.pack(">bi", version, len(body)) + body + struct.pack(">I", zlib.crc32(body))
-        (made.root / name).write_bytes(data)
+        (builder.root / name).write_bytes(data)
         vector = {"storageType": "u", "pathOrInlineDv": "^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": len(body)}
-        made.create(
+        builder.create(
             _ROWS.schema,
-            _add(made, deletionVector={**vector, "cardinality": 1}),
-            protocol=made.features("deletionVectors"),
+            _add(builder, deletionVector={**vector, "cardinality": 1}),
+            protocol=builder.features("deletionVectors"),
         )
 
     return make
@@ -85,20 +85,20 @@ def _bitmap(body: bytes, inline: bool = False, version: int = 1) -> _Make:
 def _beside(name: str, data: str | bytes) -> _Make:
     """Put a file into the log of a sound table."""
 
-    def make(made: DeltaBuilder) -> None:
-        made.create(_ROWS.schema, _add(made))
-        (made.log / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    def make(builder: DeltaBuilder) -> None:
+        builder.create(_ROWS.schema, _add(builder))
+        (builder.log / name).write_bytes(data if isinstance(data, bytes) else data.encode())
 
     return make
 
 
 def _sidecar(path: str) -> _Make:
-    def make(made: DeltaBuilder) -> None:
-        made.create(_ROWS.schema, _add(made), protocol=made.features("v2Checkpoint"))
-        actions = [made.commits[0][0], made.commits[0][1], {"checkpointMetadata": {"version": 0}}]
+    def make(builder: DeltaBuilder) -> None:
+        builder.create(_ROWS.schema, _add(builder), protocol=builder.features("v2Checkpoint"))
+        actions = [builder.commits[0][0], builder.commits[0][1], {"checkpointMetadata": {"version": 0}}]
         sidecar = {"sidecar": {"path": path, "sizeInBytes": 1 << 60, "modificationTime": 1}}
-        made.checkpoint(kind="uuid-json", actions=[*actions, sidecar])
-        (made.log / f"{0:020d}.json").unlink()
+        builder.checkpoint(kind="uuid-json", actions=[*actions, sidecar])
+        (builder.log / f"{0:020d}.json").unlink()
 
     return make
 
@@ -278,21 +278,21 @@ def _resident() -> int:
 def main(folder: Path) -> dict[str, str | int]:
     """Read every case; give what came of it."""
     cases = {name: make for name, (make, _) in CASES.items()} | {path: _named(path) for path in PATHS}
-    found: dict[str, str | int] = {}
+    outcomes: dict[str, str | int] = {}
     _read_sound(folder)
     # The pools of Arrow have their threads and arenas now: what comes on top is for the cases.
     resource.setrlimit(resource.RLIMIT_AS, (_resident() + _MEMORY,) * 2)
     for number, (name, make) in enumerate(cases.items()):
-        made = DeltaBuilder(folder / str(number))
-        make(made)
-        found[name] = _read(made.root)
-    return found
+        builder = DeltaBuilder(folder / str(number))
+        make(builder)
+        outcomes[name] = _read(builder.root)
+    return outcomes
 
 
 def _read_sound(folder: Path) -> None:
-    made = DeltaBuilder(folder / "sound")
-    _vector()(made)
-    if _read(made.root) != 1:
+    builder = DeltaBuilder(folder / "sound")
+    _vector()(builder)
+    if _read(builder.root) != 1:
         raise RuntimeError("a sound table is not read")
 
 

@@ -47,53 +47,53 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 def _delta(root: Path, place: str) -> Path:
-    made = DeltaBuilder(root)
-    vector = made.vector([1])
-    made.create(
+    builder = DeltaBuilder(root)
+    vector = builder.vector([1])
+    builder.create(
         _ROWS.schema,
-        made.add(_ROWS, vector=vector, stats="count"),
-        protocol=made.features("deletionVectors", "v2Checkpoint"),
+        builder.add(_ROWS, vector=vector, stats="count"),
+        protocol=builder.features("deletionVectors", "v2Checkpoint"),
     )
-    made.commit(made.add(_ROWS))
+    builder.commit(builder.add(_ROWS))
     if place == "sidecar":
-        made.checkpoint(kind="uuid-parquet", sidecars=1)
+        builder.checkpoint(kind="uuid-parquet", sidecars=1)
         for version in (0, 1):
-            (made.log / f"{version:020d}.json").unlink()
-        return next((made.log / "_sidecars").iterdir())
+            (builder.log / f"{version:020d}.json").unlink()
+        return next((builder.log / "_sidecars").iterdir())
     if "checkpoint" in place and place != "_last_checkpoint":
-        (path,) = made.checkpoint(kind="uuid-json" if "json" in place else "classic")
+        (path,) = builder.checkpoint(kind="uuid-json" if "json" in place else "classic")
         for version in (0, 1) if "beside" not in place else ():
-            (made.log / f"{version:020d}.json").unlink()
+            (builder.log / f"{version:020d}.json").unlink()
         return path
     return {
-        "log entry": made.log / f"{1:020d}.json",
-        "compaction": made.log / f"{0:020d}.{1:020d}.compacted.json",
-        "_last_checkpoint": made.log / "_last_checkpoint",
-        "checksum": made.log / f"{1:020d}.crc",
+        "log entry": builder.log / f"{1:020d}.json",
+        "compaction": builder.log / f"{0:020d}.{1:020d}.compacted.json",
+        "_last_checkpoint": builder.log / "_last_checkpoint",
+        "checksum": builder.log / f"{1:020d}.crc",
         "data file": next(root.glob("*.parquet")),
         "deletion vector": next(root.glob("*.bin")),
     }[place]
 
 
 def _iceberg(root: Path, place: str) -> Path:
-    made = IcebergBuilder(root, {"id": "long"}, format_version=3 if place == "deletion vector" else 2)
+    builder = IcebergBuilder(root, {"id": "long"}, format_version=3 if place == "deletion vector" else 2)
     kind = place.partition(" ")[0] if place in ("avro file", "orc file") else "parquet"
-    file = made.data([{"id": 1}, {"id": 2}], format=kind)
-    made.commit(file)
+    file = builder.data([{"id": 1}, {"id": 2}], format=kind)
+    builder.commit(file)
     if place == "metadata file beyond the hint":
-        made.commit(made.data([{"id": 3}]))
+        builder.commit(builder.data([{"id": 3}]))
         (root / "metadata" / "version-hint.text").write_text("1")
     if place == "position deletes":
-        deletes = made.position_deletes([(file, 0)])
-        made.commit(deletes)
+        deletes = builder.position_deletes([(file, 0)])
+        builder.commit(deletes)
         return Path(deletes.path)
     if place == "equality deletes":
-        deletes = made.equality_deletes([1], [{"id": 1}])
-        made.commit(deletes)
+        deletes = builder.equality_deletes([1], [{"id": 1}])
+        builder.commit(deletes)
         return Path(deletes.path)
     if place == "deletion vector":
-        vectors = made.deletion_vectors({file.path: [0]})
-        made.commit(*vectors)
+        vectors = builder.deletion_vectors({file.path: [0]})
+        builder.commit(*vectors)
         return Path(vectors[0].path)
     if place == "version hint":
         return root / "metadata" / "version-hint.text"
@@ -150,7 +150,7 @@ def main(folder: Path) -> list[tuple[str, str, str, str, bool, int]]:
     _delta(folder / "warm", "data file")
     _outcome(folder / "warm", "data file")
     begin = peak_memory()
-    found = []
+    outcomes = []
     for number, (table, place) in enumerate(PLACES):
         for kind, put in KINDS.items():
             root = folder / f"{number}" / kind.replace(" ", "-")
@@ -160,8 +160,8 @@ def main(folder: Path) -> list[tuple[str, str, str, str, bool, int]]:
             outcome, text = _outcome(root, place)
             taken = peak_memory() - begin >> 20
             is_named = path.name in text
-            found.append((table, place, kind, outcome, is_named, taken))
-    return found
+            outcomes.append((table, place, kind, outcome, is_named, taken))
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -42,11 +42,11 @@ def _rows(first: int, count: int = 12) -> pa.Table:
 
 def build_table(folder: Path, checkpoint: str = "classic") -> DeltaBuilder:
     """Make a table of ids from 0 on, of which some are deleted: its live ids are those of `read_everything`."""
-    made = DeltaBuilder(folder)
+    builder = DeltaBuilder(folder)
     columns = [*_rows(0).schema, field("day", "date"), field("part", "string")]
     writer = {"row_group_size": 5, "use_dictionary": ["name"]}
     first = [
-        made.add(
+        builder.add(
             _rows(100 * number),
             path=f"day={_DAY}/part={number}/f{number}.parquet",
             partition={"day": str(_DAY), "part": ["ü", "a/b", None][number]},
@@ -55,31 +55,31 @@ def build_table(folder: Path, checkpoint: str = "classic") -> DeltaBuilder:
         )
         for number in range(3)
     ]
-    made.create(
+    builder.create(
         columns,
         *first,
         partition_by=["day", "part"],
-        protocol=made.features("deletionVectors", "v2Checkpoint"),
+        protocol=builder.features("deletionVectors", "v2Checkpoint"),
         configuration={"delta.enableDeletionVectors": "true"},
     )
-    vectors = [made.vector([0, 3, 11], "u", prefix="ab"), made.vector([5, 8], "i"), made.vector(range(7), "p")]
+    vectors = [builder.vector([0, 3, 11], "u", prefix="ab"), builder.vector([5, 8], "i"), builder.vector(range(7), "p")]
     exchanged = []
     for add, vector in zip(first, vectors, strict=True):
-        exchanged += [made.remove(add), {"add": {**add["add"], "deletionVector": vector}}]
-    made.commit(*exchanged, {"txn": {"appId": "app", "version": 3}}, info={"operation": "DELETE", "timestamp": 1})
-    kept = made.add(_rows(300), path="f3.parquet", partition={"day": None, "part": "x"}, stats="full", writer=writer)
-    gone = made.add(_rows(400), path="f4.parquet", partition={"day": str(_DAY), "part": ""}, stats="count")
-    made.commit(kept, gone, {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}})
+        exchanged += [builder.remove(add), {"add": {**add["add"], "deletionVector": vector}}]
+    builder.commit(*exchanged, {"txn": {"appId": "app", "version": 3}}, info={"operation": "DELETE", "timestamp": 1})
+    kept = builder.add(_rows(300), path="f3.parquet", partition={"day": None, "part": "x"}, stats="full", writer=writer)
+    gone = builder.add(_rows(400), path="f4.parquet", partition={"day": str(_DAY), "part": ""}, stats="count")
+    builder.commit(kept, gone, {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}})
     if checkpoint != "none":
-        made.checkpoint(pointer=checkpoint in ("classic", "multipart"), **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
-    last = made.add(_rows(500), path="f%5.parquet", partition={"day": str(_DAY), "part": "y"}, stats="full")
-    made.commit(made.remove(gone), last)
-    return made
+        builder.checkpoint(pointer=checkpoint in ("classic", "multipart"), **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
+    last = builder.add(_rows(500), path="f%5.parquet", partition={"day": str(_DAY), "part": "y"}, stats="full")
+    builder.commit(builder.remove(gone), last)
+    return builder
 
 
-def metadata_files(made: DeltaBuilder) -> list[Path]:
+def metadata_files(builder: DeltaBuilder) -> list[Path]:
     """Return the files of the log, sidecars included."""
-    return sorted(path for path in made.log.rglob("*") if path.is_file())
+    return sorted(path for path in builder.log.rglob("*") if path.is_file())
 
 
 def read_everything(folder: Path) -> list[int]:

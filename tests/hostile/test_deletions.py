@@ -30,16 +30,16 @@ _DAY = 86_400
 
 def _there(root: Path) -> dict[str, bytes | str | None]:
     """Return all that is below a directory: the content of files, the target of links, None for directories."""
-    found: dict[str, bytes | str | None] = {}
+    contents: dict[str, bytes | str | None] = {}
     for above, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(above) / name
             key = str(path.relative_to(root))
             if path.is_symlink():
-                found[key] = os.readlink(path)
+                contents[key] = os.readlink(path)
             else:
-                found[key] = path.read_bytes() if path.is_file() else None
-    return found
+                contents[key] = path.read_bytes() if path.is_file() else None
+    return contents
 
 
 _KIND = FileKind("a log entry", re.compile("[0-9]+[.]json"))
@@ -72,12 +72,12 @@ def test_names_that_lead_elsewhere(tmp_path: Path, scheme: str, name: str) -> No
     for one in (*(f"table/{one}" for one in names), "table/log/%31.json", "other/log/1.json"):
         store.put(f"{home}/{one}", b"kept")
     before = sorted(meta.path for meta in store.walk(home))
-    found = delete_files(
+    removal = delete_files(
         store, f"{home}/table/log", [name.format(home=home), f"{home}/table/log/2.json"], _KIND, "a test"
     )
-    assert found.deleted == [f"{home}/table/log/2.json"]
-    assert len(found.kept) == 1
-    assert sorted(meta.path for meta in store.walk(home)) == [path for path in before if path not in found.deleted]
+    assert removal.deleted == [f"{home}/table/log/2.json"]
+    assert len(removal.kept) == 1
+    assert sorted(meta.path for meta in store.walk(home)) == [path for path in before if path not in removal.deleted]
 
 
 def test_links_and_directories(tmp_path: Path) -> None:

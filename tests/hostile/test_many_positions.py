@@ -27,30 +27,30 @@ _ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 def _delta(root: Path, recorded: int, rows: int | None) -> None:
     """Make a table of one file: how many rows its vector has, and how many itself, are ``recorded`` and ``rows``."""
-    made = DeltaBuilder(root)
-    vector = made.vector([1]) | {"sizeInBytes": len(_VECTOR), "cardinality": recorded}
+    builder = DeltaBuilder(root)
+    vector = builder.vector([1]) | {"sizeInBytes": len(_VECTOR), "cardinality": recorded}
     next(root.glob("*.bin")).write_bytes(dv_file([_VECTOR])[0])
     stats = "none" if rows is None else {"numRecords": rows}
-    added = made.add(_ROWS, vector=vector, stats=stats)
-    made.create(
+    added = builder.add(_ROWS, vector=vector, stats=stats)
+    builder.create(
         _ROWS.schema,
         added,
-        protocol=made.features("deletionVectors"),
+        protocol=builder.features("deletionVectors"),
         configuration={"delta.enableDeletionVectors": "true"},
     )
 
 
 def _iceberg(root: Path, recorded: int, rows: int | None) -> None:
-    made = IcebergBuilder(root, {"id": "long"}, format_version=3)
-    file = made.data([{"id": 1}, {"id": 2}, {"id": 3}])
-    (vector,) = made.deletion_vectors({file.path: [1]})
+    builder = IcebergBuilder(root, {"id": "long"}, format_version=3)
+    file = builder.data([{"id": 1}, {"id": 2}, {"id": 3}])
+    (vector,) = builder.deletion_vectors({file.path: [1]})
     blob = struct.pack(">i", len(_VECTOR)) + _VECTOR + struct.pack(">I", zlib.crc32(_VECTOR))
     path = Path(vector.path)
     path.write_bytes(b"PFA1" + blob + path.read_bytes()[4:])
     vector.size, vector.rows = path.stat().st_size, recorded
     vector.more |= {"content_offset": 4, "content_size_in_bytes": len(blob)}
     file.rows = file.rows if rows is None else rows
-    made.commit(file, vector)
+    builder.commit(file, vector)
 
 
 _VERBS: dict[str, Callable[[Any, str], object]] = {
@@ -92,16 +92,18 @@ def test_a_vector(
 @pytest.mark.parametrize("kind", ["position", "equality"])
 def test_a_delete_file(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal or ascending numbers are a few bytes of Parquet, however many they are."""
-    made = IcebergBuilder(tmp_path, {"id": "long"})
-    file = made.data([{"id": 1}, {"id": 2}])
-    made_deletes = made.position_deletes([(file, 1)]) if kind == "position" else made.equality_deletes([1], [{"id": 2}])
+    builder = IcebergBuilder(tmp_path, {"id": "long"})
+    file = builder.data([{"id": 1}, {"id": 2}])
+    made_deletes = (
+        builder.position_deletes([(file, 1)]) if kind == "position" else builder.equality_deletes([1], [{"id": 2}])
+    )
     path = Path(made_deletes.path)
     monkeypatch.setattr(deletes, "_MOST_ROWS", 1 << 16)
     pq.write_table(pq.read_table(path).take(pa.array([0] * ((1 << 16) + 1))), path)
     assert path.stat().st_size < 1 << 16
     made_deletes.size = path.stat().st_size
-    made.commit(file)
-    made.commit(made_deletes)
+    builder.commit(file)
+    builder.commit(made_deletes)
     with pytest.raises(TooLargeError, match="a delete file has") as caught:
         open_table(tmp_path).scan().to_arrow()
     assert str(path) in str(caught.value)

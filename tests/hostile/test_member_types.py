@@ -48,12 +48,12 @@ _WRONG: tuple[Any, ...] = ([[]], {"a": [1.5]})
 
 
 def _places(members: dict[str, Any]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
     for name, value in members.items():
-        found.append((name,))
+        paths.append((name,))
         if name in ("deletionVector", "format"):
-            found += [(name, inner) for inner in value]
-    return found
+            paths += [(name, inner) for inner in value]
+    return paths
 
 
 def _with(members: dict[str, Any], place: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def _outcome(work: Callable[[], object]) -> type[BaseException] | None:
 
 @pytest.mark.parametrize("name", _ACTIONS)
 def test_every_member_of_every_action(name: str, tmp_path: Path) -> None:
-    made = DeltaBuilder(tmp_path)
-    made.create(_ROWS.schema, made.add(_ROWS), configuration={"delta.enableChangeDataFeed": "true"})
+    builder = DeltaBuilder(tmp_path)
+    builder.create(_ROWS.schema, builder.add(_ROWS), configuration={"delta.enableChangeDataFeed": "true"})
     before, log = DeltaTable(tmp_path), LogDirectory(parse_location(str(tmp_path)), StoreSpec())
-    entry = made.log / f"{1:020d}.json"
+    entry = builder.log / f"{1:020d}.json"
     for place in _places(_ACTIONS[name]):
         for wrong in _WRONG:
             line = {name: _with(_ACTIONS[name], place, wrong)}
@@ -94,15 +94,15 @@ def test_every_member_of_every_action(name: str, tmp_path: Path) -> None:
                 # What is not our own error ends the test.
                 _outcome(work)
             assert all(kind is not None and issubclass(kind, CorruptTableError) for kind in refused), (place, refused)
-            for left in made.log.iterdir():
+            for left in builder.log.iterdir():
                 if left.name not in (f"{0:020d}.json", entry.name):
                     left.unlink()
 
 
 def test_the_entry_is_named(tmp_path: Path) -> None:
-    made = DeltaBuilder(tmp_path)
-    made.create(_ROWS.schema, made.add(_ROWS))
-    made.commit_text('{"commitInfo":{}}\n{"domainMetadata":{"domain":[],"configuration":"","removed":false}}')
+    builder = DeltaBuilder(tmp_path)
+    builder.create(_ROWS.schema, builder.add(_ROWS))
+    builder.commit_text('{"commitInfo":{}}\n{"domainMetadata":{"domain":[],"configuration":"","removed":false}}')
     with pytest.raises(CorruptTableError, match=r"domainMetadata\.domain must be a string") as caught:
         compact_commits(LogDirectory(parse_location(str(tmp_path)), StoreSpec()), 0, 1)
     assert (caught.value.context["version"], caught.value.context["line"]) == (1, 2)
@@ -110,9 +110,9 @@ def test_the_entry_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [1 << 62, -1, 1.5, "1", []])
 def test_a_time_that_no_commit_can_have(moment: Any, tmp_path: Path) -> None:
-    made = DeltaBuilder(tmp_path)
-    protocol = made.protocol(1, 7, writer_features=["inCommitTimestamp"])
-    metadata = made.metadata(_ROWS.schema, configuration={"delta.enableInCommitTimestamps": "true"})
-    made.commit({"commitInfo": {"inCommitTimestamp": moment}}, protocol, metadata, made.add(_ROWS))
+    builder = DeltaBuilder(tmp_path)
+    protocol = builder.protocol(1, 7, writer_features=["inCommitTimestamp"])
+    metadata = builder.metadata(_ROWS.schema, configuration={"delta.enableInCommitTimestamps": "true"})
+    builder.commit({"commitInfo": {"inCommitTimestamp": moment}}, protocol, metadata, builder.add(_ROWS))
     with pytest.raises(CorruptTableError, match="in-commit timestamps"):
         DeltaTable(tmp_path).history()

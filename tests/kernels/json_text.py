@@ -97,14 +97,14 @@ def values() -> st.SearchStrategy[Any]:
 @st.composite
 def broken(draw: st.DrawFn, data: bytes) -> bytes:
     """Draw what may become of text: bytes flipped, cut off, put in, or a piece of it said twice."""
-    found = bytearray(data)
+    damaged = bytearray(data)
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.integers(0, len(found)))
+        place = draw(st.integers(0, len(damaged)))
         what = draw(st.sampled_from(["flip", "cut", "insert", "drop", "twice"]))
-        if what == "flip" and place < len(found):
-            found[place] ^= 1 << draw(st.integers(0, 7))
+        if what == "flip" and place < len(damaged):
+            damaged[place] ^= 1 << draw(st.integers(0, 7))
         elif what == "cut":
-            del found[place:]
+            del damaged[place:]
         elif what == "insert":
             marks = [
                 b'"',
@@ -121,9 +121,9 @@ def broken(draw: st.DrawFn, data: bytes) -> bytes:
                 b"\x00",
                 b"\\u12",
             ]
-            found[place:place] = draw(st.sampled_from(marks) | st.binary(min_size=1, max_size=4))
+            damaged[place:place] = draw(st.sampled_from(marks) | st.binary(min_size=1, max_size=4))
         elif what == "drop":
-            del found[place : place + draw(st.integers(1, 20))]
+            del damaged[place : place + draw(st.integers(1, 20))]
         elif what == "twice":
-            found[place:place] = found[place : place + draw(st.integers(1, 60))]
-    return bytes(found)
+            damaged[place:place] = damaged[place : place + draw(st.integers(1, 60))]
+    return bytes(damaged)

@@ -127,18 +127,20 @@ def legacy(buckets: Iterable[bytes], order: str) -> bytes:
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     """Draw what may become of some bytes: flipped, cut, padded, or with a number in them that lies."""
-    found = bytearray(data)
+    changed = bytearray(data)
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.integers(0, max(len(found) - 1, 0)))
+        place = draw(st.integers(0, max(len(changed) - 1, 0)))
         what = draw(st.sampled_from(["flip", "cut", "insert", "number", "short"]))
-        if what == "flip" and found:
-            found[place] ^= 1 << draw(st.integers(0, 7))
+        if what == "flip" and changed:
+            changed[place] ^= 1 << draw(st.integers(0, 7))
         elif what == "cut":
-            del found[place:]
+            del changed[place:]
         elif what == "insert":
-            found[place:place] = draw(st.binary(min_size=1, max_size=9))
+            changed[place:place] = draw(st.binary(min_size=1, max_size=9))
         elif what == "number":
-            found[place : place + 4] = struct.pack("<I", draw(st.sampled_from([0, 1, 0x7FFFFFFF, 1 << 31, 0xFFFFFFFF])))
+            changed[place : place + 4] = struct.pack(
+                "<I", draw(st.sampled_from([0, 1, 0x7FFFFFFF, 1 << 31, 0xFFFFFFFF]))
+            )
         elif what == "short":
-            found[place : place + 2] = struct.pack("<H", draw(st.sampled_from([0, 1, 4095, 4096, 0x7FFF, 0xFFFF])))
-    return bytes(found)
+            changed[place : place + 2] = struct.pack("<H", draw(st.sampled_from([0, 1, 4095, 4096, 0x7FFF, 0xFFFF])))
+    return bytes(changed)

@@ -56,12 +56,12 @@ def test_the_chosen_rows(found: Any, codec: str, divisor: int, threads: int, dat
     file = AvroFile(avro_file(schema, rows, codec))
     whole = _whole(file)
     first = pa.schema([whole.field(name) for name in data.draw(st.sets(st.sampled_from(whole.names), min_size=1))])
-    wanted = pa.schema([whole.field(name) for name in data.draw(st.sets(st.sampled_from(whole.names), min_size=1))])
-    table, numbers = twins(_call(file, wanted, first, _by_text(divisor), threads))
+    projection = pa.schema([whole.field(name) for name in data.draw(st.sets(st.sampled_from(whole.names), min_size=1))])
+    table, numbers = twins(_call(file, projection, first, _by_text(divisor), threads))
     everything = file.read_by_name(whole, file.blocks)
     mask = _by_text(divisor)(everything.select(first.names)) if rows else pa.array([], pa.bool_())
     assert numbers.to_pylist() == [number for number, kept in enumerate(mask.to_pylist()) if kept]
-    assert table.combine_chunks().equals(everything.filter(mask).select(wanted.names).combine_chunks())
+    assert table.combine_chunks().equals(everything.filter(mask).select(projection.names).combine_chunks())
 
 
 @given(records(), st.sampled_from(CODECS), st.integers(1, 3), st.data())

@@ -178,21 +178,21 @@ def _id(number: int) -> dict[str, str]:
 @pytest.mark.parametrize("module", backends(), ids=lambda module: module.__name__.rpartition(".")[2])
 def test_columns_are_found_by_id(module: ModuleType) -> None:
     file = AvroFile(avro_file(_SCHEMA, _ROWS, "deflate"))
-    wanted = pa.schema(
+    projection = pa.schema(
         [
             pa.field("renamed", pa.string(), metadata=_id(2)),
             pa.field("widened", pa.int64(), metadata=_id(1)),
             pa.field("absent", pa.float64(), metadata=_id(77)),
         ]
     )
-    node = by_id(file.schema, wanted, {})
-    table = module.decode_avro(file._data, file.blocks, "deflate", node, wanted)
+    node = by_id(file.schema, projection, {})
+    table = module.decode_avro(file._data, file.blocks, "deflate", node, projection)
     assert table.to_pylist() == [{"renamed": None if n % 2 else str(n), "widened": n, "absent": None} for n in range(5)]
 
 
 def test_chosen_keys_of_a_map() -> None:
     file = AvroFile(avro_file(_SCHEMA, _ROWS, "null"))
-    wanted = pa.schema(
+    projection = pa.schema(
         [
             pa.field(
                 "m",
@@ -204,8 +204,8 @@ def test_chosen_keys_of_a_map() -> None:
             )
         ]
     )
-    node = by_id(file.schema, wanted, {4: [1, 3]})
-    found = twins(lambda kernels: kernels.decode_avro(file._data, file.blocks, "null", node, wanted))
+    node = by_id(file.schema, projection, {4: [1, 3]})
+    found = twins(lambda kernels: kernels.decode_avro(file._data, file.blocks, "null", node, projection))
     assert found.column("m").to_pylist() == [[], [], [(1, b"\x01")], [(1, b"\x01")], [(1, b"\x01"), (3, b"\x03")]]
 
 
@@ -243,13 +243,13 @@ _REQUIRED = pa.field("x", pa.int64(), nullable=False)
 def test_a_null_in_a_required_field(node: Any, wanted: pa.Field, body: bytes, value: Any) -> None:
     data, blocks = _block(1, body)
     root = ("record", 0, None, [node], None)
-    found = twins(lambda kernels: kernels.decode_avro(data, blocks, "null", root, pa.schema([wanted])))
+    outcome = twins(lambda kernels: kernels.decode_avro(data, blocks, "null", root, pa.schema([wanted])))
     if value is None:
-        assert isinstance(found, Raised)
-        assert found.kind is CorruptAvroError
-        assert "the required field x is null" in found.message
+        assert isinstance(outcome, Raised)
+        assert outcome.kind is CorruptAvroError
+        assert "the required field x is null" in outcome.message
     else:
-        assert found.column(0).to_pylist() == [value or None]
+        assert outcome.column(0).to_pylist() == [value or None]
 
 
 def test_unknown_codecs_and_markers_are_refused() -> None:

@@ -44,13 +44,13 @@ def test_masks(bitmap: Bitmap, data: st.DataObject) -> None:
     edges = [0, *bitmap.positions[:1], *bitmap.positions[-1:], *(row & ~0xFFFF for row in bitmap.positions[-1:])]
     start = max(0, data.draw(st.sampled_from(edges)) + data.draw(st.integers(-70_000, 70_000)))
     length = data.draw(st.integers(0, 200) | st.integers(0, 150_000))
-    found = twins(lambda kernels: kernels.keep_mask(bitmap.data, start, length))
-    if isinstance(found, Raised):
-        assert found.kind is InvalidArgumentError
+    mask = twins(lambda kernels: kernels.keep_mask(bitmap.data, start, length))
+    if isinstance(mask, Raised):
+        assert mask.kind is InvalidArgumentError
         assert start + length > (1 << 63) - 1
         return
     gone = {row - start for row in bitmap.positions if start <= row < start + length}
-    assert found.to_pylist() == [row not in gone for row in range(length)]
+    assert mask.to_pylist() == [row not in gone for row in range(length)]
 
 
 @pytest.mark.parametrize("module", backends(), ids=lambda module: module.__name__.rpartition(".")[2])
@@ -146,12 +146,12 @@ def test_bytes_that_nobody_checked(bitmap: Bitmap, data: st.DataObject) -> None:
 @given(bitmaps(), st.integers(-2, 2))
 def test_more_positions_than_are_taken(bitmap: Bitmap, more: int) -> None:
     count = len(bitmap.positions)
-    found = twins(lambda kernels: kernels.bitmap_positions(bitmap.data, max(count + more, 0)))
+    outcome = twins(lambda kernels: kernels.bitmap_positions(bitmap.data, max(count + more, 0)))
     if count > max(count + more, 0):
-        assert found.kind is TooLargeError
-        assert f"a bitmap has {count} positions" in found.message
+        assert outcome.kind is TooLargeError
+        assert f"a bitmap has {count} positions" in outcome.message
     else:
-        assert len(found) == count
+        assert len(outcome) == count
 
 
 def test_billions_of_positions_in_a_few_bytes() -> None:

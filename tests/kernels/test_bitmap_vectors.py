@@ -164,7 +164,7 @@ def test_croaring_agrees(kernels: ModuleType, rng: random.Random) -> None:
 
 
 def _descriptors(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    found = []
+    vectors = []
     for log in sorted(folder.glob("*/_delta_log/*.json")):
         for line in log.read_text(encoding="utf-8").splitlines():
             if '"deletionVector"' not in line:
@@ -172,8 +172,8 @@ def _descriptors(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
             for body in json.loads(line).values():
                 vector = body.get("deletionVector")
                 if vector is not None:
-                    found.append((log.parent.parent, vector))
-    return found
+                    vectors.append((log.parent.parent, vector))
+    return vectors
 
 
 def test_vectors_of_other_engines(kernels: ModuleType, conformance: Path) -> None:

@@ -33,14 +33,14 @@ _COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 @st.composite
 def _batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     types = draw(st.lists(st.sampled_from(list(_COLUMNS)), min_size=1, max_size=3))
-    made = []
+    batches = []
     for _ in range(2):
         count = draw(st.integers(0, 12))
         columns = [
             pa.array(draw(st.lists(st.none() | _COLUMNS[kind], min_size=count, max_size=count)), kind) for kind in types
         ]
-        made.append(pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))]))
-    return made[0], made[1]
+        batches.append(pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))]))
+    return batches[0], batches[1]
 
 
 @given(_batches())
@@ -96,14 +96,14 @@ _JOINED: dict[pa.DataType, st.SearchStrategy[Any]] = {
 @st.composite
 def _joined(draw: st.DrawFn) -> tuple[pa.RecordBatch, pa.RecordBatch, list[bool]]:
     types = draw(st.lists(st.sampled_from(list(_JOINED)), min_size=1, max_size=3))
-    made = []
+    batches = []
     for _ in range(2):
         count = draw(st.integers(0, 12))
         columns = [
             pa.array(draw(st.lists(st.none() | _JOINED[kind], min_size=count, max_size=count)), kind) for kind in types
         ]
-        made.append(pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))]))
-    return made[0], made[1], draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
+        batches.append(pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))]))
+    return batches[0], batches[1], draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -135,13 +135,13 @@ def _values(batch: pa.RecordBatch) -> list[list[Any]]:
 def test_rows_join_as_in_sql(found: tuple[pa.RecordBatch, pa.RecordBatch, list[bool]]) -> None:
     keys, rows, null_safe = found
     places = twins(lambda kernels: kernels.find_keys(kernels.index_keys(keys, null_safe), rows))
-    known = _values(keys)
+    key_values = _values(keys)
 
     def joins(row: list[Any], key: list[Any]) -> bool:
         cells = zip(row, key, null_safe, strict=True)
         return all(_same(a, b) if safe else a is not None and b is not None and _equal(a, b) for a, b, safe in cells)
 
-    expected = [next((place for place, key in enumerate(known) if joins(row, key)), None) for row in _values(rows)]
+    expected = [next((place for place, key in enumerate(key_values) if joins(row, key)), None) for row in _values(rows)]
     assert places.to_pylist() == expected
     mask = twins(lambda kernels: kernels.contains_keys(kernels.index_keys(keys, null_safe), rows))
     assert mask.to_pylist() == [place is not None for place in expected]

@@ -97,12 +97,12 @@ def test_more_than_one_thread(kind: pa.DataType) -> None:
 )  # fmt: skip
 def test_types_that_are_not_hashed(kind: pa.DataType) -> None:
     values = pa.array([None], kind)
-    for found in (
+    for outcome in (
         twins(lambda kernels: kernels.hash32(values), messages=False),
         twins(lambda kernels: kernels.bucket(values, 4), messages=False),
     ):
-        assert isinstance(found, Raised)
-        assert found.kind is InvalidArgumentError
+        assert isinstance(outcome, Raised)
+        assert outcome.kind is InvalidArgumentError
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 1 << 31, -(1 << 31), (1 << 63) - 1])

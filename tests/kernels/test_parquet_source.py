@@ -28,16 +28,16 @@ def _read(data: pa.Buffer, threads: bool = False) -> pa.Table | str:
     """Return the rows of a file, or what is wrong with it."""
     source = ParquetSource(pa.BufferReader(data))
     groups = source.row_groups(0, _TO_THE_END)
-    found = []
+    batches = []
     try:
         for batch in source.batches(groups, range(source.metadata.num_columns), _BATCH, threads):
             assert batch.rows == batch.batch.num_rows
-            found.append(batch)
+            batches.append(batch)
     except (pa.ArrowException, OSError) as error:
         return str(error)
-    starts = list(accumulate((batch.rows for batch in found), initial=0))
-    assert [batch.start for batch in found] == starts[:-1]
-    return pa.Table.from_batches([batch.batch for batch in found], source.schema)
+    starts = list(accumulate((batch.rows for batch in batches), initial=0))
+    assert [batch.start for batch in batches] == starts[:-1]
+    return pa.Table.from_batches([batch.batch for batch in batches], source.schema)
 
 
 def _read_by_pyarrow(data: pa.Buffer) -> pa.Table | str:
@@ -60,12 +60,12 @@ def test_the_same_rows_and_errors(seed: int, threads: bool, is_damaged: bool) ->
         expected = _read_by_pyarrow(data)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return
-    found = _read(data, threads)
-    if isinstance(expected, str) or isinstance(found, str):
-        assert found == expected
+    outcome = _read(data, threads)
+    if isinstance(expected, str) or isinstance(outcome, str):
+        assert outcome == expected
     else:
         # NaN is not equal to itself, and only damage makes one.
-        assert found.equals(expected) or str(found.to_pydict()) == str(expected.to_pydict())
+        assert outcome.equals(expected) or str(outcome.to_pydict()) == str(expected.to_pydict())
 
 
 def test_pyarrow_reads_on_where_the_kernel_stops(monkeypatch: pytest.MonkeyPatch) -> None:

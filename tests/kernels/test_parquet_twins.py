@@ -60,21 +60,21 @@ def _as_pyarrow_reads(
     """Compare what the kernel reads with what pyarrow does; False if the kernel refuses the file."""
     file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
     chosen = list(range(file.num_row_groups)) if groups is None else groups
-    wanted = list(range(len(file.metadata.schema))) if leaves is None else leaves
+    columns = list(range(len(file.metadata.schema))) if leaves is None else leaves
     try:
-        found = decode(native_kernels(), data, wanted, batch_size, chosen, threads, kept)
+        decoded = decode(native_kernels(), data, columns, batch_size, chosen, threads, kept)
     except (CorruptDataFileError, KernelPanicError, InvalidArgumentError):
         return False
-    read = file.reader.iter_batches(batch_size, row_groups=chosen, column_indices=wanted, use_threads=False)
+    read = file.reader.iter_batches(batch_size, row_groups=chosen, column_indices=columns, use_threads=False)
     expected = list(read)
     if kept is not None and expected:
         expected = pa.Table.from_batches(expected).filter(kept).to_batches()
-    for batch in found:
+    for batch in decoded:
         batch.validate(full=_are_valid(expected))
-    assert [batch.schema for batch in found] == [batch.schema for batch in expected][: len(found)]
-    if found or any(batch.num_rows for batch in expected):
-        schema = (found or expected)[0].schema
-        one, other = (pa.Table.from_batches(batches, schema).combine_chunks() for batches in (found, expected))
+    assert [batch.schema for batch in decoded] == [batch.schema for batch in expected][: len(decoded)]
+    if decoded or any(batch.num_rows for batch in expected):
+        schema = (decoded or expected)[0].schema
+        one, other = (pa.Table.from_batches(batches, schema).combine_chunks() for batches in (decoded, expected))
         # NaN is not equal to itself, and only damage makes one.
         assert one.equals(other) or str(one.to_pydict()) == str(other.to_pydict())
     return True

@@ -60,9 +60,9 @@ _COLUMNS = st.lists(
 @given(_ROWS, _COLUMNS, st.integers(0, 2))
 def test_columns(rows: list[list[tuple[str, str | None]] | None], columns: list[tuple[str, str]], skip: int) -> None:
     maps = pa.array(rows, _MAP)[skip:]
-    found = twins(lambda kernels: kernels.parse_partition_values(maps, columns))
-    if isinstance(found, Raised):
-        assert found.kind in (InvalidPartitionValueError, InvalidArgumentError)
+    outcome = twins(lambda kernels: kernels.parse_partition_values(maps, columns))
+    if isinstance(outcome, Raised):
+        assert outcome.kind in (InvalidPartitionValueError, InvalidArgumentError)
         return
-    assert found.num_rows == len(maps)
-    assert found.schema.names == [name for name, _ in columns]
+    assert outcome.num_rows == len(maps)
+    assert outcome.schema.names == [name for name, _ in columns]

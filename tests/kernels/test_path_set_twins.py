@@ -37,8 +37,8 @@ def _texts(arrays: list[Any]) -> list[str]:
 @examples(300)
 @given(st.lists(_arrays(), max_size=4), st.lists(_names, max_size=12), _kinds)
 def test_paths_are_found_that_are_in_the_set(arrays: list[Any], asked: list[str], kind: pa.DataType) -> None:
-    known = set(_texts(arrays))
-    assert twins(lambda kernels: len(kernels.PathSet(iter(arrays)))) == len(known)
+    members = set(_texts(arrays))
+    assert twins(lambda kernels: len(kernels.PathSet(iter(arrays)))) == len(members)
 
     def ask(kernels: ModuleType) -> tuple[pa.Array, ...]:
         made = kernels.PathSet(arrays)
@@ -50,9 +50,9 @@ def test_paths_are_found_that_are_in_the_set(arrays: list[Any], asked: list[str]
     numbers, texts, before, left = twins(ask)
     order = {path: number for number, path in enumerate(dict.fromkeys(_texts(arrays)))}
     assert numbers.to_pylist() == [order.get(path) for path in asked]
-    assert texts.to_pylist() == [path for path in asked if path in known]
+    assert texts.to_pylist() == [path for path in asked if path in members]
     found = twins(lambda kernels: kernels.PathSet(arrays).contains(pa.array(asked, kind)))
-    assert found.to_pylist() == [path in known for path in asked]
+    assert found.to_pylist() == [path in members for path in asked]
     assert before.to_pylist() == list(dict.fromkeys(_texts(arrays)))
     assert left.to_pylist() == [path for path in dict.fromkeys(_texts(arrays)) if path not in asked]
 
@@ -96,13 +96,13 @@ def test_what_is_no_array_of_paths() -> None:
         ("a", "an object with the Arrow PyCapsule interface was expected"),
         (None, "an object with the Arrow PyCapsule interface was expected"),
     ):
-        for found in (twins(partial(_made, live, wrong)), twins(partial(_asked, live, wrong))):
-            assert found == Raised(InvalidArgumentError, message, {})
+        for outcome in (twins(partial(_made, live, wrong)), twins(partial(_asked, live, wrong))):
+            assert outcome == Raised(InvalidArgumentError, message, {})
     # An array is no iterable of arrays, and text that is not UTF-8 is none.
     for call in (lambda kernels: kernels.PathSet(live), lambda kernels: kernels.PathSet([broken])):
-        found = twins(call, messages=False)
-        assert isinstance(found, Raised)
-        assert found.kind is InvalidArgumentError
+        outcome = twins(call, messages=False)
+        assert isinstance(outcome, Raised)
+        assert outcome.kind is InvalidArgumentError
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ def _replayed(log: list[tuple[int, bytes]]) -> Any:
 @examples(80)
 @given(commits(sound=True))
 def test_sound_commits(log: list[tuple[int, bytes]]) -> None:
-    found = _replayed(log)
-    if isinstance(found, Raised):
+    replayed = _replayed(log)
+    if isinstance(replayed, Raised):
         return
     one, four = (native_kernels().replay(log, threads) for threads in (1, 4))
-    assert same(found, one)
-    assert same(found, four)
+    assert same(replayed, one)
+    assert same(replayed, four)
 
 
 @examples(100)
@@ -55,12 +55,12 @@ def test_arbitrary_bytes(data: bytes) -> None:
 
 
 def _check(log: list[tuple[int, bytes]]) -> None:
-    found = _replayed(log)
-    if isinstance(found, Raised):
-        assert found.kind is CorruptLogError
-        assert set(found.context) <= {"version", "line"}
+    replayed = _replayed(log)
+    if isinstance(replayed, Raised):
+        assert replayed.kind is CorruptLogError
+        assert set(replayed.context) <= {"version", "line"}
         return
-    _check_places(found.adds, dict(log))
+    _check_places(replayed.adds, dict(log))
 
 
 @examples(30)

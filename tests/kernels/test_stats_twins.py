@@ -106,13 +106,13 @@ def test_texts_in_the_log(case: tuple[list[_Leaf], list[str | None]], seed: int,
     leaves, rows = case
     rng = random.Random(seed)
     commits: list[tuple[int, bytes]] = []
-    wanted: list[str | None] = []
+    expected_texts: list[str | None] = []
     for version in range(3, 0, -1):
         lines = []
         for index, text in enumerate(rows):
             body = {"path": f"{version}-{index}", "partitionValues": {}, "size": 1, "modificationTime": 1}
             lines.append(spell({"add": {**body, "dataChange": True, "stats": text}}, rng))
-            wanted.append(text)
+            expected_texts.append(text)
         commits.append((version, "\n".join(lines).encode("utf-8", "surrogatepass")))
     adds = twins(lambda kernels: kernels.replay(commits)).adds
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
@@ -121,7 +121,9 @@ def test_texts_in_the_log(case: tuple[list[_Leaf], list[str | None]], seed: int,
         return
     given_ = [(version, None if version == gone else text) for version, text in commits]
     found = twins(lambda kernels: kernels.parse_log_stats(versions, places, iter(given_), leaves))
-    known = [None if version == gone else text for version, text in zip(versions.to_pylist(), wanted, strict=True)]
+    known = [
+        None if version == gone else text for version, text in zip(versions.to_pylist(), expected_texts, strict=True)
+    ]
     assert same(found, native_kernels().parse_stats(pa.array(known, pa.string()), leaves))
 
 

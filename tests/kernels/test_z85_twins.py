@@ -20,12 +20,12 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=
 @examples(200)
 @given(st.binary(max_size=64))
 def test_encode(data: bytes) -> None:
-    found = twins(lambda kernels: kernels.z85_encode(data))
+    encoded = twins(lambda kernels: kernels.z85_encode(data))
     if len(data) % 4:
-        assert found.kind is InvalidZ85Error
+        assert encoded.kind is InvalidZ85Error
         return
-    assert found == z85(data)
-    assert twins(lambda kernels: kernels.z85_decode(found)) == data
+    assert encoded == z85(data)
+    assert twins(lambda kernels: kernels.z85_decode(encoded)) == data
 
 
 @examples(300)

@@ -45,12 +45,12 @@ def twins(call: Callable[[ModuleType], Any], messages: bool = True) -> Any:
 
     Without ``messages``, exceptions must only agree in class and context.
     """
-    found, expected = (_outcome(call, module) for module in (native_kernels(), pure))
-    if isinstance(found, Raised) and isinstance(expected, Raised) and not messages:
-        assert (found.kind, found.context) == (expected.kind, expected.context), (found, expected)
+    outcome, expected = (_outcome(call, module) for module in (native_kernels(), pure))
+    if isinstance(outcome, Raised) and isinstance(expected, Raised) and not messages:
+        assert (outcome.kind, outcome.context) == (expected.kind, expected.context), (outcome, expected)
     else:
-        assert same(found, expected), f"\nnative: {_shown(found)}\npython: {_shown(expected)}"
-    return found
+        assert same(outcome, expected), f"\nnative: {_shown(outcome)}\npython: {_shown(expected)}"
+    return outcome
 
 
 def _outcome(call: Callable[[ModuleType], Any], module: ModuleType) -> Any:

@@ -19,7 +19,7 @@ _Call = Callable[[ModuleType], Any]
 
 def _commits(count: int, files: int) -> list[tuple[int, bytes]]:
     stats = json.dumps({"numRecords": 10, "minValues": {"x": 1}, "maxValues": {"x": 9}, "nullCount": {"x": 0}})
-    found = []
+    commits = []
     for version in reversed(range(count)):
         lines = [
             json.dumps(
@@ -36,8 +36,8 @@ def _commits(count: int, files: int) -> list[tuple[int, bytes]]:
             )
             for file in range(files)
         ]
-        found.append((version, "\n".join(lines).encode()))
-    return found
+        commits.append((version, "\n".join(lines).encode()))
+    return commits
 
 
 def calls(files: int, positions: int) -> dict[str, _Call]:

@@ -161,14 +161,14 @@ class ModelMachine(RuleBasedStateMachine):
     def _compare_feed(self, first: int, last: int) -> None:
         """Read the changes of a range: version by version, they are the difference of the rows before and after."""
         columns = self.versions[last][0]
-        known, scan = self.feed(first, last)
-        told: dict[int, Counter[str]] = {version: Counter() for version in known[1:]}
+        versions, scan = self.feed(first, last)
+        told: dict[int, Counter[str]] = {version: Counter() for version in versions[1:]}
         for row in scan.to_arrow().to_pylist():
-            version = self.version_of(known, row)
+            version = self.version_of(versions, row)
             sign = 1 if row["_change_type"].lower() in ("insert", "update_postimage") else -1
             (text,) = counted([{name: row[name] for name in columns}])
             told[version][text] += sign
-        for before, version in pairwise(known):
+        for before, version in pairwise(versions):
             old, new = (counted(self.versions[one][1]) for one in (before, version))
             change = Counter(new)
             change.subtract(old)
@@ -274,7 +274,7 @@ class ModelMachine(RuleBasedStateMachine):
         """Return conditions, and the same in Python."""
         part = self.part
         number, place = deltaberg.col("id"), deltaberg.col(part)
-        found: list[tuple[deltaberg.Expression, Callable[[Row], bool]]] = [
+        conditions: list[tuple[deltaberg.Expression, Callable[[Row], bool]]] = [
             (number == 3, lambda row: row["id"] == 3),
             (number > 4, lambda row: row["id"] > 4),
             (place.is_null(), lambda row: row[part] is None),
@@ -282,8 +282,8 @@ class ModelMachine(RuleBasedStateMachine):
         ]
         for name in (name for name, kind in self.columns.items() if kind == "long" and name != "id"):
             value = deltaberg.col(name)
-            found.append((value >= 1, lambda row, name=name: row[name] is not None and row[name] >= 1))  # type: ignore[misc]
-        return found
+            conditions.append((value >= 1, lambda row, name=name: row[name] is not None and row[name] >= 1))  # type: ignore[misc]
+        return conditions
 
     @precondition(lambda self: self.versions and not self.records_changes)
     @rule(data=st.data())

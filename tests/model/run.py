@@ -75,15 +75,15 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="look for the fewest operations that show a fault")
     options = parser.parse_args()
     begun = time.monotonic()
-    found = {"steps": 0, "fault": ""}
+    report = {"steps": 0, "fault": ""}
     try:
-        found["steps"] = run_model(
+        report["steps"] = run_model(
             options.seed, options.runs, options.steps, shrink=options.shrink, machine=MACHINES[options.format]
         )
     except Exception:  # noqa: BLE001 - whatever fails is a finding
-        found["fault"] = traceback.format_exc()
-    print(json.dumps({**found, "seconds": time.monotonic() - begun}))
-    return 1 if found["fault"] else 0
+        report["fault"] = traceback.format_exc()
+    print(json.dumps({**report, "seconds": time.monotonic() - begun}))
+    return 1 if report["fault"] else 0
 
 
 if __name__ == "__main__":

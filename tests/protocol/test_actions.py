@@ -246,7 +246,7 @@ _EXAMPLE_PATH = "date=2017-12-10/part-000-c000.gz.parquet"
 def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     configuration = {"delta.enableRowTracking": "true"}
     schema = pa.schema([("id", pa.int64()), ("date", pa.date32())])
-    made = builder.add(ids(7, 8, 9), path=_EXAMPLE_PATH)
+    written = builder.add(ids(7, 8, 9), path=_EXAMPLE_PATH)
     example = {
         "path": _EXAMPLE_PATH,
         "partitionValues": {"date": "2017-12-10"},
@@ -268,7 +268,7 @@ def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     assert file["modification_time"] == dt.datetime(2017, 12, 10, 12, 42, 48, tzinfo=dt.timezone.utc)
     assert file["partition"] == {"date": dt.date(2017, 12, 10)}
     # The example's size is not that of the file made here, which is read with its own.
-    real = {"add": {**example, "size": made["add"]["size"]}}
+    real = {"add": {**example, "size": written["add"]["size"]}}
     builder.commit(real)
     rows = open_table(builder.root, "delta").scan(columns=["id", "_metadata.row_id"]).to_arrow().to_pylist()
     assert [row["_metadata"]["row_id"] for row in rows if row["id"] == 9] == [4073]

@@ -166,12 +166,12 @@ def test_a_commit_that_comes_while_the_log_is_listed(builder: DeltaBuilder, monk
     original = LocalStorage.list_from
 
     def list_from(store: LocalStorage, prefix: str, *start: str, directories: bool = False) -> Any:
-        found = list(original(store, prefix, *start, directories=directories))
+        listed = list(original(store, prefix, *start, directories=directories))
         if start:
             listings.append(start)
             missed = f"{2:020d}.json" if len(listings) == 1 else ""
-            found = [meta for meta in found if Path(meta.path).name != missed]
-        return found
+            listed = [meta for meta in listed if Path(meta.path).name != missed]
+        return listed
 
     monkeypatch.setattr(LocalStorage, "list_from", list_from)
     assert ids_of(open_table(builder.root)) == [0, 1, 2, 3]
@@ -202,12 +202,12 @@ class _Reader(threading.Thread):
 
     def _look(self, table: Any) -> None:
         try:
-            found = table.live_files.num_rows
+            rows = table.live_files.num_rows
         except CorruptTableError as error:
             # Between opening and asking, its files may be cleaned up, which is what it says.
             self.wrong.extend([error] * ("missing" not in str(error)))
         else:
-            self.wrong.extend([(table.version, found)] * (found != table.version + 1))
+            self.wrong.extend([(table.version, rows)] * (rows != table.version + 1))
 
 
 def test_readers_beside_a_writer(builder: DeltaBuilder) -> None:

@@ -233,17 +233,17 @@ def test_changes_are_those_of_the_batch_feed(tmp_path: Path, rng: random.Random)
     table = _table(tmp_path, properties={**_FEED, "delta.enableDeletionVectors": "true"})
     live: set[int] = set()
     for number in range(12):
-        wanted = rng.choice(sorted(live)) if live else None
+        chosen = rng.choice(sorted(live)) if live else None
         kind = rng.choice(("append", "append", "delete", "update")) if live else "append"
         if kind == "append":
             table.append(pa.table({"id": [number * 10, number * 10 + 1]}))
             live |= {number * 10, number * 10 + 1}
         elif kind == "delete":
-            table.delete(f"id = {wanted}")
-            live.discard(wanted or 0)
+            table.delete(f"id = {chosen}")
+            live.discard(chosen or 0)
         else:
-            table.update({"id": "id + 1000"}, f"id = {wanted}")
-            live = {one + 1000 if one == wanted else one for one in live}
+            table.update({"id": "id + 1000"}, f"id = {chosen}")
+            live = {one + 1000 if one == chosen else one for one in live}
     names = ["id", "_change_type", "_commit_version"]
     order = [(name, "ascending") for name in names]
     expected = table.changes(1).to_arrow().select(names).sort_by(order)

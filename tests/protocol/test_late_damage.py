@@ -135,20 +135,20 @@ def test_threads_find_the_damage_together(builder: DeltaBuilder, kind: dict[str,
     _table(builder, kind)
     table = open_table(builder.root)
     start = threading.Barrier(8)
-    found: list[Any] = []
+    answers: list[Any] = []
 
     def work(number: int) -> None:
         start.wait()
         if number % 2:
-            found.append(len(tombstones(table)) == 2)
-        found.extend(ids_of(table, filter=f"id = {one}") == [one] for one in range(6))
+            answers.append(len(tombstones(table)) == 2)
+        answers.extend(ids_of(table, filter=f"id = {one}") == [one] for one in range(6))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [True] * (4 + 8 * 6)
+    assert answers == [True] * (4 + 8 * 6)
 
 
 def test_a_pickled_scan_of_changes_after_damage(builder: DeltaBuilder) -> None:

@@ -38,7 +38,7 @@ def _widened(name: str, kind: str, first: str, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.req("BEY-01", half="reader")
 @pytest.mark.parametrize(
-    ("stored", "first", "kind", "wanted"),
+    ("stored", "first", "kind", "expected"),
     [
         (pa.array([34], pa.int32()), "integer", "long", 34),
         (pa.array([-1], pa.int8()), "byte", "short", -1),
@@ -57,13 +57,13 @@ def _widened(name: str, kind: str, first: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_types_that_were_widened(
-    builder: DeltaBuilder, road: Road, stored: pa.Array, first: str, kind: str, wanted: Any
+    builder: DeltaBuilder, road: Road, stored: pa.Array, first: str, kind: str, expected: Any
 ) -> None:
     old = builder.add(pa.table({"x": stored}), stats="full")
     builder.create([field("x", first)], old, protocol=builder.features("typeWidening", "timestampNtz"))
     builder.commit(builder.metadata([_widened("x", kind, first)], configuration={"delta.enableTypeWidening": "true"}))
     table = open_table(builder.root)
-    assert road.rows(table.scan()) == [{"x": wanted}]
+    assert road.rows(table.scan()) == [{"x": expected}]
     assert table.scan("x IS NOT NULL").count() == 1
 
 

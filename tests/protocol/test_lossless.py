@@ -241,16 +241,16 @@ def _inside(types: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 _SCHEMAS = _typed(type=st.just("struct"), fields=_fields(st.recursive(_PRIMITIVES, _inside, max_leaves=5)))
 
 
-def _paths(found: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+def _paths(node: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
     """Return the fields of a drawn schema with their paths."""
-    if not isinstance(found, dict):
+    if not isinstance(node, dict):
         return []
-    if found["type"] == "struct":
-        here = [((*path, field["name"]), field) for field in found["fields"]]
+    if node["type"] == "struct":
+        here = [((*path, field["name"]), field) for field in node["fields"]]
         return here + [deeper for where, field in here for deeper in _paths(field["type"], where)]
-    steps = {"array": ["element"], "map": ["key", "value"], "udt": ["sql"]}[found["type"]]
+    steps = {"array": ["element"], "map": ["key", "value"], "udt": ["sql"]}[node["type"]]
     return [
-        deeper for step in steps for deeper in _paths(found[f"{step}Type"], path if step == "sql" else (*path, step))
+        deeper for step in steps for deeper in _paths(node[f"{step}Type"], path if step == "sql" else (*path, step))
     ]
 
 

@@ -27,7 +27,7 @@ def _adds(builder: DeltaBuilder, **members: Any) -> list[dict[str, Any]]:
     partition = {"p": None}
     # Blanks and a number that floats spell otherwise: text that is made again would differ.
     stats = '{ "numRecords": 3, "maxValues": {"id": 1.10e1} }'
-    known: dict[str, Any] = {
+    recorded: dict[str, Any] = {
         "tags": {"a": None, "b": "ü"},
         "baseRowId": 7,
         "defaultRowCommitVersion": 2,
@@ -35,7 +35,7 @@ def _adds(builder: DeltaBuilder, **members: Any) -> list[dict[str, Any]]:
     }
     return [
         builder.add(
-            ids(1, 2, 3), path="same.parquet", partition=partition, vector=first, stats=stats, **known, **members
+            ids(1, 2, 3), path="same.parquet", partition=partition, vector=first, stats=stats, **recorded, **members
         ),
         builder.add(ids(4, 5, 6), path="ü %.parquet", partition={"p": "x"}, vector=second, **members),
         builder.add(ids(7), path="plain.parquet", partition=partition, stats="full", tags=None, **members),

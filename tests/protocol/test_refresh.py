@@ -169,17 +169,17 @@ def test_threads_may_share_a_table(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 20, 10)
     table = open_table(builder.root, "delta", version=5)
     start = threading.Barrier(4)
-    found: list[Any] = []
+    seen: list[Any] = []
 
     def work() -> None:
         start.wait()
         for _ in range(5):
             table.refresh()
-            found.append((ids_of(table), len(table.tombstones)))
+            seen.append((ids_of(table), len(table.tombstones)))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [(list(range(21)), 0)] * 20
+    assert seen == [(list(range(21)), 0)] * 20

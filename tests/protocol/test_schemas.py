@@ -181,13 +181,13 @@ def test_floats_keep_their_bits(builder: DeltaBuilder, road: Road) -> None:
     singles = [float("nan"), float("inf"), float("-inf"), -0.0, 1e-45, 3.4028234663852886e38]
     doubles = [float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1.7976931348623157e308]
     rows = pa.table({"f": pa.array(singles, pa.float32()), "d": pa.array(doubles, pa.float64())})
-    found = road.table(opened(builder, rows.schema, builder.add(rows)).scan())
+    read = road.table(opened(builder, rows.schema, builder.add(rows)).scan())
 
     def bits(table: pa.Table) -> list[bytes]:
         pairs = zip(table["f"].to_pylist(), table["d"].to_pylist(), strict=True)
         return sorted(struct.pack("<fd", *pair) for pair in pairs)
 
-    assert bits(found) == bits(rows)
+    assert bits(read) == bits(rows)
 
 
 @pytest.mark.req("DL-SCHEMA-08", half="reader")
@@ -242,14 +242,14 @@ def test_timestamps_are_instants(builder: DeltaBuilder, road: Road, unit: str) -
 
 @pytest.mark.req("DL-SCHEMA-11", half="reader")
 def test_wall_clocks_are_the_same_everywhere(builder: DeltaBuilder, road: Road) -> None:
-    wanted = dt.datetime(1970, 1, 1, 0, 0, 0, 123456)
-    rows = pa.table({"t": pa.array([wanted], pa.timestamp("us"))})
+    wall_clock = dt.datetime(1970, 1, 1, 0, 0, 0, 123456)
+    rows = pa.table({"t": pa.array([wall_clock], pa.timestamp("us"))})
     builder.create(rows.schema, builder.add(rows), protocol=builder.features("timestampNtz"))
     assert json.loads(builder.commits[0][1]["metaData"]["schemaString"])["fields"][0]["type"] == "timestamp_ntz"
     for zone in ("UTC", "Asia/Tokyo"):
         table = open_table(builder.root, timezone=zone)
         assert table.arrow_schema.field("t").type == pa.timestamp("us")
-        assert road.rows(table.scan()) == [{"t": wanted}]
+        assert road.rows(table.scan()) == [{"t": wall_clock}]
 
 
 @pytest.mark.req("DL-SCHEMA-13")

@@ -59,18 +59,23 @@ def test_identity_columns_are_shown(builder: DeltaBuilder) -> None:
     }
     column = {"name": "id", "type": "long", "nullable": True, "metadata": identity}
     table = opened(builder, [column], protocol=builder.protocol(1, 6))
-    found = table.identity_columns["id"]
-    assert (found.start, found.step, found.allow_explicit_insert, found.high_water_mark) == (10, 5, False, None)
+    declared = table.identity_columns["id"]
+    assert (declared.start, declared.step, declared.allow_explicit_insert, declared.high_water_mark) == (
+        10,
+        5,
+        False,
+        None,
+    )
     more = {"delta.identity.highWaterMark": 2**53 + 1, "delta.identity.allowExplicitInsert": True}
     column["metadata"] = {**identity, **more}
     builder.commit(builder.metadata([column]))
-    found = open_table(builder.root, "delta").identity_columns["id"]
-    assert (found.high_water_mark, found.allow_explicit_insert) == (2**53 + 1, True)
+    declared = open_table(builder.root, "delta").identity_columns["id"]
+    assert (declared.high_water_mark, declared.allow_explicit_insert) == (2**53 + 1, True)
 
 
 @pytest.mark.req("DL-CLU-02", "DL-CLU-03", half="reader")
 @pytest.mark.parametrize(
-    ("columns", "wanted"),
+    ("columns", "expected"),
     [
         (
             ["col-daadafd7-7c20-4697-98f8-bff70199b1f9", "col-5abe0e80-cf57-47ac-9ffc-a861a3d1077e"],
@@ -81,7 +86,7 @@ def test_identity_columns_are_shown(builder: DeltaBuilder) -> None:
         ([], []),
     ],
 )
-def test_clustering_columns(builder: DeltaBuilder, columns: Any, wanted: list[tuple[str, ...]]) -> None:
+def test_clustering_columns(builder: DeltaBuilder, columns: Any, expected: list[tuple[str, ...]]) -> None:
     domain = {
         "domain": "delta.clustering",
         "configuration": json.dumps({"clusteringColumns": columns}),
@@ -89,7 +94,7 @@ def test_clustering_columns(builder: DeltaBuilder, columns: Any, wanted: list[tu
     }
     protocol = builder.protocol(1, 7, None, ["clustering", "domainMetadata"])
     table = opened(builder, ID, {"domainMetadata": domain}, protocol=protocol)
-    assert table.clustering_columns == wanted
+    assert table.clustering_columns == expected
 
 
 def test_a_clustering_domain_that_is_none_is_refused(builder: DeltaBuilder) -> None:

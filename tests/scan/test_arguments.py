@@ -121,15 +121,15 @@ def test_what_is_not_taken_of_iceberg_is_refused(call: Callable[[Any, Any], Any]
 )
 def test_every_keyword_of_opening_is_an_option(function: Callable[..., Any]) -> None:
     """`OpenOptions.of` picks the options by name, so that a keyword of another name would be lost."""
-    known = {option.name: option.default for option in fields(OpenOptions)}
+    defaults = {option.name: option.default for option in fields(OpenOptions)}
     parameters = inspect.signature(function).parameters.values()
     keywords = {found.name: found.default for found in parameters if found.kind is found.KEYWORD_ONLY}
     # Words of other libraries become others before they get there.
     keywords |= {
-        name: known.get(name) for name in getattr(function, "__takes__", ()) if name not in words_of("DeltaTable")
+        name: defaults.get(name) for name in getattr(function, "__takes__", ()) if name not in words_of("DeltaTable")
     }
     assert keywords
-    assert keywords == {name: known[name] for name in keywords}
+    assert keywords == {name: defaults[name] for name in keywords}
 
 
 def test_a_state_of_the_other_format_is_refused(table: Any, tmp_path: Path) -> None:

@@ -45,12 +45,12 @@ def test_statistics_have_a_field_for_each_column(described: DeltaBuilder) -> Non
     assert files.schema.field("upper_bounds").type == pa.struct(ordered)
     counted = ["id", "s.`x.y`", "s.n", "list"]
     assert files.schema.field("null_value_counts").type == pa.struct([(name, pa.int64()) for name in counted])
-    found = {row["file_path"].rpartition("/")[2]: row for row in files.to_pylist()}
-    assert found["one"]["lower_bounds"] == {"id": 1, "s.`x.y`": "a", "s.n": -5}
-    assert found["one"]["upper_bounds"] == {"id": 2, "s.`x.y`": "b", "s.n": None}
-    assert found["one"]["null_value_counts"] == {"id": 0, "s.`x.y`": 1, "s.n": 0, "list": 2}
-    assert set(found["two"]["upper_bounds"].values()) == {None}
-    assert set(found["two"]["null_value_counts"].values()) == {None}
+    by_name = {row["file_path"].rpartition("/")[2]: row for row in files.to_pylist()}
+    assert by_name["one"]["lower_bounds"] == {"id": 1, "s.`x.y`": "a", "s.n": -5}
+    assert by_name["one"]["upper_bounds"] == {"id": 2, "s.`x.y`": "b", "s.n": None}
+    assert by_name["one"]["null_value_counts"] == {"id": 0, "s.`x.y`": 1, "s.n": 0, "list": 2}
+    assert set(by_name["two"]["upper_bounds"].values()) == {None}
+    assert set(by_name["two"]["null_value_counts"].values()) == {None}
 
 
 def test_statistics_are_those_of_the_scanned_columns_and_files(described: DeltaBuilder) -> None:
@@ -63,12 +63,12 @@ def test_statistics_are_those_of_the_scanned_columns_and_files(described: DeltaB
 
 def test_a_deletion_vector_has_a_place(described: DeltaBuilder) -> None:
     files = open_table(described.root).scan().files()
-    found = {row["file_path"].rpartition("/")[2]: row["deletion_vector"] for row in files.to_pylist()}
+    vectors = {row["file_path"].rpartition("/")[2]: row["deletion_vector"] for row in files.to_pylist()}
     (stored,) = described.root.glob("*.bin")
-    assert found["one"] is None
+    assert vectors["one"] is None
     # A byte for the version, four for the length and four for the checksum stand around the bitmap.
     size = stored.stat().st_size - 9
-    assert found["two"] == {"file_path": str(stored), "offset": 1, "size_in_bytes": size, "cardinality": 1}
+    assert vectors["two"] == {"file_path": str(stored), "offset": 1, "size_in_bytes": size, "cardinality": 1}
 
 
 def test_a_deletion_vector_in_the_log_has_no_file(builder: DeltaBuilder) -> None:
@@ -80,19 +80,24 @@ def test_a_deletion_vector_in_the_log_has_no_file(builder: DeltaBuilder) -> None
 
 def test_an_explanation_has_the_numbers_of_the_text(described: DeltaBuilder) -> None:
     scan = open_table(described.root).scan("part <= 2 and id < 2", ["id"], split_size=100)
-    found = scan.explanation()
-    assert [(step.name, step.files) for step in found.steps] == [
+    explanation = scan.explanation()
+    assert [(step.name, step.files) for step in explanation.steps] == [
         ("files", 2),
         ("partition values", 2),
         ("statistics", 2),
     ]
-    assert (found.columns, found.constants) == (("id",), ("part",))
-    assert (found.residual_files, found.deletion_vectors, found.deleted_rows, found.limit) == (2, 1, 1, None)
+    assert (explanation.columns, explanation.constants) == (("id",), ("part",))
+    assert (explanation.residual_files, explanation.deletion_vectors, explanation.deleted_rows, explanation.limit) == (
+        2,
+        1,
+        1,
+        None,
+    )
     sizes = scan.files()["file_size_in_bytes"].to_pylist()
     tasks = split_files(bound_scan(scan).plan, 100, bound_scan(scan).constants)
-    assert found.tasks == sum(-(-size // 100) for size in sizes) == tasks.num_rows
-    assert f"  tasks:                 {found.tasks}\n" in str(found)
-    assert scan.explain() == str(found)
+    assert explanation.tasks == sum(-(-size // 100) for size in sizes) == tasks.num_rows
+    assert f"  tasks:                 {explanation.tasks}\n" in str(explanation)
+    assert scan.explain() == str(explanation)
 
 
 @pytest.mark.parametrize("path", [("a",), ("a.b", "c"), ("a`b",), ("a,b", "`"), (".",)])

@@ -32,15 +32,15 @@ def _rows(section: str) -> list[list[str]]:
 
 
 def _examples() -> list[Any]:
-    found = []
+    cases = []
     for way in _WAYS:
         for _, examples, keeps in _rows(f"### {way}"):
             wanted = [] if keeps == "none" else [int(one) for one in keeps.split(",")]
             texts = re.findall(r"`([^`]+)`", examples)
             assert texts
             given = [text if way == "SQL text" else eval(text, _NAMES) for text in texts]
-            found += [pytest.param(one, wanted, id=text) for one, text in zip(given, texts, strict=True)]
-    return found
+            cases += [pytest.param(one, wanted, id=text) for one, text in zip(given, texts, strict=True)]
+    return cases
 
 
 @pytest.fixture(scope="module", params=["delta", "iceberg"])

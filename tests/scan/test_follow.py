@@ -60,16 +60,16 @@ def test_rows_then_commits_each_once(table: Any) -> None:
 
 def test_commits_are_given_as_they_come(table: Any) -> None:
     """Until an event is set."""
-    stop, given = threading.Event(), []
+    stop, received = threading.Event(), []
     table.append(_rows(1))
     writer = open_table(table.location)
     for commit in table.follow(poll=0.001, stop=stop):
-        given.append(_ids(commit))
-        if len(given) < 4:
-            writer.append(_rows(10 * len(given)))
+        received.append(_ids(commit))
+        if len(received) < 4:
+            writer.append(_rows(10 * len(received)))
         else:
             stop.set()
-    assert given == [[1], [10], [20], [30]]
+    assert received == [[1], [10], [20], [30]]
 
 
 def test_changed_rows(table: Any) -> None:

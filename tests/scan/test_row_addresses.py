@@ -99,15 +99,15 @@ def _stored(location: str, format: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _check_addresses(bound: BoundScan, found: pa.Table) -> None:
+def _check_addresses(bound: BoundScan, addressed: pa.Table) -> None:
     """Compare rows with what their files hold at their addresses."""
     assert bound.address is not None
     number, position = (child.name for child in bound.address)
-    assert found.schema.field(number).type == found.schema.field(position).type == pa.int64()
+    assert addressed.schema.field(number).type == addressed.schema.field(position).type == pa.int64()
     numbers = bound.plan.files.column(FILE_NUMBER).to_pylist()
     formats = Scan(bound).files().select(["file_path", "file_format"]).to_pylist()
     files = dict(zip(numbers, (_stored(*file.values()) for file in formats), strict=True))
-    rows = found.to_pylist()
+    rows = addressed.to_pylist()
     assert len({(row[number], row[position]) for row in rows}) == len(rows)
     for row in rows:
         stored = files[row[number]][row[position]]
@@ -121,14 +121,14 @@ def test_rows_are_where_their_addresses_say(format: str, road: Road, rng: random
         table = _TABLES[format](tmp_path / str(attempt), rng)
         for scan in _scans(table, rng, 3 if road.spark else 15):
             bound = bound_scan(scan).with_addresses()
-            found = road.table(Scan(bound))
-            _check_addresses(bound, found)
+            addressed = road.table(Scan(bound))
+            _check_addresses(bound, addressed)
             if format == "delta":
                 road.assert_native()
             plain = scan.to_arrow()
-            assert found.num_rows == plain.num_rows
+            assert addressed.num_rows == plain.num_rows
             if scan.limit is None:
-                assert rows_of(found.select(scan.schema.names)) == rows_of(plain), scan
+                assert rows_of(addressed.select(scan.schema.names)) == rows_of(plain), scan
 
 
 @pytest.mark.parametrize("format", _TABLES)
@@ -161,13 +161,13 @@ def test_whole_files_that_a_filter_chose(format: str, road: Road, rng: random.Ra
         chosen = bound_scan(table.scan(condition, limit=3))
         whole = chosen.with_addresses().without_filter()
         assert _file(Scan(whole)) == _file(Scan(chosen))
-        found = road.table(Scan(whole))
-        _check_addresses(whole, found)
+        addressed = road.table(Scan(whole))
+        _check_addresses(whole, addressed)
         everything = bound_scan(table.scan()).with_addresses()
         numbers = pa.array(chosen.plan.files.column(FILE_NUMBER).to_pylist(), pa.int64())
         of_all = Scan(everything).to_arrow()
         expected = of_all.filter(pa.compute.is_in(of_all.column("_file_number"), value_set=numbers))
-        assert rows_of(found) == rows_of(expected)
+        assert rows_of(addressed) == rows_of(expected)
 
 
 def _bytes_of(number: int) -> bytes:

@@ -217,13 +217,13 @@ def test_metrics_say_what_was_done(table: Any) -> None:
     assert table.scan().metrics is None
     scan = table.scan("id >= 130 AND id < 140")
     assert scan.to_arrow().num_rows == 10
-    found = scan.metrics
-    assert (found.files_total, found.files_planned, found.files_skipped) == (4, 1, 3)
-    assert (found.row_groups, found.row_groups_skipped) == (4, 3)
-    assert (found.rows_read, found.rows) == (25, 10)
-    assert found.requests > 0
+    metrics = scan.metrics
+    assert (metrics.files_total, metrics.files_planned, metrics.files_skipped) == (4, 1, 3)
+    assert (metrics.row_groups, metrics.row_groups_skipped) == (4, 3)
+    assert (metrics.rows_read, metrics.rows) == (25, 10)
+    assert metrics.requests > 0
     size = table.scan().files()["file_size_in_bytes"].to_pylist()[0]
-    assert 0 < found.bytes_read <= 2 * size
+    assert 0 < metrics.bytes_read <= 2 * size
 
 
 def test_counting_reads_no_file(table: Any, recorder: Recorder) -> None:

@@ -97,7 +97,7 @@ def test_the_columns_of_a_file_are_gone_through_once(by_id: bool) -> None:
 def test_each_field_of_a_struct_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = _file(*((f"c{number}", number) for number in range(_COLUMNS)))
     schema = pa.schema([pa.field("s", pa.struct(list(inner)), metadata={FIELD_ID: "9999"})])
-    wanted = Struct(tuple(Field(f"c{number}", _LONG, id=number) for number in reversed(range(_COLUMNS))))
+    reversed_struct = Struct(tuple(Field(f"c{number}", _LONG, id=number) for number in reversed(range(_COLUMNS))))
     looks = 0
 
     def counted(child: pa.Field) -> int | None:
@@ -106,26 +106,26 @@ def test_each_field_of_a_struct_is_looked_at_once(monkeypatch: pytest.MonkeyPatc
         return field_id(child)
 
     monkeypatch.setattr(projection, "field_id", counted)
-    assert plan_projection([Field("s", wanted, id=9999)], schema, by_id=True).leaves == list(range(_COLUMNS))
+    assert plan_projection([Field("s", reversed_struct, id=9999)], schema, by_id=True).leaves == list(range(_COLUMNS))
     assert looks <= _COLUMNS + 3
 
 
 def test_a_plan_serves_files_of_the_same_schema_only() -> None:
     projections = Projections()
-    wanted = [Field("a", Primitive("long"), id=1), Field("b", Primitive("string"), id=2)]
+    columns = [Field("a", Primitive("long"), id=1), Field("b", Primitive("string"), id=2)]
     first = pa.schema([_with_id("a", pa.int64(), 1), _with_id("b", pa.string(), 2)])
     same = pa.schema([_with_id("a", pa.int64(), 1), _with_id("b", pa.string(), 2)])
     swapped = pa.schema([_with_id("a", pa.string(), 2), _with_id("b", pa.int64(), 1)])
     narrow = pa.schema([_with_id("a", pa.int32(), 1)])
-    found = projections.plan(wanted, first, by_id=True)
-    assert projections.plan(list(wanted), same, by_id=True) is found
+    planned = projections.plan(columns, first, by_id=True)
+    assert projections.plan(list(columns), same, by_id=True) is planned
     for schema, by_id in ((swapped, True), (narrow, True), (first, True), (narrow, False), (first, False)):
-        for fields in (wanted, wanted[:1]):
+        for fields in (columns, columns[:1]):
             again = projections.plan(fields, schema, by_id)
             fresh = plan_projection(fields, schema, by_id)
             names = [[source and source[0] for source in plan.sources] for plan in (again, fresh)]
             assert (again.leaves, names[0], again.wanted) == (fresh.leaves, names[1], fields)
-    assert pickle.loads(pickle.dumps(projections)).plan(wanted, first, by_id=True) is not found
+    assert pickle.loads(pickle.dumps(projections)).plan(columns, first, by_id=True) is not planned
 
 
 def _with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:

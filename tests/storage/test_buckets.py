@@ -207,14 +207,14 @@ def test_processes(s3: Bucket, odd: Path, method: str) -> None:
     # A daemon, so that the end of the tests does not wait for it if it never ends.
     child = context.Process(target=_ids_in_a_child, args=(url, s3.options, results), daemon=True)  # type: ignore[attr-defined]
     child.start()
-    found = results.get(timeout=60)
+    answer = results.get(timeout=60)
     child.join(60)
     assert child.exitcode == 0
     if method == "spawn":
-        assert found == _IDS
+        assert answer == _IDS
     else:
-        assert "StorageError" in found
-        assert "spawn" in found
+        assert "StorageError" in answer
+        assert "spawn" in answer
 
 
 def test_memory(odd: Path) -> None:

@@ -96,13 +96,13 @@ def test_what_rotates_in_the_environment_has_another_client(
 ) -> None:
     monkeypatch.setattr(remote, "open_client", lambda *_, **__: _Client())
     place, spec = parse_location(url), StoreSpec()
-    found = []
+    clients = []
     for value in ("old", "new", "old"):
         monkeypatch.setenv(variable, value)
-        found.append(spec.open(place))
+        clients.append(spec.open(place))
         monkeypatch.setenv("UNRELATED", value)
-        assert spec.open(place) is found[-1]
-    assert found[0] is found[2] is not found[1]
+        assert spec.open(place) is clients[-1]
+    assert clients[0] is clients[2] is not clients[1]
 
 
 def test_an_evicted_client_goes_on(s3: Any) -> None:
@@ -178,15 +178,15 @@ def test_fingerprints() -> None:
 
 def test_the_cache_keeps_what_was_used_last() -> None:
     cache = BoundedCache[str](2)
-    made: list[str] = []
+    opened: list[str] = []
 
     def make(name: str) -> str:
-        made.append(name)
+        opened.append(name)
         return name
 
     for name in ("a", "b", "a", "c", "a", "b"):
         assert cache.get(name.encode(), lambda name=name: make(name)) == name  # type: ignore[misc]
-    assert made == ["a", "b", "c", "b"]
+    assert opened == ["a", "b", "c", "b"]
     assert len(cache) == 2
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda number: cache.get(b"%d" % (number % 3), lambda: str(number % 3)), range(900)))

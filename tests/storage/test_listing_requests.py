@@ -23,15 +23,15 @@ pytestmark = pytest.mark.one_backend
 @pytest.fixture
 def client(s3: Bucket) -> Any:
     """The store's own client, which takes any key."""
-    found = boto3.client(
+    boto_client = boto3.client(
         "s3",
         endpoint_url=s3.options["AWS_ENDPOINT_URL"],
         region_name=moto_s3.REGION,
         aws_access_key_id=moto_s3.KEY,
         aws_secret_access_key=moto_s3.SECRET,
     )
-    yield found
-    found.close()
+    yield boto_client
+    boto_client.close()
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_a_listing_does_not_walk_below(s3: Bucket, store: Storage, s3_proxy: Fau
     """A log beside two directories of objects, whose pages are not asked for."""
     direct = open_store(parse_location(s3.url), s3.options)
     commits = [f"{version:020}.json" for version in range(30)]
-    wanted = [*commits, "_last_checkpoint", "~"]
-    for name in wanted:
+    expected = [*commits, "_last_checkpoint", "~"]
+    for name in expected:
         direct.put(f"t/_log/{name}", b"{}")
     for folder in ("_sidecars", "_staged"):
         for number in range(6 * pages):
@@ -68,9 +68,9 @@ def test_a_listing_does_not_walk_below(s3: Bucket, store: Storage, s3_proxy: Fau
     def names(offset: str = "") -> list[str]:
         return [meta.path.rpartition("/")[2] for meta in store.list_from("t/_log", offset)]
 
-    assert names() == wanted
+    assert names() == expected
     assert all(query.get("delimiter") == ["/"] for query in _asked(s3_proxy))
-    assert names(commits[25]) == wanted[25:]
+    assert names(commits[25]) == expected[25:]
     asked = _asked(s3_proxy)
     assert f"t/_log/{commits[24]}" < asked[0]["start-after"][0] < f"t/_log/{commits[25]}"
     # One page for what is listed, and at most one for each directory, in place of the 12 that are below.

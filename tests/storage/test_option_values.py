@@ -210,7 +210,7 @@ def test_values_of_other_types_that_are_taken(s3: Bucket) -> None:
 
 
 def test_options_are_sorted_into_the_arguments_of_obstore() -> None:
-    given = {
+    options = {
         "s3.endpoint": " http://host:9000 ",
         "s3.path-style-access": "true",
         "s3.connect-timeout": 1.5,
@@ -220,15 +220,15 @@ def test_options_are_sorted_into_the_arguments_of_obstore() -> None:
         "adls.account-name": "other",
         "AWS_SESSION_TOKEN": None,
     }
-    found = store_config("s3", given)
-    assert found.config == {"endpoint": "http://host:9000", "virtual_hosted_style_request": False}
-    assert found.client == {
+    config = store_config("s3", options)
+    assert config.config == {"endpoint": "http://host:9000", "virtual_hosted_style_request": False}
+    assert config.client == {
         "connect_timeout": timedelta(seconds=1.5),
         "timeout": timedelta(seconds=2),
         "pool_max_idle_per_host": "4",
         "allow_http": True,
     }
-    assert found.retry == {"max_retries": 3}
+    assert config.retry == {"max_retries": 3}
 
 
 def test_text_and_a_number_do_not_share_a_client() -> None:

@@ -17,7 +17,7 @@ _CHARACTERS = "ab /%25:#?+&=;@!$'()*,~é日\U0001f600\\\"<>[]{}|^`\x01\x7f-._"
 
 
 def _names(rng: random.Random) -> list[str]:
-    found = [
+    names = [
         "x.parquet",
         "p=a%2Fb/x y.parquet",
         "a:b/c",
@@ -33,8 +33,8 @@ def _names(rng: random.Random) -> list[str]:
         name = "".join(rng.choices(_CHARACTERS, k=rng.randint(1, 12)))
         parts = [part for part in name.split("/") if part not in ("", ".", "..")]
         if parts:
-            found.append("/".join(parts))
-    return found
+            names.append("/".join(parts))
+    return names
 
 
 @pytest.mark.parametrize("root", _ROOTS)

@@ -45,13 +45,13 @@ def test_names_of_all_kinds_and_no_siblings(place: Place) -> None:
 def test_a_level_has_the_objects_and_directories_that_a_walk_comes_by(place: Place) -> None:
     names = [*_ODD_NAMES, *(_CONTROL if place.kind == "local" else ())]
     place.fill(*(f"t/{name}" for name in names), "t2/x", *(f"t/{name}.d/e/x" for name in names if "/" not in name))
-    waiting, found = ["t"], []
+    waiting, paths = ["t"], []
     while waiting:
         directory = waiting.pop()
         level = place.store.level(place(directory))
-        found += [meta.path for meta in level.objects]
+        paths += [meta.path for meta in level.objects]
         waiting += [f"{directory}/{name}" for name in level.directories]
-    assert sorted(found) == sorted(meta.path for meta in place.store.walk(place("t")))
+    assert sorted(paths) == sorted(meta.path for meta in place.store.walk(place("t")))
     assert sorted(place.store.level(place("t2"))[1]) == []
     assert place.store.level(place("none")) == ([], [])
 
@@ -118,13 +118,13 @@ def test_a_listing_goes_on_behind_what_the_client_cannot_name(s3: Bucket, monkey
     with pytest.raises(StorageError, match="t//"):
         list(store.walk("t"))
     told: list[str] = []
-    found = [meta.path for meta in store.walk("t", passed_over=told.append)]
-    assert sorted(set(found)) == found
+    paths = [meta.path for meta in store.walk("t", passed_over=told.append)]
+    assert sorted(set(paths)) == paths
     # One for each reason: others are passed over with it.
     assert told == ["t//", "t/b//x", "t/d/../x", "t/d/./x", "t/f/x//"]
-    assert {name for name in names if name > "t/f/x"} <= set(found) <= {*names, "t/b/1"}
+    assert {name for name in names if name > "t/f/x"} <= set(paths) <= {*names, "t/b/1"}
     # At most the page before each.
-    assert len(names) - len(found) < 10 * len(told)
+    assert len(names) - len(paths) < 10 * len(told)
     bucket.close()
 
 
