@@ -32,11 +32,11 @@ _COMMON = {
 
 def document(version: int = 2, *, without: tuple[str, ...] = (), **members: Any) -> dict[str, Any]:
     """Return minimal metadata of a table without snapshots; names of members have underscores for hyphens."""
-    found: dict[str, Any] = {"format-version": version, **_COMMON}
+    metadata: dict[str, Any] = {"format-version": version, **_COMMON}
     if version == 1:
-        found |= {"schema": SCHEMA, "partition-spec": []}
+        metadata |= {"schema": SCHEMA, "partition-spec": []}
     else:
-        found |= {
+        metadata |= {
             "last-sequence-number": 1,
             "schemas": [SCHEMA],
             "current-schema-id": 0,
@@ -47,9 +47,9 @@ def document(version: int = 2, *, without: tuple[str, ...] = (), **members: Any)
             "default-sort-order-id": 0,
         }
     if version > 2:
-        found["next-row-id"] = 0
-    found |= {name.replace("_", "-"): value for name, value in members.items()}
-    return copy.deepcopy({name: value for name, value in found.items() if name not in without})
+        metadata["next-row-id"] = 0
+    metadata |= {name.replace("_", "-"): value for name, value in members.items()}
+    return copy.deepcopy({name: value for name, value in metadata.items() if name not in without})
 
 
 def parse(found: Any) -> TableMetadata:

@@ -31,9 +31,9 @@ def _struct(*children: dict[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": list(children)}
 
 
-def _without_ids(made: IcebergBuilder, rows: pa.Table, form: str, **more: Any) -> IcebergFile:
+def _without_ids(builder: IcebergBuilder, rows: pa.Table, form: str, **more: Any) -> IcebergFile:
     """Write a file whose columns have names, but no ids."""
-    file = made.data(rows, format="parquet" if form == "avro" else form, ids=False, **more)
+    file = builder.data(rows, format="parquet" if form == "avro" else form, ids=False, **more)
     if form == "avro":
         buffer = io.BytesIO()
         kinds = {pa.int64(): "long", pa.int32(): "int", pa.string(): "string"}
@@ -44,8 +44,8 @@ def _without_ids(made: IcebergBuilder, rows: pa.Table, form: str, **more: Any) -
     return file
 
 
-def _open(made: IcebergBuilder) -> IcebergTable:
-    return open_table(made.root, "iceberg")
+def _open(builder: IcebergBuilder) -> IcebergTable:
+    return open_table(builder.root, "iceberg")
 
 
 @by_every_road
@@ -53,22 +53,22 @@ def _open(made: IcebergBuilder) -> IcebergTable:
 @pytest.mark.req("BEY-30")
 def test_names_stand_for_ids(tmp_path: Path, form: str) -> None:
     mapping = '[{"field-id":1,"names":["id","record_id"]}]'
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"}, properties={_MAPPING: mapping})
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"}, properties={_MAPPING: mapping})
     rows = pa.table({"record_id": [1, 2], "name": ["a", "b"]})
-    made.commit(_without_ids(made, rows, form))
+    builder.commit(_without_ids(builder, rows, form))
     # A column that is not mapped is not there, whatever it is called.
-    assert _open(made).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}, {"id": 2, "name": None}]
-    assert _open(made).scan("id = 2").count() == 1
+    assert _open(builder).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}, {"id": 2, "name": None}]
+    assert _open(builder).scan("id = 2").count() == 1
 
 
 @by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_a_file_without_ids_and_names_is_refused(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    made.commit(_without_ids(made, pa.table({"record_id": [1]}), form))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(_without_ids(builder, pa.table({"record_id": [1]}), form))
     with pytest.raises(SchemaError, match="no field ids") as caught:
-        _open(made).scan().to_arrow()
+        _open(builder).scan().to_arrow()
     assert caught.value.hint is not None
     assert _MAPPING in caught.value.hint
 
@@ -76,21 +76,21 @@ def test_a_file_without_ids_and_names_is_refused(tmp_path: Path, form: str) -> N
 @_every_format
 def test_names_of_a_table_that_never_changed_stand_for_its_ids(tmp_path: Path, form: str) -> None:
     # No rule says so; but files are added to tables like that, and nothing else can be meant.
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"})
-    made.commit(_without_ids(made, pa.table({"id": [1]}), form))
-    assert _open(made).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"})
+    builder.commit(_without_ids(builder, pa.table({"id": [1]}), form))
+    assert _open(builder).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}]
 
 
 @by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    made.commit(_without_ids(made, pa.table({"id": [1]}), form))
-    made.schemas.append([_field(2, "id", "long")])
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(_without_ids(builder, pa.table({"id": [1]}), form))
+    builder.schemas.append([_field(2, "id", "long")])
+    builder.write()
     with pytest.raises(SchemaError, match="no field ids"):
-        _open(made).scan().to_arrow()
+        _open(builder).scan().to_arrow()
 
 
 @by_every_road
@@ -126,7 +126,7 @@ def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
         },
         {"names": ["s"]},
     ]
-    made = IcebergBuilder(tmp_path / "t", fields, properties={_MAPPING: json.dumps(mapping)})
+    builder = IcebergBuilder(tmp_path / "t", fields, properties={_MAPPING: json.dumps(mapping)})
     stored = pa.schema(
         [
             ("old_s", pa.struct([("old_x", pa.int64())])),
@@ -136,8 +136,8 @@ def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
         ]
     )
     rows = [{"old_s": {"old_x": 1}, "l": [{"old_y": 2}, None], "m": [("k", 3)], "s": 99}]
-    made.commit(made.data(pa.Table.from_pylist(rows, stored), format=form))
-    assert _open(made).scan().to_arrow().to_pylist() == [{"s": {"x": 1}, "l": [{"y": 2}, None], "m": [("k", 3)]}]
+    builder.commit(builder.data(pa.Table.from_pylist(rows, stored), format=form))
+    assert _open(builder).scan().to_arrow().to_pylist() == [{"s": {"x": 1}, "l": [{"y": 2}, None], "m": [("k", 3)]}]
 
 
 @by_every_road
@@ -145,18 +145,18 @@ def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
 @pytest.mark.req("BEY-30")
 def test_ids_go_before_names(tmp_path: Path, form: str) -> None:
     mapping = '[{"field-id":1,"names":["b"]},{"field-id":2,"names":["a"]}]'
-    made = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "long"}, properties={_MAPPING: mapping})
-    made.commit(made.data([{"a": 1, "b": 2}], format=form))
-    assert _open(made).scan().to_arrow().to_pylist() == [{"a": 1, "b": 2}]
+    builder = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "long"}, properties={_MAPPING: mapping})
+    builder.commit(builder.data([{"a": 1, "b": 2}], format=form))
+    assert _open(builder).scan().to_arrow().to_pylist() == [{"a": 1, "b": 2}]
 
 
 @by_every_road
 @pytest.mark.req("BEY-30")
 def test_a_damaged_mapping_is_told_by_its_name(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, properties={_MAPPING: '[{"field-id":"1","names":["id"]}]'})
-    made.commit(_without_ids(made, pa.table({"id": [1]}), "parquet"))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, properties={_MAPPING: '[{"field-id":"1","names":["id"]}]'})
+    builder.commit(_without_ids(builder, pa.table({"id": [1]}), "parquet"))
     with pytest.raises(CorruptMetadataError, match=_MAPPING):
-        _open(made).scan().to_arrow()
+        _open(builder).scan().to_arrow()
 
 
 def _identity(number: int, name: str) -> dict[str, Any]:
@@ -171,14 +171,16 @@ def test_partition_values_stand_for_columns_that_files_lack(tmp_path: Path, form
     mapping = '[{"field-id":1,"names":["id"]},{"field-id":2,"names":["p","wrong"]}]'
     fields = [_field(1, "id", "long"), _field(2, "p", "string", **{"initial-default": "default"})]
     specs = [[_identity(2, "p")]]
-    made = IcebergBuilder(tmp_path / "t", fields, format_version=version, specs=specs, properties={_MAPPING: mapping})
-    made.commit(
-        _without_ids(made, pa.table({"id": [1, 2]}), form, partition={"p": "EU"}),
-        made.data([{"id": 3}], fields=fields[:1], format=form, partition={"p": "US"}),
+    builder = IcebergBuilder(
+        tmp_path / "t", fields, format_version=version, specs=specs, properties={_MAPPING: mapping}
     )
-    found = {row["id"]: row["p"] for row in _open(made).scan().to_arrow().to_pylist()}
+    builder.commit(
+        _without_ids(builder, pa.table({"id": [1, 2]}), form, partition={"p": "EU"}),
+        builder.data([{"id": 3}], fields=fields[:1], format=form, partition={"p": "US"}),
+    )
+    found = {row["id"]: row["p"] for row in _open(builder).scan().to_arrow().to_pylist()}
     assert found == {1: "EU", 2: "EU", 3: "US"}
-    scan = _open(made).scan("p = 'EU'")
+    scan = _open(builder).scan("p = 'EU'")
     assert (scan.count(), len(scan.files())) == (2, 1)
 
 
@@ -186,32 +188,32 @@ def test_partition_values_stand_for_columns_that_files_lack(tmp_path: Path, form
 @pytest.mark.req("BEY-31")
 def test_a_partition_value_of_null_is_null(tmp_path: Path, form: str) -> None:
     fields = [_field(1, "id", "long"), _field(2, "p", "string")]
-    made = IcebergBuilder(tmp_path / "t", fields, specs=[[_identity(2, "p")]])
-    made.commit(made.data([{"id": 4}], fields=fields[:1], format=form, partition={"p": None}))
-    assert _open(made).scan("p IS NULL").to_arrow().to_pylist() == [{"id": 4, "p": None}]
+    builder = IcebergBuilder(tmp_path / "t", fields, specs=[[_identity(2, "p")]])
+    builder.commit(builder.data([{"id": 4}], fields=fields[:1], format=form, partition={"p": None}))
+    assert _open(builder).scan("p IS NULL").to_arrow().to_pylist() == [{"id": 4, "p": None}]
 
 
 @pytest.mark.req("BEY-31")
 def test_a_partition_value_of_another_transform_is_no_column(tmp_path: Path) -> None:
     fields = [_field(1, "id", "long"), _field(2, "p", "long")]
     specs = [[{"source-id": 2, "name": "p", "transform": "truncate[10]"}], [_identity(2, "p")]]
-    made = IcebergBuilder(tmp_path / "t", fields, specs=specs)
-    made.commit(
-        made.data([{"id": 1}], fields=fields[:1], partition={"p": 10}),
-        made.data([{"id": 2}], fields=fields[:1], partition={"p": 20}, spec_id=1),
-        made.data([{"id": 3, "p": 17}], partition={"p": 10}),
+    builder = IcebergBuilder(tmp_path / "t", fields, specs=specs)
+    builder.commit(
+        builder.data([{"id": 1}], fields=fields[:1], partition={"p": 10}),
+        builder.data([{"id": 2}], fields=fields[:1], partition={"p": 20}, spec_id=1),
+        builder.data([{"id": 3, "p": 17}], partition={"p": 10}),
     )
-    found = {row["id"]: row["p"] for row in _open(made).scan().to_arrow().to_pylist()}
+    found = {row["id"]: row["p"] for row in _open(builder).scan().to_arrow().to_pylist()}
     assert found == {1: None, 2: 20, 3: 17}
 
 
 def _defaults(tmp_path: Path, form: str, old: Sequence[dict[str, Any]], row: Any, new: Sequence[dict[str, Any]]) -> Any:
     """Write a row, change the columns of the table, and read the row."""
-    made = IcebergBuilder(tmp_path / "t", list(old), format_version=3)
-    made.commit(made.data([row], format=form))
-    made.schemas.append(list(new))
-    made.write()
-    return _open(made)
+    builder = IcebergBuilder(tmp_path / "t", list(old), format_version=3)
+    builder.commit(builder.data([row], format=form))
+    builder.schemas.append(list(new))
+    builder.write()
+    return _open(builder)
 
 
 _ID = _field(1, "id", "long")
@@ -221,16 +223,16 @@ _ID = _field(1, "id", "long")
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_old_rows_have_the_initial_default(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
-    made.commit(made.data([{"id": 1}], format=form))
+    builder = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
+    builder.commit(builder.data([{"id": 1}], format=form))
     added = _field(2, "x", "int", **{"initial-default": 7, "write-default": 8}) | {"required": True}
-    made.schemas.append([_ID, added])
+    builder.schemas.append([_ID, added])
     # A row that was written since, and one that a writer stored as it is.
-    made.commit(made.data([{"id": 2, "x": 9}, {"id": 3, "x": None}], format=form))
-    found = {row["id"]: row["x"] for row in _open(made).scan().to_arrow().to_pylist()}
+    builder.commit(builder.data([{"id": 2, "x": 9}, {"id": 3, "x": None}], format=form))
+    found = {row["id"]: row["x"] for row in _open(builder).scan().to_arrow().to_pylist()}
     assert found == {1: 7, 2: 9, 3: None}
     for condition, count in (("x = 7", 1), ("x = 8", 0), ("x > 6", 2), ("x IS NULL", 1), ("x <> 7", 1)):
-        assert _open(made).scan(condition).count() == count, condition
+        assert _open(builder).scan(condition).count() == count, condition
 
 
 @by_every_road
@@ -305,13 +307,13 @@ def test_defaults_of_every_type(tmp_path: Path, form: str) -> None:
 @pytest.mark.req("BEY-32", half="reader")
 @pytest.mark.parametrize("kind", ["variant", "unknown", "geometry", "geography(OGC:CRS84)"])
 def test_types_whose_default_is_null(tmp_path: Path, kind: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", [_ID, _field(2, "x", kind, **{"initial-default": None})], format_version=3)
-    made.write()
-    assert _open(made).scan().count() == 0
-    made.schemas = [[_ID, _field(2, "x", kind, **{"initial-default": "00"})]]
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", [_ID, _field(2, "x", kind, **{"initial-default": None})], format_version=3)
+    builder.write()
+    assert _open(builder).scan().count() == 0
+    builder.schemas = [[_ID, _field(2, "x", kind, **{"initial-default": "00"})]]
+    builder.write()
     with pytest.raises(CorruptMetadataError, match="default") as caught:
-        _open(made)
+        _open(builder)
     assert caught.value.context["column"] == "x"
 
 
@@ -323,11 +325,11 @@ def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str
     nested = _struct(_field(4, "y", "string"))
     row = {"id": 1, "x": "stray", "s": {"y": "stray"}}
     new = [_ID, _field(2, "x", "unknown"), _field(3, "s", _struct(_field(4, "y", "unknown"), _field(5, "z", "int")))]
-    made = IcebergBuilder(tmp_path / "t", [*stray, _field(3, "s", nested)], format_version=3)
-    made.commit(made.data([row], format=form, metrics={"null_value_counts": {2: 0, 4: 0}}))
-    made.schemas = [new]
-    made.write()
-    table = _open(made)
+    builder = IcebergBuilder(tmp_path / "t", [*stray, _field(3, "s", nested)], format_version=3)
+    builder.commit(builder.data([row], format=form, metrics={"null_value_counts": {2: 0, 4: 0}}))
+    builder.schemas = [new]
+    builder.write()
+    table = _open(builder)
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "x": None, "s": {"y": None, "z": None}}]
     assert table.scan(columns=["x"]).to_arrow().to_pylist() == [{"x": None}]
     assert table.scan("x IS NULL").count() == 1
@@ -340,10 +342,10 @@ def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str
 @pytest.mark.req("BEY-38", half="reader")
 @pytest.mark.parametrize("kind", ["int", "string", "timestamptz", "decimal(9,2)"])
 def test_unknown_becomes_any_type(tmp_path: Path, form: str, kind: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
-    made.schemas = [[_ID, _field(2, "x", "unknown")]]
-    made.commit(made.data([{"id": 1}], fields=[_ID], format=form))
-    made.schemas.append([_ID, _field(2, "x", kind)])
-    made.write()
-    table = open_table(made.root, "iceberg", validate=True)
+    builder = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
+    builder.schemas = [[_ID, _field(2, "x", "unknown")]]
+    builder.commit(builder.data([{"id": 1}], fields=[_ID], format=form))
+    builder.schemas.append([_ID, _field(2, "x", kind)])
+    builder.write()
+    table = open_table(builder.root, "iceberg", validate=True)
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "x": None}]

@@ -22,13 +22,13 @@ def _table(root: Path, version: int = 2) -> tuple[IcebergBuilder, list[int]]:
     builder = IcebergBuilder(root, {"id": "long", "s": "string"}, format_version=version)
     f = builder.data([{"id": number, "s": "x"} for number in range(5)])
     g = builder.data([{"id": number, "s": "y"} for number in range(5, 7)])
-    made = [builder.commit(f, g)]
+    snapshots = [builder.commit(f, g)]
     first = builder.position_deletes([(f, 1)])
-    made.append(builder.commit(first, builder.equality_deletes([1], [{"id": 3}]), operation="delete"))
-    made.append(builder.commit(builder.data([{"id": 99, "s": "z"}]), removed=[g], operation="overwrite"))
-    made.append(builder.commit(builder.position_deletes([(f, 0), (f, 1)]), operation="delete"))
-    made.append(builder.commit(builder.data([{"id": 100, "s": "w"}])))
-    return builder, made
+    snapshots.append(builder.commit(first, builder.equality_deletes([1], [{"id": 3}]), operation="delete"))
+    snapshots.append(builder.commit(builder.data([{"id": 99, "s": "z"}]), removed=[g], operation="overwrite"))
+    snapshots.append(builder.commit(builder.position_deletes([(f, 0), (f, 1)]), operation="delete"))
+    snapshots.append(builder.commit(builder.data([{"id": 100, "s": "w"}])))
+    return builder, snapshots
 
 
 def _pairs(rows: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
@@ -59,13 +59,13 @@ def _adds_up(table: IcebergTable, made: list[int]) -> None:
 
 
 def test_all_changes(tmp_path: Path, road: Road) -> None:
-    builder, made = _table(tmp_path / "t")
+    builder, snapshots = _table(tmp_path / "t")
     table = open_table(builder.root, "iceberg")
     rows = road.rows(table.changes(None))
     assert _pairs(rows) == _ALL
-    assert {row["_change_ordinal"]: row["_commit_snapshot_id"] for row in rows} == dict(enumerate(made))
+    assert {row["_change_ordinal"]: row["_commit_snapshot_id"] for row in rows} == dict(enumerate(snapshots))
     assert {row["_commit_timestamp"].timestamp() for row in rows} == {
-        (1_700_000_000_000 + 1000 * number) / 1000 for number in made
+        (1_700_000_000_000 + 1000 * number) / 1000 for number in snapshots
     }
 
 
@@ -76,16 +76,16 @@ def test_changes_replayed_give_every_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_range(tmp_path: Path) -> None:
-    builder, made = _table(tmp_path / "t")
+    builder, snapshots = _table(tmp_path / "t")
     table = open_table(builder.root, "iceberg")
-    assert _pairs(table.changes(made[0], made[2]).to_arrow().to_pylist()) == [
+    assert _pairs(table.changes(snapshots[0], snapshots[2]).to_arrow().to_pylist()) == [
         (0, "DELETE", 1),
         (0, "DELETE", 3),
         (1, "DELETE", 5),
         (1, "DELETE", 6),
         (1, "INSERT", 99),
     ]
-    assert table.changes(made[-1]).count() == 0
+    assert table.changes(snapshots[-1]).count() == 0
     filtered = table.changes(None, filter="_change_type = 'DELETE' AND id > 3", columns=["id", "_pos"])
     assert sorted(filtered.to_arrow().to_pydict()["id"]) == [5, 6]
 
@@ -146,23 +146,23 @@ def _written_anew(root: Path) -> tuple[IcebergBuilder, list[int]]:
         root, [{"id": at, "name": name, "required": False, "type": _TYPES[name]} for at, name in enumerate(_TYPES, 1)]
     )
     files = [builder.data([_row(1), _row(2), _row(3, math.nan), _row(4), _row(4), _row(4)])]
-    made = [builder.commit(*files)]
+    snapshots = [builder.commit(*files)]
     for rows in (
         [_row(1), _row(2, 7.0), _row(3, math.nan), _row(4), _row(4), _row(4)],
         [_row(1), _row(2, 7.0), _row(3, math.nan), _row(4)],
         [_row(1), _row(2), _row(3, math.nan), _row(4), _row(4), _row(5, None)],
     ):
         new = builder.data(rows, row_group_size=2)
-        made.append(builder.commit(new, removed=files, operation="overwrite"))
+        snapshots.append(builder.commit(new, removed=files, operation="overwrite"))
         files = [new]
-    return builder, made
+    return builder, snapshots
 
 
 def test_rows_that_were_carried_over_are_no_changes(tmp_path: Path, road: Road) -> None:
     """The rules, and the examples, are those of ``create_changelog_view`` of iceberg-spark."""
-    builder, made = _written_anew(tmp_path / "t")
+    builder, snapshots = _written_anew(tmp_path / "t")
     table = open_table(builder.root, "iceberg")
-    rows = road.rows(table.changes(made[0], columns=["id", "x", "_change_type", "_change_ordinal"]))
+    rows = road.rows(table.changes(snapshots[0], columns=["id", "x", "_change_type", "_change_ordinal"]))
     assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
         (0, "DELETE", 2, 0.5),
         (0, "INSERT", 2, 7.0),
@@ -173,11 +173,11 @@ def test_rows_that_were_carried_over_are_no_changes(tmp_path: Path, road: Road) 
         (2, "INSERT", 4, 0.5),
         (2, "INSERT", 5, None),
     ]
-    kept = table.changes(made[0], made[1], carry_over=True)
+    kept = table.changes(snapshots[0], snapshots[1], carry_over=True)
     assert kept.count() == 12
-    assert table.changes(made[0], filter="id = 4 AND _change_type = 'INSERT'").count() == 1
-    assert len(table.changes(None, made[1]).to_arrow()) == 8
-    assert table.changes(made[0], limit=3).to_arrow().num_rows == 3
+    assert table.changes(snapshots[0], filter="id = 4 AND _change_type = 'INSERT'").count() == 1
+    assert len(table.changes(None, snapshots[1]).to_arrow()) == 8
+    assert table.changes(snapshots[0], limit=3).to_arrow().num_rows == 3
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -197,20 +197,20 @@ def test_net_changes(tmp_path: Path) -> None:
 
 
 def test_images_of_updates(tmp_path: Path, road: Road) -> None:
-    builder, made = _written_anew(tmp_path / "t")
+    builder, snapshots = _written_anew(tmp_path / "t")
     table = open_table(builder.root, "iceberg")
     wanted: dict[str, Any] = {
         "columns": ["id", "x", "_change_type", "_change_ordinal"],
         "identifier_columns": ["id"],
     }
-    rows = road.rows(table.changes(made[0], made[2], **wanted))
+    rows = road.rows(table.changes(snapshots[0], snapshots[2], **wanted))
     assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
         (0, "UPDATE_AFTER", 2, 7.0),
         (0, "UPDATE_BEFORE", 2, 0.5),
         (1, "DELETE", 4, 0.5),
         (1, "DELETE", 4, 0.5),
     ]
-    plain = table.changes(made[0], made[2], identifier_columns=["id"], compute_updates=False)
+    plain = table.changes(snapshots[0], snapshots[2], identifier_columns=["id"], compute_updates=False)
     assert {row["_change_type"] for row in plain.to_arrow().to_pylist()} == {"DELETE", "INSERT"}
     twice = builder.data([_row(4, 1.0), _row(4, 2.0)])
     old = builder.data([_row(4), _row(4)])
@@ -240,14 +240,14 @@ def test_random_changelogs(tmp_path: Path, rng: random.Random) -> None:
     """Snapshots that replace files by others: what is left of each is the difference of its two multisets."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"})
     live: list[tuple[IcebergFile, list[tuple[int, str]]]] = []
-    expected, states, made = [], [Counter[tuple[int, str]]()], []
+    expected, states, snapshots = [], [Counter[tuple[int, str]]()], []
     for _ in range(8):
         gone = rng.sample(live, rng.randrange(len(live) + 1))
         news = []
         for _ in range(rng.randrange(3)):
             rows = [(rng.randrange(4), rng.choice("ab")) for _ in range(rng.randrange(1, 6))]
             news.append((builder.data([{"id": one, "s": s} for one, s in rows]), rows))
-        made.append(
+        snapshots.append(
             builder.commit(*(file for file, _ in news), removed=[file for file, _ in gone], operation="overwrite")
         )
         live = [pair for pair in live if pair not in gone] + news
@@ -260,7 +260,7 @@ def test_random_changelogs(tmp_path: Path, rng: random.Random) -> None:
     found = table.changes(None, columns=names).to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in found) == sorted(expected)
     first = rng.randrange(7)
-    net = table.changes(made[first], net_changes=True, columns=names).to_arrow().to_pylist()
+    net = table.changes(snapshots[first], net_changes=True, columns=names).to_arrow().to_pylist()
     old, new = states[first + 1], states[-1]
     left = [("DELETE", *row) for row in (old - new).elements()] + [("INSERT", *row) for row in (new - old).elements()]
     assert sorted((row["_change_type"], row["id"], row["s"]) for row in net) == sorted(left)
@@ -282,12 +282,12 @@ def test_appends(tmp_path: Path, road: Road) -> None:
 
 
 def test_ranges_that_are_none(tmp_path: Path) -> None:
-    builder, made = _table(tmp_path / "t")
+    builder, snapshots = _table(tmp_path / "t")
     table = open_table(builder.root, "iceberg")
     with pytest.raises(VersionNotFoundError, match="77 is not an ancestor"):
         table.changes(77)
     with pytest.raises(VersionNotFoundError, match="is not an ancestor of"):
-        table.changes(made[3], made[1])
+        table.changes(snapshots[3], snapshots[1])
     with pytest.raises(InvalidArgumentError, match="start must be an integer, not '1'"):
         table.changes("1")  # type: ignore[arg-type]
     builder.snapshots.pop(0)
@@ -310,21 +310,23 @@ def test_rows_come_back_with_the_deletes_that_go(tmp_path: Path, road: Road, ver
     """Removing a delete file, or rows of a vector, inserts rows again, unless other deletes still apply to them."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=version)
     f = builder.data([{"id": number} for number in range(6)])
-    made = [builder.commit(f)]
+    snapshots = [builder.commit(f)]
     if version == 2:
         gone, stays = builder.position_deletes([(f, 1), (f, 2)]), builder.equality_deletes([1], [{"id": 2}])
         keys = builder.equality_deletes([1], [{"id": 4}])
-        made.append(builder.commit(gone, stays, keys, operation="delete"))
-        made.append(builder.commit(removed=[gone, keys], operation="overwrite"))
+        snapshots.append(builder.commit(gone, stays, keys, operation="delete"))
+        snapshots.append(builder.commit(removed=[gone, keys], operation="overwrite"))
         deleted, back = {1, 2, 4}, {1, 4}
     else:
         vectors = builder.deletion_vectors({f.path: [1, 2]})
-        made.append(builder.commit(*vectors, operation="delete"))
-        made.append(builder.commit(*builder.deletion_vectors({f.path: [2, 3]}), removed=vectors, operation="overwrite"))
+        snapshots.append(builder.commit(*vectors, operation="delete"))
+        snapshots.append(
+            builder.commit(*builder.deletion_vectors({f.path: [2, 3]}), removed=vectors, operation="overwrite")
+        )
         deleted, back = {1, 2}, {1}
     table = open_table(builder.root, "iceberg")
     expected = [*((0, "DELETE", number) for number in deleted), *((1, "INSERT", number) for number in back)]
     if version == 3:
         expected.append((1, "DELETE", 3))
-    assert _pairs(road.rows(table.changes(made[0]))) == sorted(expected)
-    _adds_up(table, made)
+    assert _pairs(road.rows(table.changes(snapshots[0]))) == sorted(expected)
+    _adds_up(table, snapshots)

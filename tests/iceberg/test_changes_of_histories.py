@@ -72,12 +72,12 @@ class _History:
 
     def between(self, first: int, last: int) -> list[tuple[Any, ...]]:
         """Return the changes of the snapshots of a range."""
-        found = []
+        changes = []
         for number in range(first, last):
             old, new = self.states[number : number + 2]
-            found += [(number - first, "DELETE", *row) for row in (old - new).elements()]
-            found += [(number - first, "INSERT", *row) for row in (new - old).elements()]
-        return sorted(found, key=repr)
+            changes += [(number - first, "DELETE", *row) for row in (old - new).elements()]
+            changes += [(number - first, "INSERT", *row) for row in (new - old).elements()]
+        return sorted(changes, key=repr)
 
     def net(self, first: int, last: int) -> list[tuple[Any, ...]]:
         """Return what is left of the changes of a range."""

@@ -77,13 +77,13 @@ def test_names_that_stand_for_other_columns(tmp_path: Path) -> None:
     deleting = builder.data([{"x": 2, "y": 4}], fields=fields, ids=False)
     deleting.content, deleting.equality_ids = 2, [1]
     builder.commit(deleting)
-    found = []
+    ids_left = []
     for name in names:
         mapping = [{"field-id": 1, "names": ["id", name]}, {"field-id": 2, "names": ["other"]}]
         builder.properties["schema.name-mapping.default"] = json.dumps(mapping)
         builder.write()
-        found.append(_ids(builder))
-    assert found == [[0, 1, 3, 4], [0, 1, 2, 3]]
+        ids_left.append(_ids(builder))
+    assert ids_left == [[0, 1, 3, 4], [0, 1, 2, 3]]
 
 
 class _Elsewhere(StoreSpec):
@@ -115,15 +115,15 @@ class _Below(LocalStorage):
 
 
 def test_stores_that_have_the_same_path(tmp_path: Path) -> None:
-    found = []
+    deleted_rows = []
     for number in (3, 7):
         builder, file = _made(tmp_path / str(number), "equality", number)
         layout = FileLayout(by_id=True, keys=(Field("id", Primitive("long"), id=1),))
         place = DeleteFile(f"s3://b/{Path(file.path).name}", "parquet", file.size, (1,))
         (keys,) = deletes.equality_deletes([place], _Elsewhere(builder.root / "data"), layout)
         named = keys.deleted([pa.array(range(10), pa.int64())]).to_pylist()
-        found.append([at for at, deleted in enumerate(named) if deleted])
-    assert found == [[3], [7]]
+        deleted_rows.append([at for at, deleted in enumerate(named) if deleted])
+    assert deleted_rows == [[3], [7]]
 
 
 def test_many_delete_files_of_a_bucket(tmp_path: Path) -> None:

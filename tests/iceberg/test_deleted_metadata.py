@@ -59,7 +59,7 @@ def _refresh(found: Any, at: Target) -> Any:
 def overtaken(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Overtaken:
     """A table in a directory, with a version hint and without one, and in a catalog."""
     kind: str = request.param
-    made = _Overtaken(Target(str(tmp_path), kind="iceberg" if kind == "no hint" else kind), monkeypatch)
+    reader = _Overtaken(Target(str(tmp_path), kind="iceberg" if kind == "no hint" else kind), monkeypatch)
     if kind == "no hint":
         put = LocalStorage.put
 
@@ -68,7 +68,7 @@ def overtaken(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
         monkeypatch.setattr(LocalStorage, "put", without_hint)
         (tmp_path / "metadata" / "version-hint.text").unlink()
-    return made
+    return reader
 
 
 @pytest.mark.parametrize("read", [_open, _refresh])

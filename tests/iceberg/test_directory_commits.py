@@ -179,7 +179,7 @@ def test_writers_in_the_same_millisecond_are_told_apart(table: _Table, adds: boo
             table.set(f"a{number}", policy=policy)
 
     if adds:
-        found = table.add(7, meanwhile=_once(others), policy=policy)
+        result = table.add(7, meanwhile=_once(others), policy=policy)
     else:
         meanwhile = _once(others)
 
@@ -187,8 +187,8 @@ def test_writers_in_the_same_millisecond_are_told_apart(table: _Table, adds: boo
             meanwhile()
             return [changes.SetProperties({"mine": "1"})], None
 
-        found = commit_table(table.committer(), make, policy=policy)
-    assert (found.retries, table.files[-1]) == (1, "v4.metadata.json")
+        result = commit_table(table.committer(), make, policy=policy)
+    assert (result.retries, table.files[-1]) == (1, "v4.metadata.json")
     assert table.metadata.current_snapshot_id == (7 if adds else None)
     assert sorted(table.metadata.properties) == ["a0", "a1"] + ([] if adds else ["mine"])
 

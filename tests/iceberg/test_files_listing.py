@@ -45,7 +45,10 @@ def _bounds(low: int, high: int) -> dict[str, dict[int, bytes]]:
 def test_what_deletes_rows_is_explained(tmp_path: Path, recorder: Recorder) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
     bounds = [_bounds(low, high) for low, high in ((1, 2), (3, 4), (5, 6))]
-    files = [builder.data([{"id": 2 * n + 1}, {"id": 2 * n + 2}], metrics=found) for n, found in enumerate(bounds)]
+    files = [
+        builder.data([{"id": 2 * n + 1}, {"id": 2 * n + 2}], metrics=explanation)
+        for n, explanation in enumerate(bounds)
+    ]
     builder.commit(*files)
     first, second, _ = files
     builder.commit(builder.position_deletes([(first, 0)], referenced_data_file=first.path), operation="delete")
@@ -57,11 +60,11 @@ def test_what_deletes_rows_is_explained(tmp_path: Path, recorder: Recorder) -> N
     scan = table.scan()
     bound_scan(scan).plan  # noqa: B018 - what follows must not read anything more
     recorder.clear()
-    found = scan.explanation()
+    explanation = scan.explanation()
     assert recorder.read == []
-    counts = (found.position_delete_files, found.equality_delete_files, found.files_with_delete_files)
+    counts = (explanation.position_delete_files, explanation.equality_delete_files, explanation.files_with_delete_files)
     assert counts == (1, 2, 3)
-    assert (found.deletion_vectors, found.deleted_rows) == (1, 1)
+    assert (explanation.deletion_vectors, explanation.deleted_rows) == (1, 1)
     lines = [line.split(":", 1) for line in scan.explain().splitlines()[1:]]
     facts = {name.strip(): text.strip() for name, text in lines}
     assert facts["delete files"] == "1 position, 2 equality; for 3 files"

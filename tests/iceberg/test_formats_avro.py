@@ -43,10 +43,10 @@ def _record(*fields: dict[str, Any], name: str = "table") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": list(fields)}
 
 
-def _write(made: IcebergBuilder, schema: Any, rows: Sequence[Any], codec: str = "null") -> IcebergFile:
+def _write(builder: IcebergBuilder, schema: Any, rows: Sequence[Any], codec: str = "null") -> IcebergFile:
     buffer = io.BytesIO()
     fastavro.writer(buffer, fastavro.parse_schema(schema), rows, codec=codec, sync_interval=100)
-    path = made.root / "data" / "file.avro"
+    path = builder.root / "data" / "file.avro"
     path.write_bytes(buffer.getvalue())
     return IcebergFile(str(path), len(rows), len(buffer.getvalue()), "avro")
 
@@ -54,9 +54,9 @@ def _write(made: IcebergBuilder, schema: Any, rows: Sequence[Any], codec: str = 
 def _table(
     root: Path, fields: Sequence[dict[str, Any]], schema: Any, rows: Sequence[Any], codec: str = "null"
 ) -> IcebergTable:
-    made = IcebergBuilder(root / "t", fields)
-    made.commit(_write(made, schema, rows, codec))
-    return open_table(made.root, "iceberg")
+    builder = IcebergBuilder(root / "t", fields)
+    builder.commit(_write(builder, schema, rows, codec))
+    return open_table(builder.root, "iceberg")
 
 
 def _read(root: Path, fields: Sequence[dict[str, Any]], schema: Any, rows: Sequence[Any]) -> pa.Table:
@@ -103,11 +103,11 @@ def test_decimals_of_the_fewest_bytes(tmp_path: Path, precision: int) -> None:
 @pytest.mark.req("ICE-AVRO-02", half="reader")
 def test_a_decimal_is_its_unscaled_value_highest_byte_first(tmp_path: Path) -> None:
     kind = {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
-    made = IcebergBuilder(tmp_path / "t", {"d": "decimal(9,2)"})
-    file = _write(made, _record(_stored(1, "d", kind)), [{"d": Decimal("14.20")}])
-    made.commit(file)
+    builder = IcebergBuilder(tmp_path / "t", {"d": "decimal(9,2)"})
+    file = _write(builder, _record(_stored(1, "d", kind)), [{"d": Decimal("14.20")}])
+    builder.commit(file)
     assert b"\x00\x00\x05\x8c" in Path(file.path).read_bytes()
-    assert open_table(made.root).scan().to_arrow().to_pylist() == [{"d": Decimal("14.20")}]
+    assert open_table(builder.root).scan().to_arrow().to_pylist() == [{"d": Decimal("14.20")}]
 
 
 @by_every_road
@@ -157,11 +157,11 @@ def test_uuids_and_fixed(tmp_path: Path) -> None:
         _stored(3, "g", "fixed_5"),
     )
     rows = [{"u": bytes.fromhex("F79C3E09677C4BBDA4793F349CB785E7"), "f": b"\0\1\2\3\xff", "g": b"abcde"}]
-    made = IcebergBuilder(tmp_path / "t", {"u": "uuid", "f": "fixed[5]", "g": "fixed[5]"})
-    file = _write(made, schema, [{**rows[0], "u": _UUID.bytes}])
+    builder = IcebergBuilder(tmp_path / "t", {"u": "uuid", "f": "fixed[5]", "g": "fixed[5]"})
+    file = _write(builder, schema, [{**rows[0], "u": _UUID.bytes}])
     assert rows[0]["u"] in Path(file.path).read_bytes()
-    made.commit(file)
-    found = open_table(made.root).scan().to_arrow()
+    builder.commit(file)
+    found = open_table(builder.root).scan().to_arrow()
     assert found.schema.types == [pa.binary(16), pa.binary(5), pa.binary(5)]
     assert found.to_pylist() == rows
 
@@ -333,12 +333,14 @@ def _again(path: Path, codec: str) -> None:
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 @pytest.mark.parametrize("codec", _CODECS)
 def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    files = [made.data([{"id": number}], metrics={"lower_bounds": {1: struct.pack("<q", number)}}) for number in (1, 2)]
-    made.commit(*files)
-    for path in (made.root / "metadata").glob("*.avro"):
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [
+        builder.data([{"id": number}], metrics={"lower_bounds": {1: struct.pack("<q", number)}}) for number in (1, 2)
+    ]
+    builder.commit(*files)
+    for path in (builder.root / "metadata").glob("*.avro"):
         _again(path, codec)
-    table = open_table(made.root)
+    table = open_table(builder.root)
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2]
     assert len(table.scan("id < 2").files()) == 1
 
@@ -347,9 +349,9 @@ def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_every_marker_is_looked_at(tmp_path: Path) -> None:
     rows = [{"l": number} for number in range(200)]
-    made = IcebergBuilder(tmp_path / "t", {"l": "long"})
-    file = _write(made, _record(_stored(1, "l", "long")), rows)
-    made.commit(file)
+    builder = IcebergBuilder(tmp_path / "t", {"l": "long"})
+    file = _write(builder, _record(_stored(1, "l", "long")), rows)
+    builder.commit(file)
     whole = Path(file.path).read_bytes()
     marker = whole[-16:]
     places = [place for place in range(len(whole)) if whole.startswith(marker, place)]
@@ -357,37 +359,37 @@ def test_every_marker_is_looked_at(tmp_path: Path) -> None:
     for place in (places[1], places[2], places[-1]):
         Path(file.path).write_bytes(whole[:place] + bytes([marker[0] ^ 1]) + whole[place + 1 :])
         with pytest.raises(CorruptTableError, match="marker"):
-            open_table(made.root).scan().to_arrow()
+            open_table(builder.root).scan().to_arrow()
     Path(file.path).write_bytes(whole[: places[-1]])
     with pytest.raises(CorruptTableError, match="cut off"):
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
 
 
 @pytest.mark.parametrize("codec", ["bzip2", "xz", "of our own"])
 def test_other_codecs_are_refused_by_name(tmp_path: Path, codec: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"l": "long"})
-    file = _write(made, _record(_stored(1, "l", "long")), [{"l": 1}])
-    made.commit(file)
+    builder = IcebergBuilder(tmp_path / "t", {"l": "long"})
+    file = _write(builder, _record(_stored(1, "l", "long")), [{"l": 1}])
+    builder.commit(file)
     stored = Path(file.path).read_bytes()
     header = b"avro.codec" + bytes([2 * len(codec)]) + codec.encode()
     Path(file.path).write_bytes(stored.replace(b"avro.codec\x08null", header))
     with pytest.raises(UnsupportedFeatureError, match=codec):
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
 
 
 @by_every_road
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_blocks_of_all_sizes_come_in_order(tmp_path: Path) -> None:
     """A file of several appends has blocks of one row and of many."""
-    made = IcebergBuilder(tmp_path / "t", {"l": "long"})
+    builder = IcebergBuilder(tmp_path / "t", {"l": "long"})
     schema = fastavro.parse_schema(_record(_stored(1, "l", "long")))
-    path = made.root / "data" / "file.avro"
+    path = builder.root / "data" / "file.avro"
     sizes = [1, 300, 2, 0, 50, 1]
     numbers = itertools.count()
     for index, size in enumerate(sizes):
         with path.open("a+b" if index else "wb") as target:
             appended = [{"l": next(numbers)} for _ in range(size)]
             fastavro.writer(target, schema, appended, codec="deflate")
-    made.commit(IcebergFile(str(path), sum(sizes), path.stat().st_size, "avro"))
-    found = open_table(made.root).scan(columns=["l", "_pos"]).to_arrow()
+    builder.commit(IcebergFile(str(path), sum(sizes), path.stat().st_size, "avro"))
+    found = open_table(builder.root).scan(columns=["l", "_pos"]).to_arrow()
     assert found.column("l").to_pylist() == found.column("_pos").to_pylist() == list(range(sum(sizes)))

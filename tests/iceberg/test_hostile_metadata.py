@@ -60,7 +60,7 @@ def _rich(version: int) -> dict[str, Any]:
     ]
     mapping = [{"field-id": 1, "names": ["id"]}, {"names": ["tags"], "fields": [{"field-id": 5, "names": ["element"]}]}]
     order = {"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}
-    found = document(
+    metadata = document(
         version,
         schemas=[schema_of(*fields, **{"identifier-field-ids": [1]})],
         current_schema_id=0,
@@ -79,30 +79,30 @@ def _rich(version: int) -> dict[str, Any]:
         statistics=[{"snapshot-id": 10, "statistics-path": "s3://b/a.puffin"}],
     )
     if version == 1:
-        found["schema"] = found["schemas"][0]
-    return found
+        metadata["schema"] = metadata["schemas"][0]
+    return metadata
 
 
-def _use(found: TableMetadata) -> None:
+def _use(metadata: TableMetadata) -> None:
     """Use everything that a table needs of its metadata."""
-    arrow_schema(found.current_schema.struct)
-    if found.name_mapping is not None:
-        found.name_mapping.find("id")
-    for snapshot in found.snapshots.values():
-        assert list(found.ancestors(snapshot))
-        found.schema_of(snapshot)
-    for name in found.all_refs:
-        found.snapshot_of_ref(name)
-    if found.snapshot_log:
-        found.snapshot_as_of(found.snapshot_log[0].timestamp_ms)
+    arrow_schema(metadata.current_schema.struct)
+    if metadata.name_mapping is not None:
+        metadata.name_mapping.find("id")
+    for snapshot in metadata.snapshots.values():
+        assert list(metadata.ancestors(snapshot))
+        metadata.schema_of(snapshot)
+    for name in metadata.all_refs:
+        metadata.snapshot_of_ref(name)
+    if metadata.snapshot_log:
+        metadata.snapshot_as_of(metadata.snapshot_log[0].timestamp_ms)
 
 
-def _places(found: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     parts: Any = ()
-    if isinstance(found, dict):
-        parts = found.items()
-    elif isinstance(found, list):
-        parts = enumerate(found)
+    if isinstance(node, dict):
+        parts = node.items()
+    elif isinstance(node, list):
+        parts = enumerate(node)
     for key, value in parts:
         yield (*path, key)
         yield from _places(value, (*path, key))
@@ -120,16 +120,16 @@ _STRANGE: st.SearchStrategy[Any] = st.sampled_from(
 @unhurried(500)
 @given(st.sampled_from([1, 2, 3]), st.lists(st.tuples(st.integers(0, 1 << 20), _STRANGE), min_size=1, max_size=3))
 def test_members_replaced(version: int, changes: list[tuple[int, Any]]) -> None:
-    found = _rich(version)
+    metadata = _rich(version)
     for number, value in changes:
-        places = list(_places(found))
+        places = list(_places(metadata))
         *path, key = places[number % len(places)]
-        within = found
+        within = metadata
         for step in path:
             within = within[step]
         within[key] = copy.deepcopy(value)
     try:
-        _use(parse(found))
+        _use(parse(metadata))
     except DeltabergError:
         return
 
@@ -139,13 +139,13 @@ def test_each_member_left_out(version: int) -> None:
     _use(parse(_rich(version)))
     refused = 0
     for *path, key in list(_places(_rich(version))):
-        found = _rich(version)
-        within: Any = found
+        metadata = _rich(version)
+        within: Any = metadata
         for step in path:
             within = within[step]
         del within[key]
         try:
-            _use(parse(found))
+            _use(parse(metadata))
         except DeltabergError:
             refused += 1
     assert refused > 40

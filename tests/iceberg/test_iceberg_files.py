@@ -87,17 +87,17 @@ def test_bitmaps(name: str, files: Path) -> None:
 @pytest.mark.parametrize("name", _names("go-dv/", "go-puffin/", "java-puffin/"))
 def test_puffin_files(name: str, files: Path) -> None:
     told = _expected()[name]
-    found = PuffinFile(parse_location(str(files / name)), StoreSpec())
-    assert found.properties == (told["properties"] or {})
-    assert len(found.blobs) == len(told["blobs"])
-    for blob, of_blob in zip(found.blobs, told["blobs"], strict=True):
+    puffin = PuffinFile(parse_location(str(files / name)), StoreSpec())
+    assert puffin.properties == (told["properties"] or {})
+    assert len(puffin.blobs) == len(told["blobs"])
+    for blob, of_blob in zip(puffin.blobs, told["blobs"], strict=True):
         assert blob.type == of_blob["type"]
         assert list(blob.fields) == of_blob["fields"]
         assert (blob.snapshot_id, blob.sequence_number) == (of_blob["snapshot-id"], of_blob["sequence-number"])
         assert (blob.offset, blob.length) == (of_blob["offset"], of_blob["length"])
         assert blob.compression_codec == of_blob.get("compression-codec")
         assert blob.properties == of_blob.get("properties", {})
-        data = found.read(blob)
+        data = puffin.read(blob)
         if "positions" in of_blob:
             _has_positions(*kernels.unframe_bitmap(data, "puffin"), of_blob["positions"])
             assert blob.properties["cardinality"] == str(of_blob["positions"]["cardinality"])
@@ -134,11 +134,11 @@ def _table_of(
     """Return a table with a copy of a Parquet file."""
     names = [{"field-id": number, "names": [name]} for number, name in enumerate(types, start=1)]
     properties = {} if ids else {"schema.name-mapping.default": json.dumps(names)}
-    made = IcebergBuilder(root / "t", types, format_version=version, properties=properties)
-    path = made.root / "data" / source.name
+    builder = IcebergBuilder(root / "t", types, format_version=version, properties=properties)
+    path = builder.root / "data" / source.name
     shutil.copyfile(source, path)
-    made.commit(IcebergFile(str(path), rows, path.stat().st_size))
-    return open_table(made.root, "iceberg")
+    builder.commit(IcebergFile(str(path), rows, path.stat().st_size))
+    return open_table(builder.root, "iceberg")
 
 
 _ENCODINGS = "java-parquet-encodings/"
@@ -152,14 +152,14 @@ def test_encodings_of_parquet(name: str, files: Path, tmp_path: Path) -> None:
         types = {"id": "decimal(38,0)"}
     else:
         types = {"data": {"int32": "int", "int64": "long"}.get(kind, kind)}
-    found = _table_of(tmp_path / "one", files / name, told["rows"], ids=False, types=types).scan().to_arrow()
-    assert found.num_rows == told["rows"]
-    assert digest(found) == told["sha256"]
+    rows = _table_of(tmp_path / "one", files / name, told["rows"], ids=False, types=types).scan().to_arrow()
+    assert rows.num_rows == told["rows"]
+    assert digest(rows) == told["sha256"]
     if told.get("equals_PLAIN"):
         twin = files / _ENCODINGS / "PLAIN" / Path(name).name
         plain = _table_of(tmp_path / "twin", twin, told["rows"], ids=False, types=types).scan().to_arrow()
         # As text: NaN equals nothing.
-        assert digest(found) == digest(plain)
+        assert digest(rows) == digest(plain)
 
 
 def _variant(data: bytes) -> tuple[bytes, bytes]:
@@ -192,12 +192,12 @@ def test_shredded_variants(name: str, files: Path, tmp_path: Path) -> None:
             table.scan().to_arrow()
         assert caught.value.context["column"] == "var"
         return
-    found = table.scan().to_arrow().column("var").to_pylist()
-    assert len(found) == rows
-    texts = [None if row is None else variant_to_json(row["metadata"], row["value"]) for row in found]
+    variants = table.scan().to_arrow().column("var").to_pylist()
+    assert len(variants) == rows
+    texts = [None if row is None else variant_to_json(row["metadata"], row["value"]) for row in variants]
     assert texts == [variant_to_json(*expected[row]) if row in expected else None for row in range(rows)]
     for row, (metadata, value) in expected.items():
-        assert (found[row]["metadata"], found[row]["value"]) == (metadata, value)
+        assert (variants[row]["metadata"], variants[row]["value"]) == (metadata, value)
     for text, told_text in zip(texts, told.get("expected_json", texts), strict=True):
         assert told_text in (None, text)
 
@@ -231,14 +231,18 @@ def test_a_manifest_of_another_writer(files: Path) -> None:
     (told,) = json.loads((folder / f"{stem}.json").read_text())
     manifests = read_manifest_list(next(folder.glob("snap-*.avro")).read_bytes()).to_pylist()
     part = ManifestPart(metrics=tuple(METRICS), rest=("split_offsets", "sort_order_id"))
-    (found,) = read_manifest((folder / f"{stem}.avro").read_bytes(), manifests[0], Struct(()), part).to_pylist()
+    (manifest_entry,) = read_manifest(
+        (folder / f"{stem}.avro").read_bytes(), manifests[0], Struct(()), part
+    ).to_pylist()
     data_file = told["data_file"]
-    assert (found["status"], found["sequence_number"]) == (1, 1)
+    assert (manifest_entry["status"], manifest_entry["sequence_number"]) == (1, 1)
     for name in ("content", "file_path", "record_count", "file_size_in_bytes", "split_offsets", "sort_order_id"):
-        assert found[name] == data_file[name], name
-    assert found["file_format"] == data_file["file_format"].lower()
+        assert manifest_entry[name] == data_file[name], name
+    assert manifest_entry["file_format"] == data_file["file_format"].lower()
     for name in METRICS:
         pairs = data_file.get(name)
         if pairs is not None:
             values = {pair["key"]: pair["value"] for pair in pairs}
-            assert {key: list(value) if isinstance(value, bytes) else value for key, value in found[name]} == values
+            assert {
+                key: list(value) if isinstance(value, bytes) else value for key, value in manifest_entry[name]
+            } == values

@@ -58,14 +58,14 @@ def test_metrics_have_the_types_of_their_columns(tmp_path: Path, name: MetadataT
         },
     }
     builder.commit(builder.data([{"id": 1}, {"id": 2}], metrics=metrics), builder.data([{"id": 3}]))
-    found = open_table(builder.root, "iceberg").inspect(name)["readable_metrics"]
-    columns = {child.name: child.type for child in found.type}
+    readable = open_table(builder.root, "iceberg").inspect(name)["readable_metrics"]
+    columns = {child.name: child.type for child in readable.type}
     assert list(columns) == ["id", "at", "n", "st.d", "st.u", "tags.element", "m.key", "m.value"]
     counts = ["column_size", "value_count", "null_value_count", "nan_value_count"]
     assert [child.name for child in columns["id"]] == [*counts, "lower_bound", "upper_bound"]
     assert columns["at"].field("lower_bound").type == pa.timestamp("us", "UTC")
     assert columns["n"].field("upper_bound").type == pa.decimal128(9, 2)
-    rows = {str(row["id"]["value_count"]): row for row in found.to_pylist()}
+    rows = {str(row["id"]["value_count"]): row for row in readable.to_pylist()}
     row = rows["2"]
     values = {name: tuple(cell.values()) for name, cell in row.items()}
     assert values["id"] == (None, 2, 0, None, 7, None)
@@ -147,7 +147,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
         [{"source-id": 3, "name": "s", "transform": "identity", "field-id": 1001}],
     ]
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "d": "double", "s": "string"}, specs=specs)
-    wanted: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
+    sums_of_files: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
     for _ in range(6):
         files = []
         for _ in range(rng.randint(1, 5)):
@@ -162,7 +162,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
                 file = builder.data(rows, partition=partition, spec_id=spec_id)
                 file.content = int(kind == "position")
             files.append(file)
-            sums = wanted[(spec_id, repr(partition.get("d")), partition["s"])]
+            sums = sums_of_files[(spec_id, repr(partition.get("d")), partition["s"])]
             prefix = "" if kind == "data" else f"{kind}_delete_"
             sums[f"{prefix}record_count"] += len(rows)
             sums[f"{prefix}file_count"] += 1
@@ -171,18 +171,18 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
         builder.commit(*files)
     table = open_table(builder.root, "iceberg")
     found = {(row["spec_id"], repr(row["partition"]["d"]), row["partition"]["s"]): row for row in _rows(table)}
-    assert found.keys() == wanted.keys()
+    assert found.keys() == sums_of_files.keys()
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots}
     for key, row in found.items():
         sums = {name: value for name, value in row.items() if name not in ("partition", "spec_id", "last_updated_at")}
-        assert sums == {name: wanted[key][name] for name in sums}
+        assert sums == {name: sums_of_files[key][name] for name in sums}
         assert row["last_updated_at"].timestamp() * 1000 == times[row["last_updated_snapshot_id"]]
     sums = {
         row["content"]: row for row in content_sums(cast(IcebergSource, bound_scan(table.scan()).source)).to_pylist()
     }
     for content, prefix in enumerate(("", "position_delete_", "equality_delete_")):
         for name, total in (("files", "file_count"), ("rows", "record_count")):
-            expected = sum(one[f"{prefix}{total}"] for one in wanted.values())
+            expected = sum(one[f"{prefix}{total}"] for one in sums_of_files.values())
             assert sums.get(content, {name: 0})[name] == expected
 
 

@@ -35,14 +35,14 @@ def _list(number: int, element: Any) -> dict[str, Any]:
     return {"type": "list", "element-id": number, "element-required": False, "element": element}
 
 
-def _open(made: IcebergBuilder, path: Path, rows: int) -> IcebergTable:
-    made.commit(IcebergFile(str(path), rows, path.stat().st_size, path.suffix[1:]))
-    return open_table(made.root, "iceberg")
+def _open(builder: IcebergBuilder, path: Path, rows: int) -> IcebergTable:
+    builder.commit(IcebergFile(str(path), rows, path.stat().st_size, path.suffix[1:]))
+    return open_table(builder.root, "iceberg")
 
 
 @pytest.mark.req("ICE-PQ-03", half="reader")
 def test_decimals_in_wider_encodings(tmp_path: Path, spark: Any) -> None:
-    made = IcebergBuilder(tmp_path / "t", dict.fromkeys(("long", "wide", "bytes"), "decimal(9,2)"))
+    builder = IcebergBuilder(tmp_path / "t", dict.fromkeys(("long", "wide", "bytes"), "decimal(9,2)"))
     message = """message table {
         optional int64 a (DECIMAL(9,2)) = 1;
         optional fixed_len_byte_array(16) b (DECIMAL(9,2)) = 2;
@@ -53,11 +53,11 @@ def test_decimals_in_wider_encodings(tmp_path: Path, spark: Any) -> None:
         {"a": -1, "b": b"\xff" * 16, "c": b"\xff"},
         {},
     ]
-    path = made.root / "data" / "file.parquet"
+    path = builder.root / "data" / "file.parquet"
     write_java_parquet(spark, path, message, rows)
     footer = pq.ParquetFile(path).schema
     assert [footer.column(index).physical_type for index in range(3)] == ["INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY"]
-    table = _open(made, path, 3)
+    table = _open(builder, path, 3)
     found = table.scan().to_arrow()
     assert found.schema.types == [pa.decimal128(9, 2)] * 3
     values = [Decimal("14.20"), Decimal("-0.01"), None]
@@ -94,8 +94,8 @@ def test_lists_of_two_levels(tmp_path: Path, spark: Any) -> None:
         {"a": {}, "b": {}, "c": {}, "d": {}},
         {},
     ]
-    made = IcebergBuilder(tmp_path / "t", fields)
-    path = made.root / "data" / "file.parquet"
+    builder = IcebergBuilder(tmp_path / "t", fields)
+    path = builder.root / "data" / "file.parquet"
     write_java_parquet(spark, path, message, rows)
     footer = pq.ParquetFile(path).schema
     paths = [footer.column(index).path for index in range(6)]
@@ -107,13 +107,13 @@ def test_lists_of_two_levels(tmp_path: Path, spark: Any) -> None:
         {name: [] for name in names},
         dict.fromkeys(names),
     ]
-    assert _open(made, path, 3).scan().to_arrow().to_pylist() == expected
+    assert _open(builder, path, 3).scan().to_arrow().to_pylist() == expected
 
 
 @pytest.mark.req("ICE-ORC-01", half="reader")
 def test_orc_types_that_iceberg_does_not_write(tmp_path: Path, spark: Any) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "int", "c": "string", "d": "string", "e": "long"})
-    path = made.root / "data" / "file.orc"
+    builder = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "int", "c": "string", "d": "string", "e": "long"})
+    path = builder.root / "data" / "file.orc"
     columns: list[list[Any]] = [
         [-128, 127, None],
         [-32768, 32767, None],
@@ -124,7 +124,7 @@ def test_orc_types_that_iceberg_does_not_write(tmp_path: Path, spark: Any) -> No
     schema = "struct<z:tinyint,y:smallint,x:char(4),w:varchar(5),v:smallint>"
     write_java_orc(spark, path, schema, [1, 2, 3, 4, 5], columns)
     assert orc.ORCFile(path).schema.types[:2] == [pa.int8(), pa.int16()]
-    table = _open(made, path, 3)
+    table = _open(builder, path, 3)
     found = table.scan().to_arrow()
     assert found.schema.types == [pa.int32(), pa.int32(), pa.string(), pa.string(), pa.int64()]
     # Texts of a fixed length are filled with blanks.
@@ -139,13 +139,13 @@ def test_orc_types_that_iceberg_does_not_write(tmp_path: Path, spark: Any) -> No
 @pytest.mark.req("ICE-ORC-03", "ICE-ORC-09", half="reader")
 def test_timestamps_of_orc(tmp_path: Path, spark: Any) -> None:
     """Both parts of the writer's value hold the milliseconds: the time, and the nanoseconds of a second."""
-    made = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
-    path = made.root / "data" / "file.orc"
+    builder = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
+    path = builder.root / "data" / "file.orc"
     moments = [(1510871468123, 123456789), (-1877, 123456789), (0, 999), None]
     schema = "struct<a:timestamp,b:timestamp with local time zone>"
     write_java_orc(spark, path, schema, [1, 2], [moments, moments])
     assert orc.ORCFile(path).schema.types == [pa.timestamp("ns"), pa.timestamp("ns", "UTC")]
-    found = _open(made, path, 4).scan().to_arrow()
+    found = _open(builder, path, 4).scan().to_arrow()
     assert found.schema.types == [pa.timestamp("us"), pa.timestamp("us", "UTC")]
     expected = [1510871468123456, -1876544, 0, None]
     assert found.column("instant").cast(pa.int64()).to_pylist() == expected
@@ -155,10 +155,10 @@ def test_timestamps_of_orc(tmp_path: Path, spark: Any) -> None:
 @pytest.mark.req("ICE-ORC-08")
 def test_unions_of_orc_are_refused(tmp_path: Path, spark: Any) -> None:
     inner = _struct(_field(3, "tag", "int"), _field(4, "field0", "int"), _field(5, "field1", "string"))
-    made = IcebergBuilder(tmp_path / "t", [_field(1, "id", "long"), _field(2, "u", inner)])
-    path = made.root / "data" / "file.orc"
+    builder = IcebergBuilder(tmp_path / "t", [_field(1, "id", "long"), _field(2, "u", inner)])
+    path = builder.root / "data" / "file.orc"
     write_java_orc(spark, path, "struct<id:bigint,u:uniontype<int,string>>", [1, 2], [[7, 8], [(0, 5), (1, b"text")]])
-    table = _open(made, path, 2)
+    table = _open(builder, path, 2)
     with pytest.raises(SchemaError, match="union") as caught:
         table.scan().to_arrow()
     assert caught.value.context["column"] == "u"
@@ -168,15 +168,15 @@ def test_unions_of_orc_are_refused(tmp_path: Path, spark: Any) -> None:
 @pytest.mark.req("ICE-ORC-03", "ICE-ORC-09", half="reader")
 def test_timestamps_of_orc_beyond_nanoseconds(tmp_path: Path, spark: Any) -> None:
     """pyarrow's reader returns nanoseconds in 64 bits, which reach from the year 1677 to 2262."""
-    made = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
-    path = made.root / "data" / "file.orc"
+    builder = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
+    path = builder.root / "data" / "file.orc"
     moments = [(-62135596800000, 0), (-62135596799999, 1999999), (-1877, 123456789), (0, 999), None]
     moments += [(253402300799999, 999999999), (10413792000000, 1000)]
     schema = "struct<a:timestamp,b:timestamp with local time zone>"
     write_java_orc(spark, path, schema, [1, 2], [moments, moments])
     with pytest.raises(pa.ArrowInvalid, match="out of range"):
         orc.ORCFile(path).read()
-    found = _open(made, path, 7).scan().to_arrow()
+    found = _open(builder, path, 7).scan().to_arrow()
     micros = [-62135596800000000, -62135596799998001, -1876544, 0, None, 253402300799999999, 10413792000000001]
     assert found.column("instant").cast(pa.int64()).to_pylist() == micros
     assert str(found.column("wall")[5].as_py()) == "9999-12-31 23:59:59.999999"

@@ -99,16 +99,16 @@ def test_references(raw: dict[str, Any]) -> None:
     assert _same(encode_ref(read_ref(_as_read(raw))), raw)
 
 
-def _rewritten(found: TableMetadata) -> dict[str, Any]:
+def _rewritten(metadata: TableMetadata) -> dict[str, Any]:
     """Return the metadata with everything that was understood encoded again."""
-    raw = dict(found.raw)
+    raw = dict(metadata.raw)
     listed = {
         # In version 1, the member `schema` can take the place of one of these in the model.
         "schemas": [encode_schema(read_schema(part)) for part in raw.get("schemas") or []],
-        "partition-specs": [encode_spec(spec) for spec in found.specs.values()],
-        "sort-orders": [encode_sort_order(order) for order in found.sort_orders.values()],
-        "snapshots": [encode_snapshot(snapshot) for snapshot in found.snapshots.values()],
-        "refs": {name: encode_ref(ref) for name, ref in found.refs.items()},
+        "partition-specs": [encode_spec(spec) for spec in metadata.specs.values()],
+        "sort-orders": [encode_sort_order(order) for order in metadata.sort_orders.values()],
+        "snapshots": [encode_snapshot(snapshot) for snapshot in metadata.snapshots.values()],
+        "refs": {name: encode_ref(ref) for name, ref in metadata.refs.items()},
     }
     raw |= {name: parts for name, parts in listed.items() if raw.get(name)}
     if raw.get("schema") is not None:
@@ -177,16 +177,18 @@ def test_metadata_files_of_other_engines(conformance: Path) -> None:
     files += [conformance / "iceberg-files" / f"{name}.json" for name in VALID_EXAMPLES]
     written = [(file, read_metadata(file.read_bytes())) for file in files]
     assert len(written) > 130
-    for file, found in written:
+    for file, metadata in written:
         data = file.read_bytes()
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode("utf-8-sig")
-        assert _canonical(write_json(found.raw)) == _canonical(write_json(_rewritten(found))) == _canonical(text), file
-        recorded = found.properties.get(NAME_MAPPING)
+        assert (
+            _canonical(write_json(metadata.raw)) == _canonical(write_json(_rewritten(metadata))) == _canonical(text)
+        ), file
+        recorded = metadata.properties.get(NAME_MAPPING)
         mapping = read_name_mapping(recorded)
         if recorded is not None and mapping is not None:
             assert _canonical(encode_name_mapping(mapping)) == _canonical(recorded), file
-    assert any(found.raw.get("refs") for _, found in written)
-    assert any(found.properties.get(NAME_MAPPING) for _, found in written)
+    assert any(metadata.raw.get("refs") for _, metadata in written)
+    assert any(metadata.properties.get(NAME_MAPPING) for _, metadata in written)
 
 
 def test_no_main_branch_is_made_up() -> None:
@@ -201,13 +203,13 @@ def test_no_main_branch_is_made_up() -> None:
 
 def test_what_changes_is_all_that_changes() -> None:
     raw = {"snapshot-id": 1, "timestamp-ms": 2, "manifest-list": "a", "summary": {"operation": "append"}, "x": [None]}
-    found = read_snapshot(raw, 2)
-    assert encode_snapshot(replace(found, added_rows=3, sequence_number=4)) == {
+    snapshot = read_snapshot(raw, 2)
+    assert encode_snapshot(replace(snapshot, added_rows=3, sequence_number=4)) == {
         **raw,
         "added-rows": 3,
         "sequence-number": 4,
     }
-    assert encode_snapshot(replace(found, summary={})) == {name: raw[name] for name in raw if name != "summary"}
+    assert encode_snapshot(replace(snapshot, summary={})) == {name: raw[name] for name in raw if name != "summary"}
     ref = read_ref({"snapshot-id": 1, "type": "BRANCH", "max-ref-age-ms": 5, "x": 1})
     assert encode_ref(replace(ref, snapshot_id=2, max_ref_age_ms=None)) == {"snapshot-id": 2, "type": "BRANCH", "x": 1}
 

@@ -188,14 +188,14 @@ def test_the_current_snapshot_is_listed() -> None:
 
 @pytest.mark.req("ICE-META-16", half="reader")
 def test_sort_orders() -> None:
-    found = parse_with(1)
-    assert (found.sort_orders, found.default_sort_order_id) == ({0: SortOrder(0)}, 0)
+    metadata = parse_with(1)
+    assert (metadata.sort_orders, metadata.default_sort_order_id) == ({0: SortOrder(0)}, 0)
     field = {"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}
     orders = [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": [field]}]
     for version in _VERSIONS:
-        found = parse_with(version, sort_orders=orders, default_sort_order_id=1)
-        assert found.default_sort_order_id == 1
-        assert found.sort_orders[1].fields[0].source_ids == (1,)
+        metadata = parse_with(version, sort_orders=orders, default_sort_order_id=1)
+        assert metadata.default_sort_order_id == 1
+        assert metadata.sort_orders[1].fields[0].source_ids == (1,)
 
 
 @pytest.mark.req("ICE-META-18", half="reader")
@@ -245,7 +245,7 @@ def test_the_examples_of_the_specification() -> None:
         "manifest-list": "s3://b/wh/.../s1.avro",
     }
     properties = {"write.format.default": "avro", "commit.retry.num-retries": "4"}
-    found = parse_with(
+    metadata = parse_with(
         1,
         table_uuid="fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
         location="s3://b/wh/data.db/table",
@@ -257,15 +257,18 @@ def test_the_examples_of_the_specification() -> None:
         snapshots=[snapshot],
         snapshot_log=[{"snapshot-id": _ID, "timestamp-ms": _COMMIT}],
     )
-    assert (found.format_version, found.last_updated_ms, found.last_column_id) == (1, _COMMIT, 22)
-    assert (found.table_uuid, found.location) == ("fb072c92-a02b-11e9-ae9c-1bb7bc9eca94", "s3://b/wh/data.db/table")
-    assert (found.default_spec_id, found.properties) == (0, properties)
-    assert found.current_snapshot_id == _ID
-    only = found.current_snapshot
+    assert (metadata.format_version, metadata.last_updated_ms, metadata.last_column_id) == (1, _COMMIT, 22)
+    assert (metadata.table_uuid, metadata.location) == (
+        "fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
+        "s3://b/wh/data.db/table",
+    )
+    assert (metadata.default_spec_id, metadata.properties) == (0, properties)
+    assert metadata.current_snapshot_id == _ID
+    only = metadata.current_snapshot
     assert only is not None
     assert (only.snapshot_id, only.timestamp_ms, only.operation) == (_ID, _COMMIT, "append")
     assert only.manifest_list == "s3://b/wh/.../s1.avro"
-    assert [(entry.snapshot_id, entry.timestamp_ms) for entry in found.snapshot_log] == [(_ID, _COMMIT)]
+    assert [(entry.snapshot_id, entry.timestamp_ms) for entry in metadata.snapshot_log] == [(_ID, _COMMIT)]
 
 
 def test_former_metadata_files() -> None:

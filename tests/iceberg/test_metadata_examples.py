@@ -60,13 +60,13 @@ def test_the_tables_of_other_engines_say_what_the_index_says(conformance: Path) 
     assert len(tables) > 40
     for entry in tables:
         folder = conformance / entry["dir"]
-        found = read_metadata((folder / entry["metadata"]).read_bytes())
-        assert found.format_version == entry["format_version"], entry["id"]
-        assert found.location == entry["location"], entry["id"]
-        assert found.current_snapshot_id == entry["current_snapshot"], entry["id"]
-        assert found.current_schema.struct.names == [name for name, _ in entry["columns"]], entry["id"]
+        metadata = read_metadata((folder / entry["metadata"]).read_bytes())
+        assert metadata.format_version == entry["format_version"], entry["id"]
+        assert metadata.location == entry["location"], entry["id"]
+        assert metadata.current_snapshot_id == entry["current_snapshot"], entry["id"]
+        assert metadata.current_schema.struct.names == [name for name, _ in entry["columns"]], entry["id"]
         for number, told in entry["snapshots"].items():
-            held = found.snapshot_by_id(int(number))
+            held = metadata.snapshot_by_id(int(number))
             assert held.operation == told["operation"], entry["id"]
             assert held.sequence_number == (told["sequence"] or 0), entry["id"]
         for file in folder.rglob("[!.]*.metadata.json*"):
@@ -102,8 +102,8 @@ def test_no_example_is_left_out(conformance: Path) -> None:
 @by_every_road
 @pytest.mark.req("BEY-28", "BEY-29", half="reader")
 def test_statistics_are_kept_and_never_needed(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    number = made.commit(made.data([{"id": 1}]))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    number = builder.commit(builder.data([{"id": 1}]))
     gone = str(tmp_path / "t" / "metadata" / "gone.puffin")
     blob = {"type": "ndv", "snapshot-id": number, "sequence-number": 1, "fields": [1], "properties": {"ndv": "1"}}
     statistics = [
@@ -116,9 +116,9 @@ def test_statistics_are_kept_and_never_needed(tmp_path: Path) -> None:
         }
     ]
     partitions = [{"snapshot-id": number, "statistics-path": gone, "file-size-in-bytes": 43}]
-    made.extra = {"statistics": statistics, "partition-statistics": partitions}
-    made.write()
-    table = open_table(made.root, "iceberg")
+    builder.extra = {"statistics": statistics, "partition-statistics": partitions}
+    builder.write()
+    table = open_table(builder.root, "iceberg")
     assert list(table.metadata.statistics) == statistics
     assert list(table.metadata.partition_statistics) == partitions
     assert table.scan("id = 1").to_arrow().to_pylist() == [{"id": 1}]
@@ -128,13 +128,13 @@ def test_statistics_are_kept_and_never_needed(tmp_path: Path) -> None:
 @pytest.mark.req("BEY-40", half="reader")
 def test_an_encrypted_table_says_so(tmp_path: Path, conformance: Path) -> None:
     keys = [{"key-id": "k", "encrypted-key-metadata": "WVMIPw==", "encrypted-by-id": "master"}]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
-    made.commit(made.data([{"id": 1}]))
-    Path(made.snapshots[-1]["manifest-list"]).write_bytes(b"AGS1" + bytes(range(256)))
-    made.snapshots[-1]["key-id"] = "k"
-    made.extra = {"encryption-keys": keys}
-    made.write()
-    table = open_table(made.root, "iceberg")
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    builder.commit(builder.data([{"id": 1}]))
+    Path(builder.snapshots[-1]["manifest-list"]).write_bytes(b"AGS1" + bytes(range(256)))
+    builder.snapshots[-1]["key-id"] = "k"
+    builder.extra = {"encryption-keys": keys}
+    builder.write()
+    table = open_table(builder.root, "iceberg")
     assert list(table.metadata.encryption_keys) == keys
     with pytest.raises(UnsupportedFeatureError, match="encrypted"):
         table.scan().to_arrow()
@@ -148,18 +148,18 @@ def test_an_encrypted_table_says_so(tmp_path: Path, conformance: Path) -> None:
 @pytest.mark.req("BEY-40", half="reader")
 @pytest.mark.parametrize("where", ["manifest", "data file"])
 def test_encrypted_manifests_and_data_files_say_so(tmp_path: Path, where: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
-    file = made.data([{"id": 1}])
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    file = builder.data([{"id": 1}])
     if where == "manifest":
         entries = [{"status": 1, "snapshot_id": None, "sequence_number": None, "file": file}]
-        row = made.manifest(entries, snapshot_id=1000, key_metadata=b"\x01key")
+        row = builder.manifest(entries, snapshot_id=1000, key_metadata=b"\x01key")
         Path(row["manifest_path"]).write_bytes(b"AGS1" + bytes(range(256)))
-        made.commit(manifests=[row])
+        builder.commit(manifests=[row])
     else:
         file.more["key_metadata"] = b"\x01key"
         Path(file.path).write_bytes(b"AGS1" + bytes(range(256)))
-        made.commit(file)
-    table = open_table(made.root, "iceberg")
+        builder.commit(file)
+    table = open_table(builder.root, "iceberg")
     with pytest.raises(UnsupportedFeatureError, match=r"the file is encrypted|a manifest is encrypted"):
         table.scan().to_arrow()
 
@@ -168,10 +168,10 @@ def test_encrypted_manifests_and_data_files_say_so(tmp_path: Path, where: str) -
 @pytest.mark.req("ICE-META-08", half="reader")
 def test_files_are_pruned_by_the_spec_of_their_manifest(tmp_path: Path) -> None:
     specs = [[{"source-id": 1, "name": "id", "transform": "identity"}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=1, specs=specs)
-    made.extra = {"partition-spec": [{"source-id": 1, "field-id": 1000, "name": "id", "transform": "truncate[100]"}]}
-    made.commit(*(made.data([{"id": number}], partition={"id": number}) for number in range(4)))
-    scan = open_table(made.root).scan("id = 3")
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=1, specs=specs)
+    builder.extra = {"partition-spec": [{"source-id": 1, "field-id": 1000, "name": "id", "transform": "truncate[100]"}]}
+    builder.commit(*(builder.data([{"id": number}], partition={"id": number}) for number in range(4)))
+    scan = open_table(builder.root).scan("id = 3")
     assert scan.to_arrow().to_pylist() == [{"id": 3}]
     assert len(scan.files()) == 1
 
@@ -179,13 +179,13 @@ def test_files_are_pruned_by_the_spec_of_their_manifest(tmp_path: Path) -> None:
 @by_every_road
 @pytest.mark.req("ICE-META-11", half="reader")
 def test_properties_control_reading(tmp_path: Path) -> None:
-    found = {
+    properties = {
         "write.format.default": "avro",
         "commit.retry.num-retries": "4",
         "schema.name-mapping.default": '[{"field-id": 1, "names": ["old"]}]',
     }
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, properties=found)
-    made.commit(made.data([{"old": 5}], fields=[{"id": 1, "name": "old", "type": "long"}], ids=False))
-    table = open_table(made.root, "iceberg")
-    assert table.properties == found
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, properties=properties)
+    builder.commit(builder.data([{"old": 5}], fields=[{"id": 1, "name": "old", "type": "long"}], ids=False))
+    table = open_table(builder.root, "iceberg")
+    assert table.properties == properties
     assert table.scan().to_arrow().to_pylist() == [{"id": 5}]

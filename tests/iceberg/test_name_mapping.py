@@ -34,13 +34,13 @@ def _ids(found: pa.DataType | pa.Field | pa.Schema) -> Any:
 
 
 def test_the_tree() -> None:
-    found = read_name_mapping(json.dumps(_TREE[:3]))
+    mapping = read_name_mapping(json.dumps(_TREE[:3]))
     inner = NameMapping((MappedField(("a", "A"), 3), MappedField(("gone",))))
-    assert found == NameMapping(
+    assert mapping == NameMapping(
         (MappedField(("id", "record_id"), 1), MappedField(("data",), 2, inner), MappedField((), 4))
     )
-    assert found.find("record_id") is found.fields[0]
-    assert found.find("Id") is None
+    assert mapping.find("record_id") is mapping.fields[0]
+    assert mapping.find("Id") is None
 
 
 def test_ids_at_every_level() -> None:
@@ -48,12 +48,12 @@ def test_ids_at_every_level() -> None:
     assert mapping is not None
     names = [("record_id", pa.int64()), ("data", pa.struct([("A", pa.int32()), ("gone", pa.int32())]))]
     nested = [("list", pa.list_(pa.int32())), ("map", pa.map_(pa.string(), pa.int32())), ("new", pa.int32())]
-    found = with_mapped_ids(pa.schema([*names, *nested]), mapping)
-    assert _ids(found) == {"record_id": 1, "data": 2, "list": 5, "map": 7, "new": None}
-    assert _ids(found.field("data")) == {"A": 3, "gone": None}
-    assert found.field("list").type.value_field.metadata == {FIELD_ID: b"6"}
-    assert found.field("map").type.key_field.metadata == {FIELD_ID: b"8"}
-    assert found.field("map").type.item_field.metadata == {FIELD_ID: b"9"}
+    schema = with_mapped_ids(pa.schema([*names, *nested]), mapping)
+    assert _ids(schema) == {"record_id": 1, "data": 2, "list": 5, "map": 7, "new": None}
+    assert _ids(schema.field("data")) == {"A": 3, "gone": None}
+    assert schema.field("list").type.value_field.metadata == {FIELD_ID: b"6"}
+    assert schema.field("map").type.key_field.metadata == {FIELD_ID: b"8"}
+    assert schema.field("map").type.item_field.metadata == {FIELD_ID: b"9"}
 
 
 def test_the_property_of_a_table() -> None:

@@ -26,11 +26,11 @@ def _with_file(
     root: Path, types: Mapping[str, str], rows: pa.Table, version: int = 2
 ) -> tuple[IcebergTable, pq.ParquetSchema]:
     """Return a table of one file, and the schema in the footer of the file."""
-    made = IcebergBuilder(root / "t", types, format_version=version)
-    path = made.root / "data" / "file.parquet"
+    builder = IcebergBuilder(root / "t", types, format_version=version)
+    path = builder.root / "data" / "file.parquet"
     pq.write_table(rows, path)
-    made.commit(IcebergFile(str(path), len(rows), path.stat().st_size))
-    return open_table(made.root, "iceberg"), pq.ParquetFile(path).schema
+    builder.commit(IcebergFile(str(path), len(rows), path.stat().st_size))
+    return open_table(builder.root, "iceberg"), pq.ParquetFile(path).schema
 
 
 def _rows(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -109,12 +109,12 @@ def test_bounds_of_nested_columns_are_none(tmp_path: Path) -> None:
     }  # fmt: skip
     kinds = {1: ("s", inner), 3: ("l", listed), 5: ("m", mapped)}
     fields = [{"id": number, "name": name, "required": False, "type": kind} for number, (name, kind) in kinds.items()]
-    made = IcebergBuilder(tmp_path / "t", fields)
+    builder = IcebergBuilder(tmp_path / "t", fields)
     bounds = {number: struct.pack("<q", 5) for number in (1, 3, 4, 5, 6, 7)} | {2: struct.pack("<q", 1)}
     metrics: dict[str, dict[int, Any]] = {"lower_bounds": bounds, "upper_bounds": bounds}
     rows = [{"s": {"x": 1}, "l": [1], "m": [("k", 1)]}]
-    made.commit(made.data(rows, metrics={**metrics, "null_value_counts": {1: 0, 2: 0, 3: 0, 5: 0}}))
-    table = open_table(made.root, "iceberg", validate=True)
+    builder.commit(builder.data(rows, metrics={**metrics, "null_value_counts": {1: 0, 2: 0, 3: 0, 5: 0}}))
+    table = open_table(builder.root, "iceberg", validate=True)
     assert table.scan().to_arrow().to_pylist() == rows
     for condition, files in (("l IS NOT NULL", 1), ("m IS NOT NULL", 1), ("s.x = 1", 1), ("s.x = 5", 0)):
         assert len(table.scan(condition).files()) == files, condition
@@ -177,11 +177,11 @@ def test_nothing_is_partitioned_by_variants(tmp_path: Path, transform: str) -> N
         parse_transform(transform).apply(_variants().column("v").combine_chunks(), Primitive("variant"))
     # A table that says so all the same has its variants in its files.
     specs = [[{"source-id": 2, "name": "p", "transform": transform}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "v": "long"}, format_version=3, specs=specs)
-    file = made.data([{"id": 1, "v": 1}], partition={"p": 1})
-    made.commit(file)
-    made.schemas = [iceberg_fields(id="long", v="variant")]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "v": "long"}, format_version=3, specs=specs)
+    file = builder.data([{"id": 1, "v": 1}], partition={"p": 1})
+    builder.commit(file)
+    builder.schemas = [iceberg_fields(id="long", v="variant")]
     pq.write_table(_variants(), file.path)
-    made.write()
-    found = open_table(made.root).scan("id < 2").to_arrow().to_pylist()
+    builder.write()
+    found = open_table(builder.root).scan("id < 2").to_arrow().to_pylist()
     assert found == [{"id": row, "v": {"metadata": _EMPTY, "value": _VALUES[row]}} for row in (0, 1)]

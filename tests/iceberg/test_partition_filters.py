@@ -118,12 +118,12 @@ def _check(builder: IcebergBuilder, rows: list[dict[str, Any]], rng: random.Rand
     table = open_table(builder.root)
     pruned = 0
     for _ in range(count):
-        text, wanted = _joined(rng) if rng.random() < 0.5 else _condition(rng)
+        text, matches = _joined(rng) if rng.random() < 0.5 else _condition(rng)
         scan = table.scan(text)
         found = sorted(map(repr, scan.to_arrow().to_pylist()))
-        whole = sorted(map(repr, (row for row in table.scan().to_arrow().to_pylist() if wanted(row))))
+        whole = sorted(map(repr, (row for row in table.scan().to_arrow().to_pylist() if matches(row))))
         assert found == whole, text
-        assert len(whole) == sum(1 for row in rows if wanted(row))
+        assert len(whole) == sum(1 for row in rows if matches(row))
         pruned += bound_scan(scan).plan.steps[0].files - len(bound_scan(scan).plan.files)
     return pruned
 

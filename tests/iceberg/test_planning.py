@@ -268,7 +268,7 @@ def test_files_are_skipped_by_their_metrics(
 
 
 @pytest.mark.parametrize(
-    ("transform", "condition", "found", "is_read"),
+    ("transform", "condition", "matching", "is_read"),
     [
         ("identity", "v = 1", [1, 1], False),
         ("identity", "v IN (0, 2) OR v IS NULL", [0, 2, None], False),
@@ -280,7 +280,7 @@ def test_files_are_skipped_by_their_metrics(
     ],
 )
 def test_metrics_are_read_where_partitions_do_not_decide(
-    transform: str, condition: str, found: list[Any], is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    transform: str, condition: str, matching: list[Any], is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = create_table(
         tmp_path / "t", pa.schema({"id": pa.int64(), "v": pa.int64()}), format="iceberg", partition_by=_named(transform)
@@ -300,7 +300,7 @@ def test_metrics_are_read_where_partitions_do_not_decide(
     scan = table.scan(condition)
     scan.files()
     assert [bool(part.metrics) for part in parts] == [is_read]
-    assert sorted(scan.to_arrow()["v"].to_pylist(), key=str) == found
+    assert sorted(scan.to_arrow()["v"].to_pylist(), key=str) == matching
 
 
 def _named(transform: str) -> str:
@@ -319,12 +319,12 @@ def test_null_structs_count_for_their_fields(tmp_path: Path) -> None:
         metrics: dict[str, dict[int, Any]] = {"value_counts": {2: counted}, "null_value_counts": {2: nulls}}
         metrics |= bounds if 5 in values else {}
         builder.commit(builder.data(rows, format="orc", metrics=metrics))
-    found = {}
+    counts = {}
     for condition in ("s.a IS NULL", "s.a IS NOT NULL", "s.a = 5", "s.a <> 5"):
         scan = open_table(builder.root).scan(condition)
         assert scan.count() == len(scan.to_arrow())
-        found[condition] = (len(scan.files()), scan.count())
-    assert found == {"s.a IS NULL": (3, 5), "s.a IS NOT NULL": (1, 1), "s.a = 5": (1, 1), "s.a <> 5": (0, 0)}
+        counts[condition] = (len(scan.files()), scan.count())
+    assert counts == {"s.a IS NULL": (3, 5), "s.a IS NOT NULL": (1, 1), "s.a = 5": (1, 1), "s.a <> 5": (0, 0)}
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(10, 1), (5, 4)])
@@ -346,7 +346,7 @@ def _ids_of_delete_reads(builder: IcebergBuilder, recorder: Recorder, condition:
 @pytest.mark.req("ICE-SCAN-18")
 @pytest.mark.req("ICE-SCAN-11")
 @pytest.mark.parametrize(
-    ("condition", "found", "opened"),
+    ("condition", "ids_left", "opened"),
     [
         ("id = 9", [9], False),
         ("id > 4", [5, 6, 7, 8, 9, 10], False),
@@ -359,7 +359,7 @@ def _ids_of_delete_reads(builder: IcebergBuilder, recorder: Recorder, condition:
     ],
 )
 def test_delete_files_that_cannot_hit_are_not_opened(
-    tmp_path: Path, recorder: Recorder, condition: str, found: list[int | None], opened: bool
+    tmp_path: Path, recorder: Recorder, condition: str, ids_left: list[int | None], opened: bool
 ) -> None:
     """Bounds of columns that are not compared prove nothing, here those of ``s`` in the delete file."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"})
@@ -374,7 +374,7 @@ def test_delete_files_that_cannot_hit_are_not_opened(
     builder.commit(deletes)
     if condition == "s = 'z'":
         builder.commit(builder.data([{"id": 1, "s": "z"}], metrics=None), sequence=1)
-    expected = (found, opened)
+    expected = (ids_left, opened)
     assert _ids_of_delete_reads(builder, recorder, condition, deletes) == expected
 
 

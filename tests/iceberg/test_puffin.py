@@ -151,12 +151,12 @@ def test_places_that_lie_outside(tmp_path: Path, more: dict[str, Any]) -> None:
 def test_what_cannot_be_decompressed(tmp_path: Path) -> None:
     frame = bytes(cramjam.zstd.compress(b"x" * 100_000))
     for data in (frame[:-2], b"\0" * 20, frame[:4]):
-        found = _open(tmp_path / "a.puffin", _puffin([(data, {"compression-codec": "zstd"})]))
+        puffin = _open(tmp_path / "a.puffin", _puffin([(data, {"compression-codec": "zstd"})]))
         with pytest.raises(CorruptMetadataError, match="decompressed"):
-            found.read(found.blobs[0])
-    found = _open(tmp_path / "a.puffin", _puffin([(frame, {"compression-codec": "brotli"})]))
+            puffin.read(puffin.blobs[0])
+    puffin = _open(tmp_path / "a.puffin", _puffin([(frame, {"compression-codec": "brotli"})]))
     with pytest.raises(UnsupportedFeatureError, match="brotli"):
-        found.read(found.blobs[0])
+        puffin.read(puffin.blobs[0])
     broken = bytearray(_puffin([]))
     broken[-8] = 1
     with pytest.raises(CorruptMetadataError, match="decompressed"):
@@ -204,8 +204,8 @@ def _with_vector(
     root: Path, blob: bytes = _BLOB, *, rows: int = 2, version: int = 3, **more: Any
 ) -> tuple[IcebergBuilder, IcebergFile, IcebergFile]:
     """Write a table of 12 rows, with a deletion vector in a blob of a Puffin file with a footer."""
-    made = IcebergBuilder(root / "t", {"id": "long"}, format_version=version)
-    file = made.data([{"id": number} for number in range(12)])
+    builder = IcebergBuilder(root / "t", {"id": "long"}, format_version=version)
+    file = builder.data([{"id": number} for number in range(12)])
     told = {
         "type": "deletion-vector-v1",
         "fields": [2147483645],
@@ -216,14 +216,14 @@ def _with_vector(
     }
     # Not at the beginning of the file.
     data = _puffin([(b"another", {}), (blob, told)])
-    path = made.root / "data" / "deletes.puffin"
+    path = builder.root / "data" / "deletes.puffin"
     path.write_bytes(data)
     place = {"referenced_data_file": file.path, "content_offset": 11, "content_size_in_bytes": len(blob)}
-    return made, file, IcebergFile(str(path), rows, len(data), "puffin", 1, more=place)
+    return builder, file, IcebergFile(str(path), rows, len(data), "puffin", 1, more=place)
 
 
-def _ids(made: IcebergBuilder) -> list[int]:
-    return sorted(open_table(made.root, "iceberg").scan().to_arrow().column("id").to_pylist())
+def _ids(builder: IcebergBuilder) -> list[int]:
+    return sorted(open_table(builder.root, "iceberg").scan().to_arrow().column("id").to_pylist())
 
 
 @pytest.mark.req("BEY-34", half="reader")
@@ -240,16 +240,16 @@ def test_the_bytes_of_a_deletion_vector(tmp_path: Path) -> None:
 
 @pytest.mark.req("BEY-34", half="reader")
 def test_position_deletes_are_ignored_beside_a_vector(tmp_path: Path) -> None:
-    made, file, vector = _with_vector(tmp_path)
-    other = made.data([{"id": 100}, {"id": 101}])
-    made.commit(file, other)
+    builder, file, vector = _with_vector(tmp_path)
+    other = builder.data([{"id": 100}, {"id": 101}])
+    builder.commit(file, other)
     # The first names one data file in its metadata, the second two in its rows.
-    named = made.position_deletes([(file, 5)])
+    named = builder.position_deletes([(file, 5)])
     named.more["referenced_data_file"] = file.path
-    made.commit(named, made.position_deletes([(file, 6), (other, 0)]), operation="delete")
-    assert _ids(made) == [0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 101]
-    made.commit(vector, operation="delete")
-    assert _ids(made) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 101]
+    builder.commit(named, builder.position_deletes([(file, 6), (other, 0)]), operation="delete")
+    assert _ids(builder) == [0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 101]
+    builder.commit(vector, operation="delete")
+    assert _ids(builder) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 101]
 
 
 @pytest.mark.req("BEY-34", half="reader")
@@ -262,12 +262,12 @@ def test_equality_deletes_apply_beside_a_vector(tmp_path: Path) -> None:
 
 @pytest.mark.req("BEY-34", half="reader")
 def test_two_vectors_for_a_file_are_refused(tmp_path: Path) -> None:
-    made, file, vector = _with_vector(tmp_path)
-    made.commit(file)
-    made.commit(vector, operation="delete")
-    made.commit(*made.deletion_vectors({file.path: [3]}), operation="delete")
+    builder, file, vector = _with_vector(tmp_path)
+    builder.commit(file)
+    builder.commit(vector, operation="delete")
+    builder.commit(*builder.deletion_vectors({file.path: [3]}), operation="delete")
     with pytest.raises(CorruptTableError, match="more than one deletion vector") as caught:
-        _ids(made)
+        _ids(builder)
     assert caught.value.context["file"] == file.path
 
 
@@ -292,14 +292,14 @@ def test_damage_of_a_vector_is_found(tmp_path: Path, blob: bytes) -> None:
 
 def test_a_vector_without_a_container_is_read(tmp_path: Path) -> None:
     """Some writers omitted the footer. The place in the manifest is enough, and validation reports the footer."""
-    made, file, vector = _with_vector(tmp_path)
+    builder, file, vector = _with_vector(tmp_path)
     Path(vector.path).write_bytes(b"PFA1another" + _BLOB)
     vector.size = 55
-    made.commit(file)
-    made.commit(vector, operation="delete")
-    assert len(_ids(made)) == 10
+    builder.commit(file)
+    builder.commit(vector, operation="delete")
+    assert len(_ids(builder)) == 10
     with pytest.raises(SpecViolationError, match="PFA1"):
-        open_table(made.root, validate=True)
+        open_table(builder.root, validate=True)
 
 
 @pytest.mark.req("BEY-34", half="reader")
@@ -317,13 +317,13 @@ def test_a_vector_without_a_container_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_footers_that_say_something_else(tmp_path: Path, more: dict[str, Any], told: str) -> None:
-    made, file, vector = _with_vector(tmp_path, **more)
-    made.commit(file)
-    made.commit(vector, operation="delete")
+    builder, file, vector = _with_vector(tmp_path, **more)
+    builder.commit(file)
+    builder.commit(vector, operation="delete")
     # Reading goes by the manifest.
-    assert len(_ids(made)) == 10
+    assert len(_ids(builder)) == 10
     with pytest.raises(SpecViolationError, match=told):
-        open_table(made.root, validate=True)
+        open_table(builder.root, validate=True)
 
 
 @pytest.mark.req("BEY-34", half="reader")
@@ -336,12 +336,12 @@ def test_a_cardinality_that_is_wrong(tmp_path: Path) -> None:
 
 
 def test_vectors_of_one_file_are_told_apart(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
-    files = [made.data([{"id": 10 * number + row} for row in range(4)]) for number in range(3)]
-    made.commit(*files)
-    vectors = made.deletion_vectors({files[0].path: [0], files[2].path: [1, 3]})
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    files = [builder.data([{"id": 10 * number + row} for row in range(4)]) for number in range(3)]
+    builder.commit(*files)
+    vectors = builder.deletion_vectors({files[0].path: [0], files[2].path: [1, 3]})
     assert len({vector.path for vector in vectors}) == 1
-    made.commit(*vectors, operation="delete")
-    assert _ids(made) == [1, 2, 3, 10, 11, 12, 13, 20, 22]
-    found = open_table(made.root, validate=True).scan().to_arrow()
+    builder.commit(*vectors, operation="delete")
+    assert _ids(builder) == [1, 2, 3, 10, 11, 12, 13, 20, 22]
+    found = open_table(builder.root, validate=True).scan().to_arrow()
     assert found.schema.types == [pa.int64()]

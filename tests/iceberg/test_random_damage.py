@@ -21,18 +21,18 @@ from tests.support.iceberg_builder import IcebergBuilder
 def builder(tmp_path: Path) -> IcebergBuilder:
     """A table with deletes of every kind, all of it in Avro and Puffin."""
     spec = [{"source-id": 2, "name": "s", "transform": "identity"}]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"}, format_version=3, specs=[spec])
+    table = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"}, format_version=3, specs=[spec])
     files = [
-        made.data([{"id": 10 * at + n, "s": "x"} for n in range(10)], format="avro", partition={"s": "x"})
+        table.data([{"id": 10 * at + n, "s": "x"} for n in range(10)], format="avro", partition={"s": "x"})
         for at in range(3)
     ]
-    made.commit(*files)
-    made.commit(
-        made.position_deletes([(files[0], 3)], format="avro"),
-        made.equality_deletes([1], [{"id": 15}], format="avro", partition={"s": "x"}),
-        *made.deletion_vectors({files[2].path: [1, 9]}, {"s": "x"}),
+    table.commit(*files)
+    table.commit(
+        table.position_deletes([(files[0], 3)], format="avro"),
+        table.equality_deletes([1], [{"id": 15}], format="avro", partition={"s": "x"}),
+        *table.deletion_vectors({files[2].path: [1, 9]}, {"s": "x"}),
     )
-    return made
+    return table
 
 
 def _damaged(whole: bytes, rng: random.Random) -> bytes:

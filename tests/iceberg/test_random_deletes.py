@@ -67,26 +67,27 @@ def test_random_deletes_and_files_against_the_rules(rng: random.Random) -> None:
         )
         table = pa.table(
             {
-                "group": pa.array([found.group for found in deletes], pa.int64()),
-                "sequence_number": pa.array([found.sequence for found in deletes], pa.int64()),
-                "content": pa.array([found.content for found in deletes], pa.int32()),
-                "file_format": ["puffin" if found.is_vector else "parquet" for found in deletes] or pa.array([], "str"),
-                "referenced_data_file": pa.array([found.names for found in deletes], pa.string()),
-                "only_path": pa.array([found.only for found in deletes], pa.string()),
-                "is_global": pa.array([found.is_global for found in deletes], pa.bool_()),
+                "group": pa.array([delete.group for delete in deletes], pa.int64()),
+                "sequence_number": pa.array([delete.sequence for delete in deletes], pa.int64()),
+                "content": pa.array([delete.content for delete in deletes], pa.int32()),
+                "file_format": ["puffin" if delete.is_vector else "parquet" for delete in deletes]
+                or pa.array([], "str"),
+                "referenced_data_file": pa.array([delete.names for delete in deletes], pa.string()),
+                "only_path": pa.array([delete.only for delete in deletes], pa.string()),
+                "is_global": pa.array([delete.is_global for delete in deletes], pa.bool_()),
             }
         )
         applied = apply_deletes(data, table)
         for number, (path, group, sequence) in enumerate(files):
             vector: list[int | None] = [
                 at
-                for at, found in enumerate(deletes)
-                if found.is_vector and _applies(found, path, group, sequence, True, paths)
+                for at, delete in enumerate(deletes)
+                if delete.is_vector and _applies(delete, path, group, sequence, True, paths)
             ]
             expected = [
                 at
-                for at, found in enumerate(deletes)
-                if not found.is_vector and _applies(found, path, group, sequence, bool(vector), paths)
+                for at, delete in enumerate(deletes)
+                if not delete.is_vector and _applies(delete, path, group, sequence, bool(vector), paths)
             ]
             assert [applied.vector[number].as_py()] == (vector or [None])
             got = applied.deletes[number].as_py() or []
@@ -159,7 +160,7 @@ class _Model:
 
     def rows(self, last: int) -> list[tuple[int, str]]:
         """Return the rows of the snapshot with a sequence number."""
-        found = []
+        left = []
         for file, ids, sequence in self.live:
             a = file.partition["a"]
             mine = [entry for entry in self.positions if entry[1] == file.path and sequence <= entry[0] <= last]
@@ -173,8 +174,8 @@ class _Model:
                 for key in some
             }
             if sequence <= last:
-                found += [(key, a) for pos, key in enumerate(ids) if pos not in gone and key not in keys]
-        return sorted(found)
+                left += [(key, a) for pos, key in enumerate(ids) if pos not in gone and key not in keys]
+        return sorted(left)
 
 
 @pytest.mark.slow
@@ -194,7 +195,7 @@ def test_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
             assert table.scan().count() == len(expected)
             for _ in range(6):
                 low, a = rng.randrange(_KEYS), rng.choice(["x", "y", "z"])
-                condition, wanted = rng.choice(
+                condition, matching = rng.choice(
                     [
                         ("id >= 0 or a is null", expected),
                         (f"id >= {low}", [row for row in expected if row[0] >= low]),
@@ -209,5 +210,5 @@ def test_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
                     "threads": 1,
                 }
                 found = table.scan(condition, ["a", "id"], **sizes).to_arrow().to_pylist()
-                assert sorted((row["id"], row["a"]) for row in found) == wanted, condition
+                assert sorted((row["id"], row["a"]) for row in found) == matching, condition
                 cases += 1

@@ -79,21 +79,21 @@ def _predicate(rng: random.Random, column: str) -> _Filter:
     if kind < 0.35:
         inside = ", ".join(map(_literal, values))
         negated = rng.random() < 0.5
-        test = _known(column, (lambda found: found not in values) if negated else (lambda found: found in values))
+        test = _known(column, (lambda stored: stored not in values) if negated else (lambda stored: stored in values))
         return _Filter(f"{column} {'NOT ' if negated else ''}IN ({inside})", test)
     value = values[0]
     if column == "s" and kind < 0.5:
         negated = rng.random() < 0.3
-        test = _known(column, lambda found: found.startswith(value) is not negated)
+        test = _known(column, lambda stored: stored.startswith(value) is not negated)
         return _Filter(f"s {'NOT ' if negated else ''}LIKE '{value}%'", test)
     operator = rng.choice(["=", "<>", "<", "<=", ">", ">="])
     compare: dict[str, Callable[[Any], bool]] = {
-        "=": lambda found: found == value,
-        "<>": lambda found: found != value,
-        "<": lambda found: found < value,
-        "<=": lambda found: found <= value,
-        ">": lambda found: found > value,
-        ">=": lambda found: found >= value,
+        "=": lambda stored: stored == value,
+        "<>": lambda stored: stored != value,
+        "<": lambda stored: stored < value,
+        "<=": lambda stored: stored <= value,
+        ">": lambda stored: stored > value,
+        ">=": lambda stored: stored >= value,
     }
     return _Filter(f"{column} {operator} {_literal(value)}", _known(column, compare[operator]))
 
@@ -123,7 +123,7 @@ def _single(value: Any) -> bytes:
 
 def _metrics(rows: list[_Row]) -> dict[str, dict[int, Any]]:
     """Return the metrics that a writer records; the bounds of an int have four bytes."""
-    found: dict[str, dict[int, Any]] = {
+    metrics: dict[str, dict[int, Any]] = {
         "value_counts": {},
         "null_value_counts": {},
         "lower_bounds": {},
@@ -131,12 +131,12 @@ def _metrics(rows: list[_Row]) -> dict[str, dict[int, Any]]:
     }
     for number, column in enumerate(_COLUMNS, start=1):
         values = [row[column] for row in rows if row[column] is not None]
-        found["value_counts"][number] = len(rows)
-        found["null_value_counts"][number] = len(rows) - len(values)
+        metrics["value_counts"][number] = len(rows)
+        metrics["null_value_counts"][number] = len(rows) - len(values)
         for name, bound in (("lower_bounds", min), ("upper_bounds", max)):
             if values:
-                found[name][number] = _single(bound(values))[: 4 if column == "n" else None]
-    return found
+                metrics[name][number] = _single(bound(values))[: 4 if column == "n" else None]
+    return metrics
 
 
 class _Table:
@@ -214,15 +214,15 @@ class _Table:
 def test_no_matching_row_is_lost(tmp_path: Path, rng: random.Random) -> None:
     skipped = 0
     for case in range(tries(16)):
-        found = _Table(tmp_path / str(case), rng)
-        table = open_table(found.builder.root, validate=True)
+        drawn = _Table(tmp_path / str(case), rng)
+        table = open_table(drawn.builder.root, validate=True)
         everything = table.scan().files().num_rows
         for _ in range(15):
             condition = _filter(rng)
-            expected = [row for row in found.rows if condition.judge(row) is True]
+            expected = [row for row in drawn.rows if condition.judge(row) is True]
             scan = table.scan(condition.sql)
             rows = scan.to_arrow().to_pylist()
-            assert sorted(rows, key=repr) == sorted(expected, key=repr), (condition.sql, found.specs)
+            assert sorted(rows, key=repr) == sorted(expected, key=repr), (condition.sql, drawn.specs)
             skipped += everything - scan.files().num_rows
     # A table skips between none and hundreds of files, as its partitions and the filters fall; all together skip some.
     assert skipped > 0

@@ -64,14 +64,14 @@ def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
         columns: Sequence[str] | None = None,
         version: int = 2,
     ) -> _Rows:
-        made = IcebergBuilder(tmp_path / f"t{len(list(tmp_path.iterdir()))}", list(old), format_version=version)
+        builder = IcebergBuilder(tmp_path / f"t{len(list(tmp_path.iterdir()))}", list(old), format_version=version)
         # Three files, so that a mixed table has all formats.
         many = [row for row in rows for _ in formats]
-        files = [made.data([row], format=formats[number % len(formats)]) for number, row in enumerate(many)]
-        made.commit(*files)
-        made.schemas.append(list(new))
-        made.write()
-        found: _Rows = open_table(made.root, "iceberg").scan(columns=columns).to_arrow().to_pylist()
+        files = [builder.data([row], format=formats[number % len(formats)]) for number, row in enumerate(many)]
+        builder.commit(*files)
+        builder.schemas.append(list(new))
+        builder.write()
+        found: _Rows = open_table(builder.root, "iceberg").scan(columns=columns).to_arrow().to_pylist()
         unique: _Rows = []
         for row in found:
             if row not in unique:
@@ -140,13 +140,13 @@ def test_old_values_are_read_as_the_wider_type(evolve: _Evolve, version: int) ->
 @pytest.mark.req("ICE-SCH-11")
 @pytest.mark.parametrize("form", _FORMATS)
 def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"})
-    made.commit(made.data([{"a": 34, "b": 1.5, "c": Decimal("14.20")}], format=form))
-    made.schemas.append(
+    builder = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"})
+    builder.commit(builder.data([{"a": 34, "b": 1.5, "c": Decimal("14.20")}], format=form))
+    builder.schemas.append(
         [_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")],
     )
-    made.commit(made.data([{"a": 1 << 40, "b": 0.1, "c": Decimal("1234567890123456.78")}], format=form))
-    found = open_table(made.root).scan().to_arrow()
+    builder.commit(builder.data([{"a": 1 << 40, "b": 0.1, "c": Decimal("1234567890123456.78")}], format=form))
+    found = open_table(builder.root).scan().to_arrow()
     assert found.schema.types == [pa.int64(), pa.float64(), pa.decimal128(18, 2)]
     assert sorted(found.column("a").to_pylist()) == [34, 1 << 40]
     assert sorted(found.column("b").to_pylist()) == [0.1, 1.5]
@@ -157,11 +157,11 @@ def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
 @pytest.mark.req("ICE-SCH-10", half="reader")
 @pytest.mark.parametrize("version", [1, 2])
 def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"}, format_version=version)
-    made.commit(made.data([{"a": 1, "b": 1.5, "c": Decimal("1.50")}]))
-    made.schemas.append([_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")])
-    made.write()
-    assert open_table(made.root, "iceberg", validate=True).scan().count() == 1
+    builder = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"}, format_version=version)
+    builder.commit(builder.data([{"a": 1, "b": 1.5, "c": Decimal("1.50")}]))
+    builder.schemas.append([_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")])
+    builder.write()
+    assert open_table(builder.root, "iceberg", validate=True).scan().count() == 1
 
 
 @pytest.mark.req("ICE-SCH-05", "ICE-SCH-10", half="reader")
@@ -181,26 +181,26 @@ def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
     ],
 )
 def test_promotions_that_are_not(tmp_path: Path, version: int, old: str, new: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": old}, format_version=version)
-    made.write()
-    made.schemas.append([_field(1, "a", new)])
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", {"a": old}, format_version=version)
+    builder.write()
+    builder.schemas.append([_field(1, "a", new)])
+    builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was .* and is"):
-        open_table(made.root, "iceberg", validate=True)
+        open_table(builder.root, "iceberg", validate=True)
 
 
 def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None:
     flat = [_field(1, "a", "int"), _field(2, "b", "int"), _field(3, "s", _struct(_field(4, "c", "int")))]
     inner = _struct(_field(4, "c", "int"), _field(2, "b", "int"))
-    made = IcebergBuilder(tmp_path / "t", flat)
-    made.schemas.append([_field(1, "a", "int"), _field(3, "s", inner)])
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", flat)
+    builder.schemas.append([_field(1, "a", "int"), _field(3, "s", inner)])
+    builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 2 \(b\) was moved in the schema 1"):
-        open_table(made.root, "iceberg", validate=True)
-    made.schemas[-1] = [_field(1, "a", inner)]
-    made.write()
+        open_table(builder.root, "iceberg", validate=True)
+    builder.schemas[-1] = [_field(1, "a", inner)]
+    builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was integer and is struct"):
-        open_table(made.root, "iceberg", validate=True)
+        open_table(builder.root, "iceberg", validate=True)
 
 
 @by_every_road
@@ -218,12 +218,12 @@ def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None
     ],
 )
 def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str, value: Any, new: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": old})
-    made.commit(made.data([{"a": value}], format=form))
-    made.schemas.append([_field(1, "a", new)])
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", {"a": old})
+    builder.commit(builder.data([{"a": value}], format=form))
+    builder.schemas.append([_field(1, "a", new)])
+    builder.write()
     with pytest.raises(SchemaError) as caught:
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
     assert caught.value.context["column"] == "a"
 
 
@@ -240,18 +240,18 @@ def test_dates_become_timestamps(evolve: _Evolve) -> None:
 @by_every_road
 @pytest.mark.req("BEY-44", half="reader")
 def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "date"}, format_version=3)
+    builder = IcebergBuilder(tmp_path / "t", {"a": "date"}, format_version=3)
     days = [dt.date(2017, 11, day) for day in (15, 16, 17)]
     numbers = [(day - dt.date(1970, 1, 1)).days.to_bytes(4, "little") for day in days]
-    made.commit(
+    builder.commit(
         *(
-            made.data([{"a": day}], metrics={name: {1: bound} for name in ("lower_bounds", "upper_bounds")})
+            builder.data([{"a": day}], metrics={name: {1: bound} for name in ("lower_bounds", "upper_bounds")})
             for day, bound in zip(days, numbers, strict=True)
         )
     )
-    made.schemas.append([_field(1, "a", "timestamp")])
-    made.write()
-    scan = open_table(made.root, "iceberg", validate=True).scan("a = TIMESTAMP '2017-11-16 00:00:00'")
+    builder.schemas.append([_field(1, "a", "timestamp")])
+    builder.write()
+    scan = open_table(builder.root, "iceberg", validate=True).scan("a = TIMESTAMP '2017-11-16 00:00:00'")
     assert scan.to_arrow().to_pylist() == [{"a": dt.datetime(2017, 11, 16)}]
     assert len(scan.files()) == 1
 
@@ -317,10 +317,10 @@ def test_required_parts_of_nested_types(tmp_path: Path) -> None:
     kind = _list(3, "string") | {"element-required": True}
     values = _map(5, "string", 6, "double") | {"value-required": True}
     fields = [_field(1, "id", "uuid", required=True, doc="who"), _field(2, "data", kind), _field(4, "m", values)]
-    made = IcebergBuilder(tmp_path / "t", fields)
+    builder = IcebergBuilder(tmp_path / "t", fields)
     rows = [{"id": bytes(16), "data": ["x"], "m": [("k", 1.5)]}]
-    made.commit(made.data(pa.Table.from_pylist(rows, arrow_of(fields))))
-    table = open_table(made.root, "iceberg")
+    builder.commit(builder.data(pa.Table.from_pylist(rows, arrow_of(fields))))
+    table = open_table(builder.root, "iceberg")
     known, data, pairs = table.schema
     assert (known.nullable, known.metadata["doc"]) == (False, "who")
     assert isinstance(data.type, List)
@@ -342,18 +342,18 @@ def test_partitions_of_a_column_that_became_wider(
     tmp_path: Path, old: str, new: str, transform: str, values: list[Any]
 ) -> None:
     specs = [[{"source-id": 2, "name": "p", "transform": transform}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "int", "p": old}, specs=specs)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "int", "p": old}, specs=specs)
     manifests = []
     for number, value in enumerate(values):
-        file = made.data([{"id": number, "p": value}], partition={"p": value})
+        file = builder.data([{"id": number, "p": value}], partition={"p": value})
         bound = struct.pack("<i" if old == "int" else "<f", value)
         summary = {"contains_null": False, "contains_nan": False, "lower_bound": bound, "upper_bound": bound}
         entry = {"status": 1, "snapshot_id": None, "sequence_number": None, "file": file}
-        manifests.append(made.manifest([entry], snapshot_id=1000, partitions=[summary]))
-    made.commit(manifests=manifests)
-    made.schemas.append([_field(1, "id", "int"), _field(2, "q", new)])
-    made.write()
-    table = open_table(made.root)
+        manifests.append(builder.manifest([entry], snapshot_id=1000, partitions=[summary]))
+    builder.commit(manifests=manifests)
+    builder.schemas.append([_field(1, "id", "int"), _field(2, "q", new)])
+    builder.write()
+    table = open_table(builder.root)
     scan = table.scan(f"q = {values[1]}")
     assert scan.to_arrow().to_pylist() == [{"id": 1, "q": values[1]}]
     assert len(scan.files()) == 1
@@ -365,12 +365,12 @@ def test_partitions_of_a_column_that_became_wider(
 
 def test_old_snapshots_have_the_columns_of_their_time(tmp_path: Path) -> None:
     specs: list[list[dict[str, Any]]] = [[{"source-id": 2, "name": "p", "transform": "identity"}], []]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "string"}, specs=specs)
-    first = made.commit(made.data([{"id": 1, "p": "x"}], partition={"p": "x"}))
-    made.schemas.append([_field(1, "key", "long"), _field(3, "p", "int")])
-    made.commit(made.data([{"key": 2, "p": 5}], spec_id=1))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "string"}, specs=specs)
+    first = builder.commit(builder.data([{"id": 1, "p": "x"}], partition={"p": "x"}))
+    builder.schemas.append([_field(1, "key", "long"), _field(3, "p", "int")])
+    builder.commit(builder.data([{"key": 2, "p": 5}], spec_id=1))
     rows = [{"key": 1, "p": None}, {"key": 2, "p": 5}]
-    assert open_table(made.root).scan().to_arrow().to_pylist() == rows
-    assert open_table(made.root).scan("p IS NULL").to_arrow().to_pylist() == rows[:1]
-    past = open_table(made.root, snapshot_id=first)
+    assert open_table(builder.root).scan().to_arrow().to_pylist() == rows
+    assert open_table(builder.root).scan("p IS NULL").to_arrow().to_pylist() == rows[:1]
+    past = open_table(builder.root, snapshot_id=first)
     assert past.scan("p = 'x'").to_arrow().to_pylist() == [{"id": 1, "p": "x"}]

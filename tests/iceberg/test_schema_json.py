@@ -88,12 +88,12 @@ def test_types_that_are_not_known(name: str) -> None:
 
 @pytest.mark.req("ICE-JSON-03", "ICE-JSON-04", half="reader")
 def test_structs_and_lists() -> None:
-    found = _read(
+    schema = _read(
         {"id": 1, "name": "id", "required": True, "type": "uuid", "doc": "who"},
         {"id": 2, "name": "data", "required": False, "type": _LIST},
     )
     element = Field("element", Primitive("string"), nullable=False, id=3)
-    assert found == Struct(
+    assert schema == Struct(
         (
             Field("id", Primitive("uuid"), nullable=False, metadata={"doc": "who"}, id=1),
             Field("data", List(element), id=2),

@@ -255,11 +255,11 @@ _JSON = st.recursive(
 
 @unhurried()
 @given(st.sampled_from(_KINDS), _JSON)
-def test_any_json(kind: DataType, found: Any) -> None:
+def test_any_json(kind: DataType, document: Any) -> None:
     """A value that is accepted is one for Arrow, too, and can be written back."""
     try:
-        value = value_of_json(found, kind)
+        value = value_of_json(document, kind)
     except CorruptMetadataError:
         return
-    assert pa.scalar(value, arrow_type(kind)).is_valid == (found is not None)
+    assert pa.scalar(value, arrow_type(kind)).is_valid == (document is not None)
     assert value_of_json(json_of_value(value, kind), kind) == value

@@ -153,13 +153,13 @@ def test_branches_and_tags(tmp_path: Path) -> None:
 
 @pytest.mark.req("BEY-26", half="reader")
 def test_a_table_without_references_has_main() -> None:
-    found = _history()
-    assert (found.refs, found.all_refs) == ({}, {"main": SnapshotRef(20, "branch")})
-    assert found.snapshot_of_ref("main") is found.snapshots[20]
+    metadata = _history()
+    assert (metadata.refs, metadata.all_refs) == ({}, {"main": SnapshotRef(20, "branch")})
+    assert metadata.snapshot_of_ref("main") is metadata.snapshots[20]
     assert parse_with().all_refs == {}
     assert parse_with().snapshot_of_ref("main") is None
     with pytest.raises(VersionNotFoundError, match="'test'"):
-        found.snapshot_of_ref("test")
+        metadata.snapshot_of_ref("test")
 
 
 @pytest.mark.req("BEY-26", half="reader")

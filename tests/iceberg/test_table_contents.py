@@ -24,8 +24,8 @@ from tests.support.recorder import Recorder
 from tests.support.roads import by_every_road
 
 
-def _ids(made: IcebergBuilder, condition: str | None = None) -> list[int]:
-    return sorted(open_table(made.root, "iceberg").scan(condition).to_arrow().column("id").to_pylist())
+def _ids(builder: IcebergBuilder, condition: str | None = None) -> list[int]:
+    return sorted(open_table(builder.root, "iceberg").scan(condition).to_arrow().column("id").to_pylist())
 
 
 def _entries(*files: IcebergFile) -> list[dict[str, Any]]:
@@ -39,29 +39,29 @@ def _header(path: str) -> Any:
 
 @pytest.mark.req("ICE-GEN-01")
 def test_a_file_that_no_manifest_lists_is_not_there(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    made.commit(made.data([{"id": 1}]))
-    before = open_table(made.root).scan().files()
-    made.data([{"id": 2}])
-    pq.write_table(pa.table({"id": [3]}), made.root / "data" / "stray.parquet")
-    assert _ids(made) == [1]
-    assert open_table(made.root).scan().files().equals(before)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}]))
+    before = open_table(builder.root).scan().files()
+    builder.data([{"id": 2}])
+    pq.write_table(pa.table({"id": [3]}), builder.root / "data" / "stray.parquet")
+    assert _ids(builder) == [1]
+    assert open_table(builder.root).scan().files().equals(before)
 
 
 @pytest.mark.req("ICE-GEN-03")
 def test_what_was_loaded_is_read_until_a_refresh(tmp_path: Path, recorder: Recorder) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    made.commit(made.data([{"id": 1}]))
-    table = open_table(made.root, "iceberg")
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}]))
+    table = open_table(builder.root, "iceberg")
     scan = table.scan()
-    names = {file.name for file in made.root.rglob("*")}
-    made.commit(made.data([{"id": 2}]))
-    added = {file.name for file in made.root.rglob("*")} - names
+    names = {file.name for file in builder.root.rglob("*")}
+    builder.commit(builder.data([{"id": 2}]))
+    added = {file.name for file in builder.root.rglob("*")} - names
     assert table.scan().to_arrow().to_pylist() == [{"id": 1}]
     assert table.refresh().scan().count() == 2
     # A scan from before stays what it was, and nothing was locked: reading left nothing behind.
     assert scan.to_arrow().to_pylist() == [{"id": 1}]
-    assert {file.name for file in made.root.rglob("*")} == names | added
+    assert {file.name for file in builder.root.rglob("*")} == names | added
     recorder.clear()
     table.refresh()
     assert recorder.read == ["version-hint.text"]
@@ -71,16 +71,16 @@ def test_what_was_loaded_is_read_until_a_refresh(tmp_path: Path, recorder: Recor
 @pytest.mark.req("ICE-GEN-04", half="reader")
 def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
     """The files of a commit are written first. Its last step is a rename of the new metadata file."""
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    versions, files = 12, [made.data([{"id": number}]) for number in range(3)]
-    made.commit(*files)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    versions, files = 12, [builder.data([{"id": number}]) for number in range(3)]
+    builder.commit(*files)
     expected = [{0, 1, 2}]
-    metadata = made.root / "metadata"
+    metadata = builder.root / "metadata"
     for version in range(2, versions + 1):
         # Three files give way to two, or two to three.
         count = 5 - len(files)
-        added = [made.data([{"id": 10 * version + number}]) for number in range(count)]
-        made.commit(*added, removed=files, operation="overwrite")
+        added = [builder.data([{"id": 10 * version + number}]) for number in range(count)]
+        builder.commit(*added, removed=files, operation="overwrite")
         (metadata / f"v{version}.metadata.json").rename(metadata / f"later-{version}")
         files, expected = added, [*expected, {10 * version + number for number in range(count)}]
     (metadata / "version-hint.text").write_text("1")
@@ -96,7 +96,7 @@ def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
     seen = [expected[0]]
     while seen[-1] != expected[-1]:
         read_one.release()
-        found = set(_ids(made))
+        found = set(_ids(builder))
         assert found in expected
         assert expected.index(found) >= expected.index(seen[-1])
         seen.append(found)
@@ -107,14 +107,14 @@ def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-GEN-05")
 def test_planning_opens_three_objects(tmp_path: Path, recorder: Recorder) -> None:
     specs = [[{"source-id": 1, "name": "id", "transform": "identity"}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, specs=specs)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, specs=specs)
     files = [
-        IcebergFile(f"{made.root}/data/{number}.parquet", 1, 100, partition={"id": number}) for number in range(1000)
+        IcebergFile(f"{builder.root}/data/{number}.parquet", 1, 100, partition={"id": number}) for number in range(1000)
     ]
-    number = made.commit(*files)
-    manifest = next(path.name for path in (made.root / "metadata").glob("m*.avro"))
+    number = builder.commit(*files)
+    manifest = next(path.name for path in (builder.root / "metadata").glob("m*.avro"))
     recorder.clear()
-    scan = open_table(made.root / "metadata" / "v1.metadata.json").scan("id = 7")
+    scan = open_table(builder.root / "metadata" / "v1.metadata.json").scan("id = 7")
     assert [Path(path).name for path in scan.files().column("file_path").to_pylist()] == ["7.parquet"]
     assert recorder.read == ["v1.metadata.json", f"snap-{number}.avro", manifest]
     assert recorder.listings == []
@@ -123,10 +123,10 @@ def test_planning_opens_three_objects(tmp_path: Path, recorder: Recorder) -> Non
 @by_every_road
 @pytest.mark.req("ICE-GEN-07", half="reader")
 def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    first = made.data([{"id": number} for number in range(4)])
-    made.commit(first)
-    made.commit(made.position_deletes([(first, 1)]), made.equality_deletes([1], [{"id": 3}]))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    first = builder.data([{"id": number} for number in range(4)])
+    builder.commit(first)
+    builder.commit(builder.position_deletes([(first, 1)]), builder.equality_deletes([1], [{"id": 3}]))
     names = {"get", "get_ranges", "head", "open"}
 
     def refuse(*arguments: Any, **options: Any) -> Any:
@@ -138,7 +138,7 @@ def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.M
             monkeypatch.setattr(LocalStorage, name, refuse)
     for name in ("rename", "replace", "link", "truncate"):
         monkeypatch.setattr(os, name, refuse)
-    table = open_table(made.root, "iceberg")
+    table = open_table(builder.root, "iceberg")
     assert table.scan("id >= 0").to_arrow().column("id").to_pylist() == [0, 2]
 
 
@@ -146,19 +146,19 @@ def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.req("ICE-GEN-10")
 def test_filters_on_values_find_the_partitions(tmp_path: Path) -> None:
     specs = [[{"source-id": 2, "name": "ts_day", "transform": "day"}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
     days = [dt.date(2017, 11, day) for day in (15, 16, 17)]
-    made.commit(
+    builder.commit(
         *(
-            made.data([{"id": day.day, "ts": dt.datetime(2017, 11, day.day, 12)}], partition={"ts_day": day})
+            builder.data([{"id": day.day, "ts": dt.datetime(2017, 11, day.day, 12)}], partition={"ts_day": day})
             for day in days
         )
     )
-    scan = open_table(made.root).scan("ts > TIMESTAMP '2017-11-16 13:00:00'")
+    scan = open_table(builder.root).scan("ts > TIMESTAMP '2017-11-16 13:00:00'")
     # Of the 16th no row is after noon, but the partition cannot tell.
     assert len(scan.files()) == 2
     assert scan.to_arrow().column("id").to_pylist() == [17]
-    assert len(open_table(made.root).scan("ts >= TIMESTAMP '2017-11-17 00:00:00'").files()) == 1
+    assert len(open_table(builder.root).scan("ts >= TIMESTAMP '2017-11-17 00:00:00'").files()) == 1
 
 
 @by_every_road
@@ -168,7 +168,7 @@ def test_manifests_are_pruned_each_by_its_spec(tmp_path: Path, recorder: Recorde
         [{"source-id": 2, "field-id": 1000, "name": "ts_day", "transform": "day"}],
         [{"source-id": 2, "field-id": 1001, "name": "ts_month", "transform": "month"}],
     ]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
     manifests = []
     for number, (spec_id, name, value, moment) in enumerate(
         (
@@ -178,12 +178,12 @@ def test_manifests_are_pruned_each_by_its_spec(tmp_path: Path, recorder: Recorde
             (1, "ts_month", 574, dt.datetime(2017, 11, 1)),
         )
     ):
-        file = made.data([{"id": number, "ts": moment}], partition={name: value}, spec_id=spec_id)
+        file = builder.data([{"id": number, "ts": moment}], partition={name: value}, spec_id=spec_id)
         bound = value.to_bytes(4, "little")
         summary = {"contains_null": False, "contains_nan": False, "lower_bound": bound, "upper_bound": bound}
-        manifests.append(made.manifest(_entries(file), spec_id=spec_id, snapshot_id=1000, partitions=[summary]))
-    made.commit(manifests=manifests)
-    table = open_table(made.root)
+        manifests.append(builder.manifest(_entries(file), spec_id=spec_id, snapshot_id=1000, partitions=[summary]))
+    builder.commit(manifests=manifests)
+    table = open_table(builder.root)
     assert table.scan().count() == 4
     recorder.clear()
     scan = table.scan("ts >= TIMESTAMP '2017-11-16 00:00:00'")
@@ -199,16 +199,16 @@ def test_manifests_are_pruned_each_by_its_spec(tmp_path: Path, recorder: Recorde
 @pytest.mark.parametrize("stored", [{"type": "int", "logicalType": "date"}, "int"])
 def test_partition_values_are_found_by_field_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Any) -> None:
     specs = [[{"source-id": 2, "field-id": 1000, "name": "ts_day", "transform": "day"}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
-    monkeypatch.setattr(made, "_partition_type", lambda _: stored)
-    made.commit(made.data([{"id": 1, "ts": dt.datetime(2017, 11, 16, 5)}], partition={"ts_day": 17486}))
-    written = _header(str(next((made.root / "metadata").glob("m*.avro"))))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "ts": "timestamp"}, specs=specs)
+    monkeypatch.setattr(builder, "_partition_type", lambda _: stored)
+    builder.commit(builder.data([{"id": 1, "ts": dt.datetime(2017, 11, 16, 5)}], partition={"ts_day": 17486}))
+    written = _header(str(next((builder.root / "metadata").glob("m*.avro"))))
     partition = next(child for child in written["fields"][-1]["type"]["fields"] if child["name"] == "partition")["type"]
     assert (partition["name"], partition["fields"][0]["field-id"]) == ("r102", 1000)
     # The spec has another name for it by now; the id is the same.
-    made.specs[0][0]["name"] = "day_of_ts"
-    made.write()
-    found = open_table(made.root).scan(columns=["_partition"]).to_arrow()
+    builder.specs[0][0]["name"] = "day_of_ts"
+    builder.write()
+    found = open_table(builder.root).scan(columns=["_partition"]).to_arrow()
     assert found.schema.field("_partition").type == pa.struct([("day_of_ts", pa.date32())])
     assert found.to_pylist() == [{"_partition": {"day_of_ts": dt.date(2017, 11, 16)}}]
 
@@ -240,13 +240,13 @@ def test_the_types_of_partition_values(transform: str, source: DataType, result:
 @pytest.mark.req("ICE-PART-08", half="reader")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_unpartitioned_table_has_empty_partition_values(tmp_path: Path, version: int) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=version, specs=[[]])
-    made.commit(made.data([{"id": 1}]))
-    written = _header(str(next((made.root / "metadata").glob("m*.avro"))))
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=version, specs=[[]])
+    builder.commit(builder.data([{"id": 1}]))
+    written = _header(str(next((builder.root / "metadata").glob("m*.avro"))))
     partition = next(child for child in written["fields"][-1]["type"]["fields"] if child["field-id"] == 102)
     assert partition["type"]["fields"] == []
-    table = open_table(made.root, "iceberg")
-    assert json.loads(json.dumps(made.metadata()["partition-specs"])) == [{"spec-id": 0, "fields": []}]
+    table = open_table(builder.root, "iceberg")
+    assert json.loads(json.dumps(builder.metadata()["partition-specs"])) == [{"spec-id": 0, "fields": []}]
     assert table.spec.fields == ()
     assert table.scan("id = 1").to_arrow().to_pylist() == [{"id": 1}]
 
@@ -254,12 +254,12 @@ def test_an_unpartitioned_table_has_empty_partition_values(tmp_path: Path, versi
 @by_every_road
 @pytest.mark.req("ICE-SORT-04", half="reader")
 def test_files_of_an_unknown_sort_order_are_read(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    made.commit(
-        *(made.data([{"id": 2 * order}, {"id": order}], sort_order_id=order) for order in (0, 7)),
-        made.data([{"id": 100}], sort_order_id=None),
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(
+        *(builder.data([{"id": 2 * order}, {"id": order}], sort_order_id=order) for order in (0, 7)),
+        builder.data([{"id": 100}], sort_order_id=None),
     )
-    table = open_table(made.root, "iceberg", validate=True)
+    table = open_table(builder.root, "iceberg", validate=True)
     assert list(table.metadata.sort_orders) == [0]
     assert table.scan().to_arrow().column("id").to_pylist() == [0, 0, 14, 7, 100]
 
@@ -268,46 +268,46 @@ def test_files_of_an_unknown_sort_order_are_read(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-SORT-06", half="reader")
 @pytest.mark.parametrize("order", [None, 1, 7])
 def test_position_deletes_have_no_sort_order(tmp_path: Path, order: int | None) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     fields = [{"transform": "identity", "source-id": 1, "direction": "desc", "null-order": "nulls-first"}]
-    made.extra = {"sort-orders": [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": fields}]}
-    file = made.data([{"id": number} for number in range(4)])
-    made.commit(file)
+    builder.extra = {"sort-orders": [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": fields}]}
+    file = builder.data([{"id": number} for number in range(4)])
+    builder.commit(file)
     # Neither order that it may claim is the one that its rows are in.
-    made.commit(made.position_deletes([(file, 2), (file, 0)], sort_order_id=order))
-    assert _ids(made) == [1, 3]
+    builder.commit(builder.position_deletes([(file, 2), (file, 0)], sort_order_id=order))
+    assert _ids(builder) == [1, 3]
 
 
 @by_every_road
 @pytest.mark.req("ICE-SNAP-02", half="reader")
 def test_a_snapshot_of_version_1_may_list_its_manifests(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=1)
-    made.commit(made.data([{"id": 1}]))
-    made.commit(made.data([{"id": 2}, {"id": 3}]))
-    for snapshot in made.snapshots:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=1)
+    builder.commit(builder.data([{"id": 1}]))
+    builder.commit(builder.data([{"id": 2}, {"id": 3}]))
+    for snapshot in builder.snapshots:
         listed = Path(snapshot.pop("manifest-list"))
         with listed.open("rb") as stored:
             rows: list[Any] = list(fastavro.reader(stored))
         snapshot["manifests"] = [row["manifest_path"] for row in rows]
         listed.unlink()
-    made.write()
-    assert _ids(made) == [1, 2, 3]
-    assert _ids(made, "id > 1") == [2, 3]
-    assert open_table(made.root, snapshot_id=made.snapshots[0]["snapshot-id"]).scan().count() == 1
+    builder.write()
+    assert _ids(builder) == [1, 2, 3]
+    assert _ids(builder, "id > 1") == [2, 3]
+    assert open_table(builder.root, snapshot_id=builder.snapshots[0]["snapshot-id"]).scan().count() == 1
 
 
 @by_every_road
 @pytest.mark.req("ICE-SNAP-04")
 def test_a_snapshot_is_the_union_of_its_manifests(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    files = [made.data([{"id": number}]) for number in range(8)]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [builder.data([{"id": number}]) for number in range(8)]
     dead = [{"status": 2, "snapshot_id": 1, "sequence_number": 1, "file": file} for file in files[6:]]
     kept = [{"status": 0, "snapshot_id": 1, "sequence_number": 1, "file": files[5]}]
     manifests = [_entries(*files[:2]), [*_entries(*files[2:5]), dead[0]], [*kept, dead[1]]]
-    made.commit(manifests=[made.manifest(entries, snapshot_id=1000) for entries in manifests])
-    scan = open_table(made.root).scan()
+    builder.commit(manifests=[builder.manifest(entries, snapshot_id=1000) for entries in manifests])
+    scan = open_table(builder.root).scan()
     assert sorted(scan.files().column("file_path").to_pylist()) == sorted(file.path for file in files[:6])
-    assert _ids(made) == list(range(6))
+    assert _ids(builder) == list(range(6))
 
 
 _UNKNOWN: list[list[dict[str, Any]]] = [
@@ -321,18 +321,18 @@ _UNKNOWN: list[list[dict[str, Any]]] = [
 @pytest.mark.req("BEY-43", half="reader")
 @pytest.mark.parametrize("spec", _UNKNOWN)
 def test_tables_with_an_unknown_transform_are_read(tmp_path: Path, spec: list[dict[str, Any]]) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "long"}, specs=[spec])
-    files = [made.data([{"id": number, "x": number % 2}], partition={"z": number % 2}) for number in range(4)]
-    made.commit(*files)
-    assert _ids(made) == [0, 1, 2, 3]
-    scan = open_table(made.root).scan("id = 2")
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "long"}, specs=[spec])
+    files = [builder.data([{"id": number, "x": number % 2}], partition={"z": number % 2}) for number in range(4)]
+    builder.commit(*files)
+    assert _ids(builder) == [0, 1, 2, 3]
+    scan = open_table(builder.root).scan("id = 2")
     assert scan.to_arrow().to_pylist() == [{"id": 2, "x": 0}]
     assert len(scan.files()) == 4
-    found = open_table(made.root).scan("id >= 2", columns=["id", "_partition"]).to_arrow().to_pylist()
+    found = open_table(builder.root).scan("id >= 2", columns=["id", "_partition"]).to_arrow().to_pylist()
     assert found == [{"id": 2, "_partition": {"z": "0"}}, {"id": 3, "_partition": {"z": "1"}}]
     # Partitions are still told from another: a delete reaches those of its own alone.
-    made.commit(made.equality_deletes([1], [{"id": 1}, {"id": 2}], partition={"z": 0}))
-    assert _ids(made) == [0, 1, 3]
+    builder.commit(builder.equality_deletes([1], [{"id": 1}, {"id": 2}], partition={"z": 0}))
+    assert _ids(builder) == [0, 1, 3]
 
 
 @by_every_road
@@ -351,10 +351,10 @@ def test_tables_with_an_unknown_transform_are_read(tmp_path: Path, spec: list[di
 def test_values_of_unknown_transforms_are_of_any_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Any, values: list[Any], shown: list[str | None]
 ) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"}, specs=[_UNKNOWN[2]])
-    monkeypatch.setattr(made, "_partition_type", lambda _: stored)
-    made.commit(*(made.data([{"id": number}], partition={"z": value}) for number, value in enumerate(values)))
-    found = open_table(made.root).scan(columns=["_partition"]).to_arrow().column(0).to_pylist()
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, specs=[_UNKNOWN[2]])
+    monkeypatch.setattr(builder, "_partition_type", lambda _: stored)
+    builder.commit(*(builder.data([{"id": number}], partition={"z": value}) for number, value in enumerate(values)))
+    found = open_table(builder.root).scan(columns=["_partition"]).to_arrow().column(0).to_pylist()
     assert found == [{"z": text} for text in shown]
 
 
@@ -362,9 +362,9 @@ def test_values_of_unknown_transforms_are_of_any_type(
 @pytest.mark.req("BEY-43", half="reader")
 def test_partition_values_of_a_column_that_no_schema_has_any_more(tmp_path: Path) -> None:
     specs: list[list[dict[str, Any]]] = [[], [{"source-id": 2, "name": "x", "transform": "identity"}]]
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "long"}, specs=specs)
-    made.commit(made.data([{"id": 1, "x": 5}], partition={"x": 5}, spec_id=1))
-    made.schemas = [made.fields[:1]]
-    made.write()
-    found = open_table(made.root).scan("id = 1", columns=["id", "_partition"]).to_arrow().to_pylist()
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "long"}, specs=specs)
+    builder.commit(builder.data([{"id": 1, "x": 5}], partition={"x": 5}, spec_id=1))
+    builder.schemas = [builder.fields[:1]]
+    builder.write()
+    found = open_table(builder.root).scan("id = 1", columns=["id", "_partition"]).to_arrow().to_pylist()
     assert found == [{"id": 1, "_partition": {"x": "5"}}]

@@ -25,9 +25,9 @@ _every_format = pytest.mark.parametrize("form", _FORMATS)
 
 
 def _table(root: Path, rows: list[dict[str, Any]], form: str, **types: str) -> IcebergTable:
-    made = IcebergBuilder(root / "t", types)
-    made.commit(made.data(rows, format=form))
-    return open_table(made.root, "iceberg")
+    builder = IcebergBuilder(root / "t", types)
+    builder.commit(builder.data(rows, format=form))
+    return open_table(builder.root, "iceberg")
 
 
 @by_every_road
@@ -53,27 +53,27 @@ def test_ends_of_numbers(tmp_path: Path, form: str) -> None:
 @_every_format
 @pytest.mark.req("ICE-SCH-04", half="reader")
 def test_an_integer_past_32_bits_is_refused(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "int"})
+    builder = IcebergBuilder(tmp_path / "t", {"a": "int"})
     longer = [{"id": 1, "name": "a", "type": "long"}]
-    made.commit(made.data([{"a": 1 << 31}], fields=longer, format=form))
+    builder.commit(builder.data([{"a": 1 << 31}], fields=longer, format=form))
     with pytest.raises(DeltabergError, match=r"int64|integer|32"):
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
 
 
 @by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-06", half="reader")
 def test_dates_and_times_are_days_and_microseconds(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"d": "date", "t": "time"})
-    schema = arrow_of(made.fields)
+    builder = IcebergBuilder(tmp_path / "t", {"d": "date", "t": "time"})
+    schema = arrow_of(builder.fields)
     days = pa.array([17486, -1, None], pa.int32()).cast(pa.date32())
     micros = pa.array([81068000000, 86_399_999_999, None], pa.int64())
     if form == "orc":
         # ORC has no times: Iceberg's writers annotate integers.
         schema = schema.set(1, schema.field(1).with_type(pa.int64()))
     rows = pa.Table.from_arrays([days, micros.cast(schema.field("t").type)], schema=schema)
-    made.commit(made.data(rows, format=form))
-    found = open_table(made.root).scan().to_arrow()
+    builder.commit(builder.data(rows, format=form))
+    found = open_table(builder.root).scan().to_arrow()
     assert found.schema.types == [pa.date32(), pa.time64("us")]
     assert found.column("d").to_pylist() == [dt.date(2017, 11, 16), dt.date(1969, 12, 31), None]
     assert found.column("t").to_pylist() == [dt.time(22, 31, 8), dt.time(23, 59, 59, 999999), None]
@@ -81,12 +81,12 @@ def test_dates_and_times_are_days_and_microseconds(tmp_path: Path, form: str) ->
 
 def _clocks(root: Path, form: str) -> Path:
     """Return a table with a wall clock time and an instant, as the numbers that are stored."""
-    made = IcebergBuilder(root / "t", {"wall": "timestamp", "instant": "timestamptz"})
+    builder = IcebergBuilder(root / "t", {"wall": "timestamp", "instant": "timestamptz"})
     numbers = [pa.array([1510852234000000], pa.int64()), pa.array([1510881034000000], pa.int64())]
-    schema = arrow_of(made.fields)
+    schema = arrow_of(builder.fields)
     arrays = [found.cast(child.type) for found, child in zip(numbers, schema, strict=True)]
-    made.commit(made.data(pa.Table.from_arrays(arrays, schema=schema), format=form))
-    return made.root
+    builder.commit(builder.data(pa.Table.from_arrays(arrays, schema=schema), format=form))
+    return builder.root
 
 
 @_every_format
@@ -147,10 +147,10 @@ def test_text_and_bytes(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("wanted", ["fixed[16]", "uuid"])
 @pytest.mark.req("ICE-SCH-09", half="reader")
 def test_bytes_of_another_length_are_refused(tmp_path: Path, form: str, wanted: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": wanted})
-    made.commit(made.data([{"a": bytes(15)}], fields=[{"id": 1, "name": "a", "type": "fixed[15]"}], format=form))
+    builder = IcebergBuilder(tmp_path / "t", {"a": wanted})
+    builder.commit(builder.data([{"a": bytes(15)}], fields=[{"id": 1, "name": "a", "type": "fixed[15]"}], format=form))
     with pytest.raises((CorruptDataFileError, SchemaError)) as caught:
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
     assert caught.value.context["column"] == "a"
 
 
@@ -158,10 +158,10 @@ def test_bytes_of_another_length_are_refused(tmp_path: Path, form: str, wanted: 
 @_every_format
 @pytest.mark.req("ICE-SCH-09", half="reader")
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "string"})
-    made.commit(made.data([{"a": b"\xff\xfe"}], fields=[{"id": 1, "name": "a", "type": "binary"}], format=form))
+    builder = IcebergBuilder(tmp_path / "t", {"a": "string"})
+    builder.commit(builder.data([{"a": b"\xff\xfe"}], fields=[{"id": 1, "name": "a", "type": "binary"}], format=form))
     with pytest.raises(CorruptDataFileError, match="a value stored as binary does not fit string"):
-        open_table(made.root).scan().to_arrow()
+        open_table(builder.root).scan().to_arrow()
 
 
 @by_every_road
@@ -186,22 +186,22 @@ def test_decimals(tmp_path: Path, form: str, kind: str) -> None:
 
 @pytest.mark.req("ICE-SCH-05", half="reader")
 def test_a_decimal_of_39_digits_is_refused(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "decimal(39,2)"})
-    made.write()
+    builder = IcebergBuilder(tmp_path / "t", {"a": "decimal(39,2)"})
+    builder.write()
     with pytest.raises(SchemaError, match=r"decimal\(39,2\)"):
-        open_table(made.root)
+        open_table(builder.root)
 
 
 @by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-19", half="reader")
 def test_where_rows_are_from(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     files = [
-        made.data([{"id": 10 * file + row} for row in range(5)], format=form, row_group_size=2) for file in range(2)
+        builder.data([{"id": 10 * file + row} for row in range(5)], format=form, row_group_size=2) for file in range(2)
     ]
-    made.commit(*files)
-    table = open_table(made.root)
+    builder.commit(*files)
+    table = open_table(builder.root)
     found = table.scan(columns=["_pos", "id", "_file"]).to_arrow()
     assert found.schema.types == [pa.int64(), pa.int64(), pa.string()]
     assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
@@ -216,8 +216,8 @@ def test_where_rows_are_from(tmp_path: Path, form: str) -> None:
 @_every_format
 @pytest.mark.req("ICE-SCH-19", half="reader")
 def test_delete_files_name_rows_and_may_hold_them(tmp_path: Path, form: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    file = made.data([{"id": number} for number in range(4)], format=form)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    file = builder.data([{"id": number} for number in range(4)], format=form)
     row = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
     fields = [
         {"id": 2147483546, "name": "file_path", "type": "string"},
@@ -226,10 +226,10 @@ def test_delete_files_name_rows_and_may_hold_them(tmp_path: Path, form: str) -> 
     ]
     assert fields[1]["id"] == POS_ID
     rows = [{"file_path": file.path, "pos": pos, "row": {"id": pos}} for pos in (1, 3)]
-    deletes = made.data(rows, fields=fields, format=form)
+    deletes = builder.data(rows, fields=fields, format=form)
     deletes.content = 1
-    made.commit(file, deletes)
-    assert open_table(made.root).scan().to_arrow().to_pylist() == [{"id": 0}, {"id": 2}]
+    builder.commit(file, deletes)
+    assert open_table(builder.root).scan().to_arrow().to_pylist() == [{"id": 0}, {"id": 2}]
 
 
 _POINT = struct.pack("<BIdd", 1, 1, 30.0, 10.0)
@@ -240,14 +240,14 @@ _POINT = struct.pack("<BIdd", 1, 1, 30.0, 10.0)
 @pytest.mark.parametrize("kind", ["geometry(srid:4326)", "geometry", "geography(OGC:CRS84, karney)", "geography"])
 @pytest.mark.req("BEY-39", half="reader")
 def test_shapes_are_well_known_binary_and_their_bounds_are_points(tmp_path: Path, form: str, kind: str) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"a": "binary"}, format_version=3)
+    builder = IcebergBuilder(tmp_path / "t", {"a": "binary"}, format_version=3)
     bound = struct.pack("<dd", 30.0, 10.0)
     assert len(bound) == 16
     metrics = {name: {1: bound} for name in ("lower_bounds", "upper_bounds")}
-    made.commit(made.data([{"a": _POINT}], format=form, metrics=metrics))
-    made.schemas = [[{"id": 1, "name": "a", "required": False, "type": kind}]]
-    made.write()
-    table = open_table(made.root, "iceberg")
+    builder.commit(builder.data([{"a": _POINT}], format=form, metrics=metrics))
+    builder.schemas = [[{"id": 1, "name": "a", "required": False, "type": kind}]]
+    builder.write()
+    table = open_table(builder.root, "iceberg")
     assert table.scan().to_arrow().to_pylist() == [{"a": _POINT}]
     # Bytes do not lie between points.
     assert table.scan(f"a = X'{_POINT.hex()}'").count() == 1
@@ -255,8 +255,8 @@ def test_shapes_are_well_known_binary_and_their_bounds_are_points(tmp_path: Path
 
 
 def test_avro_stores_a_uuid_in_16_bytes(tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"u": "uuid"})
-    file = made.data([{"u": _UUID.bytes}], format="avro")
+    builder = IcebergBuilder(tmp_path / "t", {"u": "uuid"})
+    file = builder.data([{"u": _UUID.bytes}], format="avro")
     with Path(file.path).open("rb") as stored:
         schema: Any = fastavro.reader(stored).writer_schema
     kind = schema["fields"][0]["type"][1]

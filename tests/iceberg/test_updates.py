@@ -101,7 +101,7 @@ def test_what_is_not_understood_survives(data: st.DataObject, version: int) -> N
     before = copy.deepcopy(raw)
     rows = {"first_row_id": 7, "added_rows": 3} if version == 3 else {}
     own = _snapshot(11, sequence_number=2 if version > 1 else 0, **rows)
-    found = changed_json(
+    changed = changed_json(
         raw,
         [
             changes.SetProperties({"a": "b"}),
@@ -112,15 +112,15 @@ def test_what_is_not_understood_survives(data: st.DataObject, version: int) -> N
         now_ms=_NOW,
     )
     assert raw == before
-    assert found["x-unknown"] == before["x-unknown"]
-    assert found["schemas"] == before["schemas"]
-    assert found["snapshots"][0] == before["snapshots"][0]
-    assert found["refs"]["b"] == before["refs"]["b"]
-    assert found["statistics"] == before["statistics"]
-    assert found.get("schema") == (before["schema"] if version == 1 else None)
-    assert found.get("next-row-id") == (10 if version == 3 else None)
-    again = read_metadata(encode_metadata(found))
-    assert again.raw == found
+    assert changed["x-unknown"] == before["x-unknown"]
+    assert changed["schemas"] == before["schemas"]
+    assert changed["snapshots"][0] == before["snapshots"][0]
+    assert changed["refs"]["b"] == before["refs"]["b"]
+    assert changed["statistics"] == before["statistics"]
+    assert changed.get("schema") == (before["schema"] if version == 1 else None)
+    assert changed.get("next-row-id") == (10 if version == 3 else None)
+    again = read_metadata(encode_metadata(changed))
+    assert again.raw == changed
     assert (again.current_snapshot_id, again.refs["main"].snapshot_id) == (11, 11)
     assert again.last_sequence_number == (2 if version > 1 else 0)
 
@@ -153,15 +153,15 @@ def test_times_and_the_snapshot_log() -> None:
     raw = _with_snapshot(last_updated_ms=1_000)
     main = SnapshotRef(11, "branch")
     new = changes.AddSnapshot(replace(_snapshot(11), timestamp_ms=2_000))
-    found = changed_json(raw, [new, changes.SetSnapshotRef("main", main)], now_ms=_NOW)
+    changed = changed_json(raw, [new, changes.SetSnapshotRef("main", main)], now_ms=_NOW)
     # A snapshot becomes current at its own time, whatever time it is when the metadata is made.
     own = 2_000
-    assert found["last-updated-ms"] == own
-    assert found["snapshot-log"][1:] == [{"snapshot-id": 11, "timestamp-ms": own}]
+    assert changed["last-updated-ms"] == own
+    assert changed["snapshot-log"][1:] == [{"snapshot-id": 11, "timestamp-ms": own}]
     # A clock that runs behind does not turn times around, and a change of a property is no entry.
-    now = changed_json(found, [changes.SetProperties({"a": "b"})], now_ms=_NOW)
+    now = changed_json(changed, [changes.SetProperties({"a": "b"})], now_ms=_NOW)
     late = changed_json(now, [changes.SetProperties({"a": "c"})], now_ms=5)
-    assert (late["last-updated-ms"], late["snapshot-log"]) == (_NOW, found["snapshot-log"])
+    assert (late["last-updated-ms"], late["snapshot-log"]) == (_NOW, changed["snapshot-log"])
     # What becomes current and is replaced within one change was never current.
     both = changed_json(
         raw,
@@ -209,12 +209,12 @@ def test_upgrades_spell_out_what_version_1_leaves_to_readers() -> None:
     assert same["partition-spec"] == [{**spec[0], "field-id": 1000}, {**spec[1], "field-id": 1001}]
     assert same["schemas"] == [{**schema, "schema-id": 0}] == [same["schema"]]
     assert (same["last-partition-id"], same["default-spec-id"], same["default-sort-order-id"]) == (1001, 0, 0)
-    found = changed_json(raw, [changes.UpgradeFormatVersion(3)], now_ms=_NOW)
-    assert "schema" not in found
-    assert "partition-spec" not in found
-    assert (found["next-row-id"], found["last-sequence-number"]) == (0, 0)
-    assert len(found["table-uuid"]) == 36
-    assert metadata_of_json(found).format_version == 3
+    upgraded = changed_json(raw, [changes.UpgradeFormatVersion(3)], now_ms=_NOW)
+    assert "schema" not in upgraded
+    assert "partition-spec" not in upgraded
+    assert (upgraded["next-row-id"], upgraded["last-sequence-number"]) == (0, 0)
+    assert len(upgraded["table-uuid"]) == 36
+    assert metadata_of_json(upgraded).format_version == 3
     listed = _with_snapshot(1, snapshots=[{"snapshot-id": 10, "timestamp-ms": 100, "manifests": ["a"]}])
     with pytest.raises(UnsupportedFeatureError, match="lists its manifests in the metadata"):
         changed_json(listed, [changes.UpgradeFormatVersion(2)], now_ms=_NOW)
@@ -233,11 +233,11 @@ def test_ids_are_never_lowered_and_equal_objects_share_one() -> None:
         changes.AddSortOrder(SortOrder(1, (SortField((24,), "identity", "asc", "nulls-first"),))),
         changes.SetDefaultSortOrder(),
     ]
-    found = changed_json(raw, updates, now_ms=_NOW)
+    changed = changed_json(raw, updates, now_ms=_NOW)
     numbers = ("last-column-id", "current-schema-id", "last-partition-id", "default-spec-id", "default-sort-order-id")
-    assert [found[name] for name in numbers] == [25, 1, 1000, 1, 1]
-    again = changed_json(found, updates, now_ms=_NOW)
-    assert again == found
+    assert [changed[name] for name in numbers] == [25, 1, 1000, 1, 1]
+    again = changed_json(changed, updates, now_ms=_NOW)
+    assert again == changed
     narrow = [
         changes.SetDefaultSortOrder(0),
         changes.SetDefaultSpec(0),
@@ -246,7 +246,7 @@ def test_ids_are_never_lowered_and_equal_objects_share_one() -> None:
         changes.RemovePartitionSpecs((1,)),
         changes.RemoveSchemas((1,)),
     ]
-    less = changed_json(found, narrow, now_ms=_NOW)
+    less = changed_json(changed, narrow, now_ms=_NOW)
     assert [less[name] for name in numbers] == [25, 0, 1000, 0, 0]
     later = changed_json(less, [changes.AddSchema(_schema(Field("z", _LONG, id=26)))], now_ms=_NOW)
     assert (later["last-column-id"], [part["schema-id"] for part in later["schemas"]]) == (26, [0, 1])

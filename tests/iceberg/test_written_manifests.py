@@ -117,7 +117,7 @@ def _pyiceberg_agrees(theirs: bytes, ours: bytes, row: dict[str, Any], folder: P
     from pyiceberg.manifest import ManifestContent, ManifestFile
 
     files = PyArrowFileIO()
-    found = []
+    entries_read = []
     for name, data in (("theirs", theirs), ("ours", ours)):
         path = folder / f"{name}.avro"
         path.write_bytes(data)
@@ -125,12 +125,14 @@ def _pyiceberg_agrees(theirs: bytes, ours: bytes, row: dict[str, Any], folder: P
         named |= {"manifest_path": str(path), "content": ManifestContent(row["content"]), "partitions": None}
         manifest = ManifestFile.from_args(**named)
         try:
-            found.append([_plain(entry) for entry in manifest.fetch_manifest_entry(files, discard_deleted=False)])
+            entries_read.append(
+                [_plain(entry) for entry in manifest.fetch_manifest_entry(files, discard_deleted=False)]
+            )
         except Exception:
             if name == "ours":
                 raise
             return False
-    assert found[0] == found[1]
+    assert entries_read[0] == entries_read[1]
     return True
 
 
