@@ -85,13 +85,13 @@ def _table(folder: Path, form: str) -> Any:
     return table
 
 
-def _read(found: Any) -> Any:
+def _read(answer: Any) -> Any:
     """Read what a call returns: scans are lazy."""
-    if isinstance(found, Scan):
-        found.to_arrow()
-    elif inspect.isgenerator(found):
-        list(found)
-    return found
+    if isinstance(answer, Scan):
+        answer.to_arrow()
+    elif inspect.isgenerator(answer):
+        list(answer)
+    return answer
 
 
 def _methods(kind: type) -> Iterator[str]:

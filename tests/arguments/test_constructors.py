@@ -51,14 +51,14 @@ def test_made_of_wrong_types(kind: type) -> None:
     for argument in inspect.signature(kind).parameters:
         for shown, value in {**_NONSENSE, **_ODD, "kind": Primitive, "field": _FIELD}.items():
             try:
-                made = kind(**{**right, argument: value})
+                built = kind(**{**right, argument: value})
             except DeltabergError as error:
                 # An error that cannot be shown helps nobody.
                 _ = str(error)
                 continue
             assert shown not in _NONSENSE or shown in _TAKES.get(argument, ()), f"{argument}: {shown} is taken"
             for show in (repr, str):
-                assert isinstance(show(made), str), (argument, shown)
+                assert isinstance(show(built), str), (argument, shown)
 
 
 def test_all_types_are_tried() -> None:

@@ -43,12 +43,12 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def _objects(tmp_path: Path) -> dict[str, Any]:
     """Return an object of ours for each part of the tables of names."""
-    made: dict[str, Any] = {"deltaberg": deltaberg}
+    objects: dict[str, Any] = {"deltaberg": deltaberg}
     deltaberg.write_table(tmp_path / "delta", _ROWS)
     deltaberg.write_table(tmp_path / "iceberg", _ROWS, format="iceberg")
-    delta = made["DeltaTable"] = deltaberg.open_table(tmp_path / "delta", "delta")
-    iceberg = made["IcebergTable"] = deltaberg.open_table(tmp_path / "iceberg", "iceberg")
-    made |= {
+    delta = objects["DeltaTable"] = deltaberg.open_table(tmp_path / "delta", "delta")
+    iceberg = objects["IcebergTable"] = deltaberg.open_table(tmp_path / "iceberg", "iceberg")
+    objects |= {
         "Scan": delta.scan(),
         "Catalog": deltaberg.load_catalog("c", type="filesystem", warehouse=str(tmp_path / "w")),
         "Table": delta,
@@ -58,8 +58,8 @@ def _objects(tmp_path: Path) -> dict[str, Any]:
         "DeltaTable.optimize": delta,
         "IcebergTable.transaction": iceberg.transaction(),
     }
-    return made | {
-        place: iceberg for place in LIBRARIES["pyiceberg"] if place not in made and place.startswith("IcebergTable.")
+    return objects | {
+        place: iceberg for place in LIBRARIES["pyiceberg"] if place not in objects and place.startswith("IcebergTable.")
     }
 
 
@@ -75,9 +75,9 @@ def test_what_to_write_is_there(tmp_path: Path) -> None:
     objects, wrong, seen = _objects(tmp_path), [], 0
     for place, name, text in _entries():
         seen += 1
-        found = objects[place]
+        owner = objects[place]
         if text == SAME:
-            wrong += [] if hasattr(found, name) else [f"{place}.{name} is not the same"]
+            wrong += [] if hasattr(owner, name) else [f"{place}.{name} is not the same"]
             continue
         for code in re.findall(r"`([^`]+)`", text):
             first, _, rest = code.partition(".")
@@ -85,7 +85,7 @@ def test_what_to_write_is_there(tmp_path: Path) -> None:
                 wrong += [] if hasattr(deltaberg, re.split(r"\W", rest)[0]) else [f"{place}.{name}: {code}"]
             elif text.startswith(f"`{code}`"):
                 own = re.split(r"\W", code)[0]
-                known = hasattr(found, own) or own in {"duckdb", "pyarrow"} or hasattr(deltaberg, own)
+                known = hasattr(owner, own) or own in {"duckdb", "pyarrow"} or hasattr(deltaberg, own)
                 wrong += [] if known else [f"{place}.{name}: {code}"]
     assert seen > 250
     assert not wrong
@@ -142,12 +142,12 @@ def test_names_of_libraries_say_what_to_write(library: str, tmp_path: Path) -> N
     objects, asked = _objects(tmp_path), 0
     for place, names in LIBRARIES[library].items():
         for name, text in names.items():
-            found = objects[place]
-            if "." in place or text == SAME or hasattr(found, name):
+            owner = objects[place]
+            if "." in place or text == SAME or hasattr(owner, name):
                 continue
             asked += 1
             with pytest.raises(UnknownNameError) as raised:
-                getattr(found, name)
+                getattr(owner, name)
             assert name in raised.value.message
             assert "dir()" not in str(raised.value.hint), f"{place}.{name}"
             assert "`" not in str(raised.value.hint)

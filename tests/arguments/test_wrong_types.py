@@ -149,12 +149,12 @@ def test_columns_of_spark_are_not_arguments(tmp_path: Path, name: str, argument:
 
 
 def _is_taken(door: Door, opened: Opened, argument: str, value: Any, shown: str) -> bool:
-    given = door.arguments(opened)
+    arguments = door.arguments(opened)
     try:
         if argument.startswith("*"):
-            opened.call(value, **given)
+            opened.call(value, **arguments)
         else:
-            opened.call(**{**given, argument: value})
+            opened.call(**{**arguments, argument: value})
     except DeltabergError as error:
         # An error that cannot be shown helps nobody.
         _ = str(error)

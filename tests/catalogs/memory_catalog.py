@@ -173,12 +173,12 @@ class MemoryCatalog:
         from pyiceberg.table.metadata import TableMetadataUtil
         from pyiceberg.table.update import update_table_metadata
 
-        made: dict[Levels, dict[str, Any]] = {}
+        committed: dict[Levels, dict[str, Any]] = {}
         for change in changes:
             levels = change.pop("levels", None) or _named(change["identifier"])
             sent = CommitTableRequest.model_validate(change)
-            known = self.tables.get(levels)
-            base = None if known is None else TableMetadataUtil.parse_obj(known["metadata"])
+            stored = self.tables.get(levels)
+            base = None if stored is None else TableMetadataUtil.parse_obj(stored["metadata"])
             if base is None and not any(one.type == "assert-create" for one in sent.requirements):
                 return _error(404, "NoSuchTableException")
             try:
@@ -187,17 +187,17 @@ class MemoryCatalog:
             except (CommitFailedException, TableAlreadyExistsError) as error:
                 return 409, {}, error_body(409, "CommitFailedException", str(error))
             start = MetastoreCatalog._empty_table_metadata() if base is None else base
-            location = None if known is None else known["metadata-location"]
-            found = update_table_metadata(
+            location = None if stored is None else stored["metadata-location"]
+            metadata = update_table_metadata(
                 start, sent.updates, enforce_validation=base is None, metadata_location=location
             )
             number = next(_numbers)
-            made[levels] = {
-                "metadata-location": f"{found.location}/metadata/{number:05d}-x.metadata.json",
-                "metadata": json.loads(found.model_dump_json()),
+            committed[levels] = {
+                "metadata-location": f"{metadata.location}/metadata/{number:05d}-x.metadata.json",
+                "metadata": json.loads(metadata.model_dump_json()),
             }
-        self.tables |= made
-        return told(next(iter(made.values())))
+        self.tables |= committed
+        return told(next(iter(committed.values())))
 
 
 def _named(value: dict[str, Any]) -> Levels:

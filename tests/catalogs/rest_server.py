@@ -103,13 +103,13 @@ class RestServer:
         found = {one[: depth + 1] for one in self.tables if one[:depth] == parent and len(one) > depth + 1}
         return [list(one) for one in sorted(found, reverse=True)]
 
-    def _list(self, name: str, found: list[Any], levels: tuple[str, ...], asked: Asked) -> Answer:
+    def _list(self, name: str, every: list[Any], levels: tuple[str, ...], asked: Asked) -> Answer:
         if levels and not any(one[: len(levels)] == levels and len(one) > len(levels) for one in self.tables):
             return 404, {}, error_body(404, "NoSuchNamespaceException", f"Namespace does not exist: {levels}")
         start = int(asked.query.get("pageToken", ["0"])[0] or 0)
         stop = start + int(asked.query.get("pageSize", [str(self.page)])[0])
-        token = {"next-page-token": str(stop)} if stop < len(found) else {"next-page-token": None}
-        return 200, {}, {name: found[start:stop]} | token
+        token = {"next-page-token": str(stop)} if stop < len(every) else {"next-page-token": None}
+        return 200, {}, {name: every[start:stop]} | token
 
 
 _Server = TypeVar("_Server", bound=RestServer)

@@ -134,12 +134,12 @@ class WritableServer(RestServer):
         sent = CommitTableRequest.model_validate_json(body)
         try:
             table = Table(levels, TableMetadataV2.model_construct(), "", load_file_io(), self.peer)
-            found = self.peer.commit_table(table, sent.requirements, sent.updates)
+            committed = self.peer.commit_table(table, sent.requirements, sent.updates)
         except (CommitFailedException, TableAlreadyExistsError, ValueError) as error:
             return 409, {}, error_body(409, "CommitFailedException", str(error))
-        self.tables[levels] = Path(found.metadata_location.removeprefix("file://"))
-        metadata = json.loads(found.metadata.model_dump_json())
-        return 200, {}, {"metadata-location": found.metadata_location, "metadata": metadata}
+        self.tables[levels] = Path(committed.metadata_location.removeprefix("file://"))
+        metadata = json.loads(committed.metadata.model_dump_json())
+        return 200, {}, {"metadata-location": committed.metadata_location, "metadata": metadata}
 
 
 def _levels(parts: list[str]) -> tuple[str, ...]:

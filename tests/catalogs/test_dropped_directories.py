@@ -40,15 +40,15 @@ def catalog(tmp_path: Path) -> Any:
 def table(catalog: Any, tmp_path: Path) -> Any:
     """A table with files of each kind, some of which only an older snapshot needs, and few names of older metadata."""
     properties = {"format-version": "3", "write.metadata.previous-versions-max": "2"}
-    made: Any = deltaberg.create_table(
+    orders: Any = deltaberg.create_table(
         str(tmp_path / "w" / "db" / "t"), ids().schema, format="iceberg", properties=properties
     )
-    made.append(ids(1, 2, 3))
-    made.delete("id = 1", strategy="merge-on-read")
-    made.append(ids(4))
-    made.delete("id = 4", strategy="copy-on-write")
+    orders.append(ids(1, 2, 3))
+    orders.delete("id = 1", strategy="merge-on-read")
+    orders.append(ids(4))
+    orders.delete("id = 4", strategy="copy-on-write")
     assert catalog.table_exists("db.t")
-    return made
+    return orders
 
 
 def _files(root: Any) -> list[str]:

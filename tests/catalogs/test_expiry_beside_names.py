@@ -191,7 +191,7 @@ def _tried(go_back: Callable[[], object]) -> tuple[Callable[[], None], list[Exce
 def test_at_every_step(place: tuple[Any, _Steps], what: str, between: str) -> None:
     """Whichever comes at whatever step of the other: the rows of the snapshot are there, or its author is told."""
     tables, steps = place
-    go_back, ref, wanted = _RETURNS[what]
+    go_back, ref, rows_of_ref = _RETURNS[what]
     outcomes: list[bool] = []
     while True:
         _, first, staged = _history(tables)
@@ -212,8 +212,8 @@ def test_at_every_step(place: tuple[Any, _Steps], what: str, between: str) -> No
         assert guards_of(newest.metadata) == []
         (error,) = told
         if error is None:
-            assert ids_of(tables.open(ref=ref)) == wanted, taken
-        assert ids_of(newest) == (wanted if error is None and ref == "main" else [3])
+            assert ids_of(tables.open(ref=ref)) == rows_of_ref, taken
+        assert ids_of(newest) == (rows_of_ref if error is None and ref == "main" else [3])
         outcomes.append(error is None)
     assert len(outcomes) > 1
     # The expiry is first at some steps, and last at others.

@@ -309,14 +309,14 @@ def test_what_becomes_of_a_read(name: str, what: str, prepared: MemoryCatalog) -
     for mode in ("once, carried out", "for good, carried out"):
         with reached(_copy(prepared)) as memory:
             memory.twists = _twists(name, decides, mode)
-            found: Any = None
+            answer: Any = None
             error: DeltabergError | None = None
             try:
-                found = read(deltaberg.load_catalog("far", uri=memory.uri, credential="me:very-secret"))
+                answer = read(deltaberg.load_catalog("far", uri=memory.uri, credential="me:very-secret"))
             except DeltabergError as raised:
                 error = raised
                 _check_error(error, name)
-            assert error is not None or found == truth or name == "another table"
+            assert error is not None or answer == truth or name == "another table"
             assert not isinstance(error, (CommitConflictError, CommitUnknownError)) or what == "stage a table"
             assert error is None or not (heals and mode.startswith("once")), repr(error)
             _check_bounds(memory)
@@ -446,12 +446,12 @@ def test_several_tables_are_never_said_to_be_committed_in_part(lands: str, memor
         held.append(memory.asked[-1])
 
     def arrives(_: Answer) -> bytes:
-        found = as_http(memory.answer(memory.asked[-1]))
+        answer = as_http(memory.answer(memory.asked[-1]))
         if held:
             memory.answer(held.pop())
             if lands != "between the loads":
                 del memory.tables["s", "b"]
-        return found
+        return answer
 
     sent = _asks("POST", "/transactions/commit")
     memory.twists = [

@@ -151,18 +151,18 @@ def test_threads_ask_for_one_token(server: RestServer, orders: Any) -> None:
     server.grants = [_grant("first"), _grant("second")]
     shared = _load(server, credential="a:b")._door.session
     barrier = threading.Barrier(8)
-    found: list[int] = []
+    statuses: list[int] = []
 
     def ask() -> None:
         barrier.wait()
-        found.append(shared.get("v1/config").status)
+        statuses.append(shared.get("v1/config").status)
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [200] * 8
+    assert statuses == [200] * 8
     assert server.paths.count(_TOKENS) == 1
 
 

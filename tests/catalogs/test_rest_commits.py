@@ -111,14 +111,14 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
 def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: list[str], adds: bool) -> None:
     server.faults += faults
     updates = _adding(7) if adds else [changes.SetProperties({"a": "b"})]
-    found = _commit(catalog, updates, 7 if adds else None)
+    result = _commit(catalog, updates, 7 if adds else None)
     # What was surely refused is made again; what nobody knows is sent again.
-    assert (found.committed, found.retries) == (True, faults.count("refused"))
+    assert (result.committed, result.retries) == (True, faults.count("refused"))
     metadata = catalog.load_table("sales.orders").metadata
     assert (metadata.current_snapshot_id, metadata.properties) == ((7, {}) if adds else (None, {"a": "b"}))
     # To set a property twice does no harm, so that no requirement stands in its way.
     assert len(metadata.metadata_log) == (2 if faults == ["doubled"] and not adds else 1)
-    assert found.loaded.metadata.raw == metadata.raw
+    assert result.loaded.metadata.raw == metadata.raw
 
 
 @pytest.mark.parametrize(
@@ -275,16 +275,19 @@ def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> No
     done: Any = (204, {}, None)
     assert sent(lambda: catalog.drop_table("a.t"), "namespaces/a/tables/t", done) == ("DELETE", None)
     assert server.asked[-1].query == {"purgeRequested": ["false"]}
-    given = {"namespace": ["a", "b"], "properties": {"x": "y"}}
+    namespace = {"namespace": ["a", "b"], "properties": {"x": "y"}}
     changed = {"updated": ["y"], "removed": ["x"], "missing": []}
-    assert sent(lambda: catalog.create_namespace("a.b", {"x": "y"}), "namespaces", (200, {}, given)) == ("POST", given)
+    assert sent(lambda: catalog.create_namespace("a.b", {"x": "y"}), "namespaces", (200, {}, namespace)) == (
+        "POST",
+        namespace,
+    )
     assert sent(lambda: catalog.drop_namespace("a.b"), "namespaces/a%1Fb", done) == ("DELETE", None)
     assert sent(
         lambda: catalog.update_namespace_properties("a", ["x"], {"y": "z"}),
         "namespaces/a/properties",
         (200, {}, changed),
     ) == ("POST", {"removals": ["x"], "updates": {"y": "z"}})
-    server.scripted["/v1/namespaces/a"].append((200, {}, given))
+    server.scripted["/v1/namespaces/a"].append((200, {}, namespace))
     assert catalog.load_namespace_properties("a") == {"x": "y"}
     conflicts: list[tuple[Callable[[], Any], str, str, type[Exception]]] = [
         (lambda: catalog.create_namespace("a"), "namespaces", "AlreadyExistsException", InvalidArgumentError),

@@ -71,13 +71,13 @@ def test_pyiceberg_and_we_commit_in_turns(sqlite: str, tmp_path: Path, typed: bo
     theirs.refresh().append(SECOND)
     assert theirs.properties["ours"] == "1"
     _set(committer, "again")
-    found = catalog.load_table("sales.orders")
-    assert (ids(found), found.properties["again"]) == ([1, 2, 3, 4, 5], "1")
-    names = [Path(entry.metadata_file).name for entry in found.metadata.metadata_log]
+    table = catalog.load_table("sales.orders")
+    assert (ids(table), table.properties["again"]) == ([1, 2, 3, 4, 5], "1")
+    names = [Path(entry.metadata_file).name for entry in table.metadata.metadata_log]
     assert [int(name[:5]) for name in names] == [0, 1, 2, 3]
-    assert Path(found.metadata_location).name.startswith("00004-")
+    assert Path(table.metadata_location).name.startswith("00004-")
     assert [entry.metadata_file for entry in theirs.refresh().metadata.metadata_log] == [
-        entry.metadata_file for entry in found.metadata.metadata_log
+        entry.metadata_file for entry in table.metadata.metadata_log
     ]
     peer.engine.dispose()
 
@@ -278,15 +278,15 @@ def test_a_stale_swap_fails_and_the_loser_reads_again(row: _Row) -> None:
     first = row.location
     assert not row.swap("stale", "new")
     row.script.append((True, True, lambda: _set(row.committer(), "theirs")))
-    found = _set(row.committer(), "ours")
-    assert (found.retries, found.committed) == (1, True)
-    assert found.loaded.metadata.properties == {"theirs": "1", "ours": "1"}
-    assert str(found.loaded.file) == row.location
+    result = _set(row.committer(), "ours")
+    assert (result.retries, result.committed) == (1, True)
+    assert result.loaded.metadata.properties == {"theirs": "1", "ours": "1"}
+    assert str(result.loaded.file) == row.location
     # The file of the lost attempt is gone.
     assert [name[:5] for name in _files(row)] == ["00000", "00001", "00002"]
     pattern = r"\d{5}-[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\.metadata\.json"
     assert all(re.fullmatch(pattern, name) for name in _files(row))
-    assert found.loaded.metadata.metadata_log[0].metadata_file == first
+    assert result.loaded.metadata.metadata_log[0].metadata_file == first
 
 
 @pytest.mark.parametrize(

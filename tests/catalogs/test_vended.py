@@ -85,26 +85,26 @@ def stored(server: RestServer, endpoint: str, sqlite: str) -> RestServer:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The options of each client that is opened, in order."""
-    found: list[dict[str, Any]] = []
+    given_options: list[dict[str, Any]] = []
     original = clients.open_client
 
     def recorded(location: Any, options: Any, **rest: Any) -> Any:
-        found.append(dict(options))
+        given_options.append(dict(options))
         return original(location, options, **rest)
 
     monkeypatch.setattr(remote, "open_client", recorded)
-    return found
+    return given_options
 
 
 def _keys(endpoint: str, name: str, expires_at: float | None = None) -> dict[str, str]:
-    found = {
+    keys = {
         "s3.endpoint": endpoint,
         "s3.region": moto_s3.REGION,
         "s3.access-key-id": name,
         "s3.secret-access-key": f"secret of {name}",
         "s3.session-token": f"token of {name}",
     }
-    return found | ({} if expires_at is None else {"s3.session-token-expires-at-ms": str(int(expires_at * 1000))})
+    return keys | ({} if expires_at is None else {"s3.session-token-expires-at-ms": str(int(expires_at * 1000))})
 
 
 def _load(server: RestServer, **properties: str) -> Any:

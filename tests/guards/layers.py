@@ -286,7 +286,7 @@ def circles(sources: Mapping[str, str]) -> list[list[str]]:
             target = modules.get(name) or modules.get(name.rpartition(".")[0])
             if runs and target is not None and target != path:
                 running[path].add(target)
-    found = _components(running)
+    rings = _components(running)
     for folder in FOLDERS:
         children = _children(sources, folder)
         beside: dict[str, set[str]] = defaultdict(set)
@@ -295,9 +295,9 @@ def circles(sources: Mapping[str, str]) -> list[list[str]]:
             # The names that a folder gives come from the modules in it.
             if _child(path, folder) != "__init__":
                 beside[_child(path, folder)] |= {other for other in others if other} - {_child(path, folder)}
-        found += [[f"{folder}/{child}" for child in circle] for circle in _components(beside)]
-        found += [[f"{folder}/{child}", folder] for child, others in beside.items() if "__init__" in others]
-    return found
+        rings += [[f"{folder}/{child}" for child in circle] for circle in _components(beside)]
+        rings += [[f"{folder}/{child}", folder] for child, others in beside.items() if "__init__" in others]
+    return rings
 
 
 def _dotted(path: str) -> str:

@@ -40,7 +40,7 @@ def entries() -> list[Entry]:
     A heading is a name or a module. Tables of a name have its members in the column "member"; those of a module have a
     name of the module in the column "name", and its members in the column "members".
     """
-    found = []
+    listed_entries = []
     for section in re.split(r"^## ", (ROOT / _PAGE).read_text("utf-8"), flags=re.MULTILINE)[1:]:
         heading = re.match(r"`([\w.]+)", section)
         assert heading is not None, f"{_PAGE} has a heading without a name: {section.splitlines()[0]}"
@@ -51,10 +51,10 @@ def entries() -> list[Entry]:
             if "name" in columns:
                 listed = _NAME.findall(columns["members"])
                 (name,) = _NAME.findall(columns["name"])
-                found.append(Entry(f"{heading[1]}.{name}", frozenset(listed) if listed else None))
+                listed_entries.append(Entry(f"{heading[1]}.{name}", frozenset(listed) if listed else None))
         if not isinstance(_resolved(heading[1]), ModuleType):
-            found.append(Entry(heading[1], None if own is None else frozenset(own)))
-    return found
+            listed_entries.append(Entry(heading[1], None if own is None else frozenset(own)))
+    return listed_entries
 
 
 def _rows(section: str) -> Iterator[dict[str, str]]:
@@ -86,14 +86,14 @@ def _own_classes(kind: type) -> list[type]:
 
 def members(kind: type) -> dict[str, Any]:
     """Return the public members of a class by their names, those included that only its instances have."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for base in reversed(_own_classes(kind)):
         fields = inspect.get_annotations(base)
         assigned = re.findall(r"^ +self\.([a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(base), re.MULTILINE)
         for name in (*fields, *assigned, *vars(base)):
             if not name.startswith("_"):
-                found[name] = inspect.getattr_static(kind, name, None)
-    return found
+                attributes[name] = inspect.getattr_static(kind, name, None)
+    return attributes
 
 
 def _for_types(module: ModuleType) -> dict[str, Any]:
@@ -142,16 +142,16 @@ def _made(kind: type) -> str:
 
 
 def _described(entry: Entry) -> Iterator[str]:
-    found = _resolved(entry.name)
-    if inspect.isclass(found):
-        yield f"{entry.name}{'' if issubclass(found, Exception) else _made(found)}"
+    named = _resolved(entry.name)
+    if inspect.isclass(named):
+        yield f"{entry.name}{'' if issubclass(named, Exception) else _made(named)}"
         if entry.members is not None:
-            known = members(found)
+            known = members(named)
             yield from (f"    {_member(name, known.get(name))}" for name in sorted(entry.members))
-    elif get_args(found):
-        yield f"{entry.name}: {', '.join(get_args(found))}"
+    elif get_args(named):
+        yield f"{entry.name}: {', '.join(get_args(named))}"
     else:
-        yield f"{entry.name}{_signature(found, bound=False) if callable(found) else ''}"
+        yield f"{entry.name}{_signature(named, bound=False) if callable(named) else ''}"
 
 
 def surface() -> str:

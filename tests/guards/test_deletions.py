@@ -52,10 +52,10 @@ def _calls(path: Path) -> Iterator[str]:
 
 @pytest.mark.one_backend
 def test_files_are_deleted_in_one_place() -> None:
-    found: dict[str, set[str]] = {}
+    deleting: dict[str, set[str]] = {}
     for path in sorted(_PACKAGE.rglob("*.py")):
         calls = set(_calls(path))
         if calls:
-            found[path.relative_to(_PACKAGE).as_posix()] = calls
+            deleting[path.relative_to(_PACKAGE).as_posix()] = calls
     # Delete files by `deltaberg.table.removal`. What deletes no files belongs in the second list.
-    assert found == {name: _ALLOWED.get(name, set()) | _OTHERS.get(name, set()) for name in {**_ALLOWED, **_OTHERS}}
+    assert deleting == {name: _ALLOWED.get(name, set()) | _OTHERS.get(name, set()) for name in {**_ALLOWED, **_OTHERS}}

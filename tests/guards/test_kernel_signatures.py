@@ -27,16 +27,16 @@ def _native() -> Any:
 
 def _stub() -> dict[str, list[tuple[str, str | None]]]:
     tree = ast.parse((_ROOT / "python" / "deltaberg" / "_native.pyi").read_text("utf-8"))
-    found = {}
+    signatures = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = _declared(node)
+            signatures[node.name] = _declared(node)
         elif isinstance(node, ast.ClassDef):
             # A class that callers make objects of is a kernel; others are what a kernel returns.
             for one in node.body:
                 if isinstance(one, ast.FunctionDef) and one.name == "__init__":
-                    found[node.name] = _declared(one)[1:]
-    return found
+                    signatures[node.name] = _declared(one)[1:]
+    return signatures
 
 
 def _declared(function: ast.FunctionDef) -> list[tuple[str, str | None]]:

@@ -150,13 +150,13 @@ def test_a_worker_of_spark_that_reads_loads_nothing_that_plans_or_writes(place: 
         f"open({str(sent)!r}, 'wb').write(pickle.dumps((reader, reader.partitions())))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    found = _loaded(
+    loaded = _loaded(
         "import pickle\n"
         f"reader, partitions = pickle.load(open({str(sent)!r}, 'rb'))\n"
         "rows = sum(batch.num_rows for partition in partitions for batch in reader.read(partition))\n"
         "assert rows == 2, rows"
     )
-    ours = {module for module in found if module.startswith("deltaberg.")}
+    ours = {module for module in loaded if module.startswith("deltaberg.")}
     rooms = ("api", "delta", "iceberg", "catalogs", "files.write", "table.write", "table.change", "table.transaction")
     # A store both reads and writes; what it needs to write, and what buckets need, stands in modules of its own.
     stores = (f"storage.{name}" for name in ("atomic", "deletion", "probe", "upload", "remote", "clients", "answers"))

@@ -21,12 +21,12 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)==([^ \\]+)(?: ; (.*?))? \\")
 
 def _locked(name: str) -> dict[str, set[str]]:
     """Return the versions of a lock file, by the normal names of packages."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for line in (FOLDER / f"{name}.txt").read_text("utf-8").splitlines():
         match = _REQUIREMENT.fullmatch(line)
         if match is not None:
-            found.setdefault(match[1], set()).add(match[2])
-    return found
+            versions.setdefault(match[1], set()).add(match[2])
+    return versions
 
 
 def _group(name: str) -> list[str]:

@@ -17,7 +17,7 @@ _TESTS = ROOT / "tests"
 
 def _runs() -> set[tuple[str, str | None]]:
     """Return what the tests run: pages, each with a heading or as a whole."""
-    found = set()
+    sections = set()
     for path in _TESTS.rglob("test_*.py"):
         text = path.read_text("utf-8")
         if "run_blocks(" not in text:
@@ -26,8 +26,8 @@ def _runs() -> set[tuple[str, str | None]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run_blocks":
                 heading = [word.value for word in node.keywords if word.arg == "heading"]
                 literals = [ast.literal_eval(one) for one in (node.args[0], *heading)]
-                found.add((literals[0], literals[1] if heading else None))
-    return found
+                sections.add((literals[0], literals[1] if heading else None))
+    return sections
 
 
 def _blocks() -> list[Block]:

@@ -271,34 +271,34 @@ def test_runs_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     files = [tmp_path / "native.json", tmp_path / "python.json"]
     write_proofs(files[0], _PROVEN_BY_READERS[:1])
     write_proofs(files[1], _PROVEN_BY_READERS[1:])
-    given = [option for file in files for option in ("--results", str(file))]
+    options = [option for file in files for option in ("--results", str(file))]
     # The claims of this project name rows that the document of this test lacks.
     monkeypatch.setattr(requirements, "find_faults", lambda known, unproven: find_faults(known, unproven, _NONE))
     monkeypatch.setattr(
         requirements, "find_road_faults", lambda known, proofs: find_road_faults(known, proofs, {"no rows": [_READER]})
     )
-    assert requirements.main(given[:2]) == 1
+    assert requirements.main(options[:2]) == 1
     assert "ICE-TRF-01 (reader) is claimed" in capsys.readouterr().out
-    assert requirements.main(given) == 1
+    assert requirements.main(options) == 1
     assert "DL-DV-01 is proven on one machine alone" in capsys.readouterr().out
     write_proofs(files[1], [*_PROVEN_BY_READERS[1:], *_on_spark(_proof(_BOTH, "reader"))])
-    assert requirements.main(given) == 0
+    assert requirements.main(options) == 0
     last = "2 of 4 halves are proven; 1 of 2 rows of readers are proven on both roads; 0 faults of the claims"
     alone = "proven on one machine alone: ICE-TRF-01"
     assert capsys.readouterr().out.splitlines() == ["DL-DV: DL-DV-01 (writer), DL-DV-02", alone, last]
-    assert requirements.main([*given, "--half", "reader", "--area", "DL-DV"]) == 0
+    assert requirements.main([*options, "--half", "reader", "--area", "DL-DV"]) == 0
     assert capsys.readouterr().out.splitlines() == [last]
-    assert requirements.main([*given, "--quiet"]) == 0
+    assert requirements.main([*options, "--quiet"]) == 0
     assert capsys.readouterr().out.splitlines() == [last]
 
 
 def test_the_claims_of_this_project_name_rows() -> None:
-    known = load_requirements()
-    if not known:
+    rows = load_requirements()
+    if not rows:
         pytest.skip("the shared folder is missing")
-    nothing = find_faults(known, find_unproven(known, []))
+    nothing = find_faults(rows, find_unproven(rows, []))
     assert nothing
     assert all(" is claimed, but no test proves it" in fault for fault in nothing)
     assert all(CLAIMS.exceptions.values())
     assert all(map(str.strip, NEED_NO_SPARK))
-    assert find_road_faults(known, []) == []
+    assert find_road_faults(rows, []) == []

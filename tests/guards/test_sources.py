@@ -95,15 +95,15 @@ def test_the_tree_of_exceptions_is_drawn() -> None:
 
 
 def test_versions_agree() -> None:
-    wanted = deltaberg.__version__
+    version = deltaberg.__version__
     project = (_ROOT / "pyproject.toml").read_text("utf-8")
-    assert re.search(r'^version = "(.+)"$', project, re.MULTILINE).group(1) == wanted  # type: ignore[union-attr]
+    assert re.search(r'^version = "(.+)"$', project, re.MULTILINE).group(1) == version  # type: ignore[union-attr]
     workspace = (_ROOT / "Cargo.toml").read_text("utf-8")
-    assert re.search(r'^version = "(.+)"$', workspace, re.MULTILINE).group(1) == wanted  # type: ignore[union-attr]
+    assert re.search(r'^version = "(.+)"$', workspace, re.MULTILINE).group(1) == version  # type: ignore[union-attr]
     lock = (_ROOT / "Cargo.lock").read_text("utf-8")
-    assert re.search(rf'name = "deltaberg-core"\nversion = "{re.escape(wanted)}"', lock)
+    assert re.search(rf'name = "deltaberg-core"\nversion = "{re.escape(version)}"', lock)
     changes = (_ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) in ("Unreleased", wanted)  # type: ignore[union-attr]
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) in ("Unreleased", version)  # type: ignore[union-attr]
 
 
 def _scripts(path: Path) -> list[ast.Module]:

@@ -28,7 +28,7 @@ def _run(pytester: pytest.Pytester, grace: float, tests: str) -> pytest.RunResul
 
 
 def test_a_process_that_does_not_end(pytester: pytest.Pytester) -> None:
-    found = _run(
+    run = _run(
         pytester,
         3,
         """
@@ -41,13 +41,13 @@ def test_a_process_that_does_not_end(pytester: pytest.Pytester) -> None:
             threading.Thread(target=wait_for_ever).start()
         """,
     )
-    assert found.ret == 1
-    found.stdout.fnmatch_lines(["*1 passed*"])
-    found.stderr.fnmatch_lines(["Timeout*", "*in wait_for_ever"])
+    assert run.ret == 1
+    run.stdout.fnmatch_lines(["*1 passed*"])
+    run.stderr.fnmatch_lines(["Timeout*", "*in wait_for_ever"])
 
 
 def test_a_test_that_goes_on_after_its_timeout(pytester: pytest.Pytester) -> None:
-    found = _run(
+    run = _run(
         pytester,
         3,
         """
@@ -60,13 +60,13 @@ def test_a_test_that_goes_on_after_its_timeout(pytester: pytest.Pytester) -> Non
             threading.Event().wait()
         """,
     )
-    assert found.ret == 1
-    found.stderr.fnmatch_lines(["Timeout*", "*in test_hangs"])
+    assert run.ret == 1
+    run.stderr.fnmatch_lines(["Timeout*", "*in test_hangs"])
 
 
 @pytest.mark.parametrize("more", ["", "\n        def test_next(server): pass\n"], ids=["last", "not last"])
 def test_a_fixture_that_does_not_end_after_a_timeout(more: str, pytester: pytest.Pytester) -> None:
-    found = _run(
+    run = _run(
         pytester,
         3,
         """
@@ -82,12 +82,12 @@ def test_a_fixture_that_does_not_end_after_a_timeout(more: str, pytester: pytest
         """
         + more,
     )
-    assert found.ret == 1
-    found.stderr.fnmatch_lines(["Timeout*", "*in server"])
+    assert run.ret == 1
+    run.stderr.fnmatch_lines(["Timeout*", "*in server"])
 
 
 def test_no_test_runs_after_a_timeout(pytester: pytest.Pytester) -> None:
-    found = _run(
+    run = _run(
         pytester,
         60,
         """
@@ -98,5 +98,5 @@ def test_no_test_runs_after_a_timeout(pytester: pytest.Pytester) -> None:
         def test_next(): pass
         """,
     )
-    found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["*test_waits took too long*"])
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["*test_waits took too long*"])

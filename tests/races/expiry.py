@@ -191,13 +191,13 @@ def _check(tally: Tally, open_table: Open, racers: list[_Racer]) -> None:
         expected |= racer.tags | racer.branches
     for ref, rows in expected.items():
         try:
-            found = ids_of(open_table(ref=ref))
+            seen = ids_of(open_table(ref=ref))
         except DeltabergError as error:
             tally.lost.append(f"{ref} cannot be read: {error}")
             continue
-        tally.lost += [f"the row {one} of {ref}" for one in sorted(set(rows) - set(found))]
-        tally.wrong += [f"{ref} has the row {one}" for one in sorted(set(found) - set(rows))]
-        if len(found) != len(set(found)):
+        tally.lost += [f"the row {one} of {ref}" for one in sorted(set(rows) - set(seen))]
+        tally.wrong += [f"{ref} has the row {one}" for one in sorted(set(seen) - set(rows))]
+        if len(seen) != len(set(seen)):
             tally.doubled.append(f"rows of {ref}")
     tally.wrong += [f"{ref} is left" for ref in sorted(table.refs.keys() - expected.keys())]
     for snapshot in table.snapshots:

@@ -113,16 +113,16 @@ def vacuum_races(turns: int, seed: int) -> dict[str, Race]:
 
     The clock of the store is right, a week ahead, or a week behind. A table without features is restored by deltalake.
     """
-    found = {}
+    races = {}
     for clock, ahead in (("the right clock", 0), ("a clock ahead", 7), ("a clock behind", -7)):
         weights = {**OFTEN, "restore": 10}
         race = Race(turns, seed, weights=weights, ahead=ahead, pace=_LEAST_SECONDS / turns)
-        found[f"vacuums, {clock}"] = race
+        races[f"vacuums, {clock}"] = race
         # Several operations of one transaction record no changes.
-        found[f"vacuums beside a feed, {clock}"] = replace(race, has_feed=True, without=("several operations",))
+        races[f"vacuums beside a feed, {clock}"] = replace(race, has_feed=True, without=("several operations",))
         weights = {**OFTEN, "restore by deltalake": 10}
-        found[f"vacuums beside deltalake, {clock}"] = replace(race, weights=weights, is_plain=True)
-    return found
+        races[f"vacuums beside deltalake, {clock}"] = replace(race, weights=weights, is_plain=True)
+    return races
 
 
 def _create(root: Path, race: Race) -> None:

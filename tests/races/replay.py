@@ -160,10 +160,10 @@ def _check_steps(tally: Tally, notes: Sequence[Mapping[str, Any]], steps: Iterab
     doubtful = {note["unknown"]: note for note in notes if "unknown" in note}
     claimed = {**told, **doubtful}
     digests = {}
-    known: dict[int, _Rows] = {}
+    states: dict[int, _Rows] = {}
     for step in steps:
         digests[step.moment] = digest((one, *values) for one, values in step.after.items())
-        known[step.moment] = step.after
+        states[step.moment] = step.after
         if step.moment == 0:
             continue
         note = claimed.get(step.token, {})
@@ -176,9 +176,9 @@ def _check_steps(tally: Tally, notes: Sequence[Mapping[str, Any]], steps: Iterab
         if "version" in note and note.get("snapshot", note["version"]) != step.moment:
             tally.wrong.append(f"{what} was acknowledged as {note['version']}")
         restored = note["claim"].get("restores")
-        expected = _applied(step.before, note["claim"]) if restored is None else known[restored]
+        expected = _applied(step.before, note["claim"]) if restored is None else states[restored]
         _compare(tally, f"{what}, {note['kind']}", expected, step.after)
-    _check_changes(tally, notes, known)
+    _check_changes(tally, notes, states)
     return digests
 
 
@@ -205,17 +205,17 @@ def _replay_snapshots(
 ) -> Iterator[_Step]:
     """Yield each snapshot with the rows before and after it."""
     read = {posixpath.basename(name): found for name, found in files.items()}
-    known: dict[str, list[_Row]] = {}
+    rows_of: dict[str, list[_Row]] = {}
     rows: dict[int | None, _Rows] = {None: {}}
     operations = {one["snapshot-id"]: one["summary"]["operation"] for one in metadata["snapshots"]}
     for number, live in replay.live.items():
         after: _Rows = {}
         for path in live:
-            if path not in known:
+            if path not in rows_of:
                 table = pq.ParquetFile(io.BytesIO(read[posixpath.basename(path)]())).read(["id", "value", "part"])
-                known[path] = [tuple(row.values()) for row in table.to_pylist()]
+                rows_of[path] = [tuple(row.values()) for row in table.to_pylist()]
             deleted = replay.deleted[number][path]
-            for position, (one, value, part) in enumerate(known[path]):
+            for position, (one, value, part) in enumerate(rows_of[path]):
                 if position in deleted:
                     continue
                 if one in after:
@@ -263,13 +263,13 @@ def _applied(rows: _Rows, claim: Mapping[str, Any]) -> _Rows:
     return {**left, **{one: (value, part) for one, value, part in claim["adds"]}}
 
 
-def _compare(tally: Tally, what: str, expected: _Rows, found: _Rows) -> None:
-    missing = expected.keys() - found.keys()
+def _compare(tally: Tally, what: str, expected: _Rows, actual: _Rows) -> None:
+    missing = expected.keys() - actual.keys()
     if missing:
         tally.lost.append(f"{what}: {len(missing)} rows are missing, such as {min(missing)}")
-    more = found.keys() - expected.keys()
+    more = actual.keys() - expected.keys()
     if more:
         tally.doubled.append(f"{what}: {len(more)} rows are there that must not be, such as {min(more)}")
-    other = [one for one in expected.keys() & found.keys() if expected[one] != found[one]]
+    other = [one for one in expected.keys() & actual.keys() if expected[one] != actual[one]]
     if other:
         tally.wrong.append(f"{what}: {len(other)} rows have other values, such as {min(other)}")

@@ -224,7 +224,7 @@ def test_the_checker_of_snapshots_finds_faults(tmp_path: Path) -> None:
 def test_the_checker_of_races_finds_what_main_lacks(tmp_path: Path) -> None:
     at = Target(str(tmp_path / "t"), kind="iceberg")
     table = at.create(COLUMNS)
-    made = [table.append(as_arrow([(number, number, "a")])) for number in range(2)]
+    appended = [table.append(as_arrow([(number, number, "a")])) for number in range(2)]
     staged = table.append(as_arrow([(2, 2, "a")]), properties={"wap.id": "x"})
     files = local_files(tmp_path / "t")
     metadata = newest_metadata(files, table.metadata_location.rpartition("/")[2])
@@ -237,10 +237,10 @@ def test_the_checker_of_races_finds_what_main_lacks(tmp_path: Path) -> None:
             "aside": one is staged,
             "claim": {"removes": {}, "adds": [(number, number, "a")], "changes": {}},
         }
-        for number, one in enumerate([*made, staged])
+        for number, one in enumerate([*appended, staged])
     ]
 
-    def lost(*more: dict[str, Any], current: int | None = made[1].snapshot_id) -> list[str]:
+    def lost(*more: dict[str, Any], current: int | None = appended[1].snapshot_id) -> list[str]:
         tally = Tally("checker", "commits")
         found = {**metadata, "current-snapshot-id": current, "refs": {}}
         check_snapshot_race(tally, found, [*notes, *more], files)
@@ -248,7 +248,9 @@ def test_the_checker_of_races_finds_what_main_lacks(tmp_path: Path) -> None:
         return tally.lost
 
     assert lost() == []
-    assert lost(current=made[0].snapshot_id) == [f"append: main does not lead to the snapshot {made[1].snapshot_id}"]
+    assert lost(current=appended[0].snapshot_id) == [
+        f"append: main does not lead to the snapshot {appended[1].snapshot_id}"
+    ]
     moved = {"kind": "publish", "moved_to": [staged.snapshot_id]}
     assert lost(moved) == [f"publish: main does not lead to the snapshot {staged.snapshot_id}"]
     assert lost(moved, current=staged.snapshot_id) == []

@@ -119,14 +119,14 @@ def _restore(racer: Racer) -> Any:
     if any("protocol" in action for version in range(target + 1, newest + 1) for action in actions[version]):
         # What the files need, the protocol may lack.
         return None
-    live, wanted = (_live(actions, version) for version in (newest, target))
+    live, target_files = (_live(actions, version) for version in (newest, target))
     now, token = time.time_ns() // 1_000_000, uuid.uuid4().hex
     last = actions[newest][0].get("commitInfo", {}).get("inCommitTimestamp")
     info = {"timestamp": now, "operation": "RESTORE", "operationParameters": {"version": str(target)}, "txnId": token}
     if last is not None:
         info["inCommitTimestamp"] = max(now, last + 1)
-    gone = [{"remove": _removed(add, now)} for key, add in live.items() if key not in wanted]
-    back = [{"add": {**add, "dataChange": True}} for key, add in wanted.items() if key not in live]
+    gone = [{"remove": _removed(add, now)} for key, add in live.items() if key not in target_files]
+    back = [{"add": {**add, "dataChange": True}} for key, add in target_files.items() if key not in live]
     racer.claim = Claim(restores=target)
     entry = "\n".join(map(json.dumps, [{"commitInfo": info}, *gone, *back])).encode()
     own = _entry(racer, newest + 1).with_name(f".{token}")

@@ -45,17 +45,17 @@ def canonical_lines(table: pa.Table, variants: bool = True) -> list[str]:
 def _members(name: str, values: list[Any]) -> Iterator[str]:
     """Yield a column's member of each row's object; columns of a million rows often have few values."""
     before = f"{_json(name)}:"
-    known: dict[str, str] = {}
+    encoded: dict[str, str] = {}
     for value in values:
         if not isinstance(value, str):
             yield before + _json(value)
             continue
-        found = known.get(value)
-        if found is None:
-            found = before + _json(value)
-            if len(known) < 1000:
-                known[value] = found
-        yield found
+        text = encoded.get(value)
+        if text is None:
+            text = before + _json(value)
+            if len(encoded) < 1000:
+                encoded[value] = text
+        yield text
 
 
 def _values(array: pa.Array | pa.ChunkedArray, field: pa.Field, variants: bool) -> list[Any]:

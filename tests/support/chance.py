@@ -28,7 +28,7 @@ def seed_of(given: str | None) -> int:
     return random.SystemRandom().randrange(1 << 32) if given == "new" else int(given)
 
 
-def fix_examples(given: str | None, seed: int) -> None:
+def fix_examples(option: str | None, seed: int) -> None:
     """Have the tests of hypothesis try what follows from their code, or from a seed if one is given."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
     settings.register_profile(
@@ -38,11 +38,11 @@ def fix_examples(given: str | None, seed: int) -> None:
         suppress_health_check=slow,
         # Examples that failed before would be tried first, on this machine alone.
         database=None,
-        derandomize=given is None,
+        derandomize=option is None,
         print_blob=True,
     )
     settings.load_profile("deltaberg")
-    if given is not None:
+    if option is not None:
         core.global_force_seed = seed  # type: ignore[assignment]
     # The numbers and texts of modules that happen to be loaded would be among the examples, so that a test that is
     # run alone had others. Older versions of hypothesis do not look for them.

@@ -136,7 +136,7 @@ CLAIMS = Claims(
 )
 
 
-def find_unproven(known: Mapping[str, Requirement], proofs: Iterable[Proof]) -> list[Unproven]:
+def find_unproven(requirements: Mapping[str, Requirement], proofs: Iterable[Proof]) -> list[Unproven]:
     """Return the halves that no passing test proves, in the order of the rows.
 
     The proofs may be those of several runs. A failing test takes back what others prove.
@@ -145,21 +145,23 @@ def find_unproven(known: Mapping[str, Requirement], proofs: Iterable[Proof]) -> 
     for proof in proofs:
         outcomes = tests.setdefault((proof.requirement, proof.half), {})
         outcomes.setdefault(proof.outcome, []).append(proof.test)
-    found = []
-    for row in known.values():
+    unproven = []
+    for row in requirements.values():
         for half in row.halves:
             outcomes = tests.get((row.id, half), {})
             if "passed" not in outcomes or "failed" in outcomes:
                 failed, skipped = outcomes.get("failed", []), outcomes.get("skipped", [])
-                found.append(Unproven(row, half, tuple(failed), tuple(skipped)))
-    return found
+                unproven.append(Unproven(row, half, tuple(failed), tuple(skipped)))
+    return unproven
 
 
-def find_faults(known: Mapping[str, Requirement], unproven: Iterable[Unproven], claims: Claims = CLAIMS) -> list[str]:
+def find_faults(
+    requirements: Mapping[str, Requirement], unproven: Iterable[Unproven], claims: Claims = CLAIMS
+) -> list[str]:
     """Return what is wrong: claims that no test proves, exceptions and halves without a claim that a test proves."""
     missing = {(one.row.id, one.half): one for one in unproven}
     faults = []
-    for row in known.values():
+    for row in requirements.values():
         for half in row.halves:
             name, excepted = f"{row.id} ({half})", (row.id, half) in claims.exceptions
             if not claims.claim(row, half):
@@ -172,8 +174,8 @@ def find_faults(known: Mapping[str, Requirement], unproven: Iterable[Unproven], 
                     faults.append(f"{name} is proven: remove it from the exceptions")
             elif not excepted:
                 faults.append(f"{name} is claimed, but {missing[row.id, half]}")
-    halves = {(row.id, half) for row in known.values() for half in row.halves}
-    writers = {name for row in known.values() if "writer" in row.halves for name in (row.id, row.area)}
+    halves = {(row.id, half) for row in requirements.values() for half in row.halves}
+    writers = {name for row in requirements.values() if "writer" in row.halves for name in (row.id, row.area)}
     faults += [f"{name} ({half}) is an exception, and no row" for name, half in claims.exceptions.keys() - halves]
     faults += [f"{name} is claimed for writers, and no row or area of theirs" for name in claims.writer - writers]
     return faults

@@ -20,15 +20,15 @@ ROW_IDS = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
 
 def note_copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the source of each copy."""
-    made: list[str] = []
+    copies: list[str] = []
     copy = file_copy.copy_object
 
     def counted(store: Any, source: Any, *others: Any, **named: Any) -> int:
-        made.append(source.path)
+        copies.append(source.path)
         return copy(store, source, *others, **named)
 
     monkeypatch.setattr(file_copy, "copy_object", counted)
-    return made
+    return copies
 
 
 def with_vectors(root: Path, **properties: str) -> DeltaTable:

@@ -58,12 +58,12 @@ class ComparedReads:
 
     def to_arrow(self, scan: Scan) -> pa.Table:
         """Return the rows of a scan, as `Scan.to_arrow` does."""
-        found, expected = self._both(scan, self._to_arrow, self._by_spark)
-        assert found.schema.names == expected.schema.names
+        ours, expected = self._both(scan, self._to_arrow, self._by_spark)
+        assert ours.schema.names == expected.schema.names
         if scan.limit is None:
-            assert same_rows(_with_types(found, expected.schema), expected)
+            assert same_rows(_with_types(ours, expected.schema), expected)
         else:
-            assert found.num_rows == expected.num_rows
+            assert ours.num_rows == expected.num_rows
         return expected
 
     def count_rows(self, scan: Scan) -> int:

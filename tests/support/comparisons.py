@@ -101,13 +101,13 @@ def _kept(values: pa.Array) -> str:
 
 def in_spark(spark: Any, texts: list[str]) -> dict[str, str]:
     """Return the same by Spark for each of some conditions."""
-    found = {}
+    answers = {}
     with settings_of_values(spark):
         spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
         frame = spark.createDataFrame(pa.Table.from_batches([ROWS]))
         spark.conf.unset("spark.sql.timestampType")
         known = [text for text in texts if _analyses(frame, text)]
-        found = dict.fromkeys(texts, "!")
+        answers = dict.fromkeys(texts, "!")
         waiting = [known[first : first + 60] for first in range(0, len(known), 60)]
         while waiting:
             some = waiting.pop()
@@ -117,8 +117,8 @@ def in_spark(spark: Any, texts: list[str]) -> dict[str, str]:
                 if len(some) > 1:
                     waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
                 continue
-            found |= {text: _kept(column) for text, column in zip(some, table.columns, strict=True)}
-    return found
+            answers |= {text: _kept(column) for text, column in zip(some, table.columns, strict=True)}
+    return answers
 
 
 def _analyses(frame: Any, text: str) -> bool:

@@ -248,21 +248,21 @@ class DeltaBuilder:
     def live(self, version: int | None = None) -> dict[tuple[str, str | None], Action]:
         """Return the live adds of a version by (path, unique id of the deletion vector): replayed oldest first."""
         version = self.version if version is None else version
-        found: dict[tuple[str, str | None], Action] = {}
+        adds: dict[tuple[str, str | None], Action] = {}
         for number in sorted(self.commits):
             if number > version:
                 break
             actions = self.commits[number]
             for action in actions:
                 if "remove" in action:
-                    found.pop(_key(action["remove"]), None)
+                    adds.pop(_key(action["remove"]), None)
             for action in actions:
                 if "add" in action:
                     body = action["add"]
-                    for key in [key for key in found if key[0] == body["path"]]:
-                        del found[key]
-                    found[_key(body)] = action
-        return found
+                    for key in [key for key in adds if key[0] == body["path"]]:
+                        del adds[key]
+                    adds[_key(body)] = action
+        return adds
 
     # Checkpoints
 

@@ -38,21 +38,21 @@ def struct_type(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": list(fields)}
 
 
-def delta_type(found: Any) -> Any:
+def delta_type(arrow: Any) -> Any:
     """Return the Delta type of an Arrow type; names and trees stay as they are."""
-    if not isinstance(found, pa.DataType):
-        return found
-    if pa.types.is_decimal(found):
-        return f"decimal({found.precision},{found.scale})"
-    if pa.types.is_struct(found):
-        return struct_type(*(field(child.name, child.type, child.nullable) for child in found))
-    if pa.types.is_list(found):
-        return {"type": "array", "elementType": delta_type(found.value_type), "containsNull": True}
-    if pa.types.is_map(found):
+    if not isinstance(arrow, pa.DataType):
+        return arrow
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_struct(arrow):
+        return struct_type(*(field(child.name, child.type, child.nullable) for child in arrow))
+    if pa.types.is_list(arrow):
+        return {"type": "array", "elementType": delta_type(arrow.value_type), "containsNull": True}
+    if pa.types.is_map(arrow):
         return {
             "type": "map",
-            "keyType": delta_type(found.key_type),
-            "valueType": delta_type(found.item_type),
+            "keyType": delta_type(arrow.key_type),
+            "valueType": delta_type(arrow.item_type),
             "valueContainsNull": True,
         }
-    return _DELTA_TYPES[found]
+    return _DELTA_TYPES[arrow]

@@ -87,18 +87,18 @@ def _case(rows: pa.Table, names: list[str], rng: random.Random, depth: int) -> F
 
 def _leaf(values: pa.ChunkedArray, name: str, rng: random.Random) -> FilterCase:
     column = col((name,))
-    known = [value for value in values if value.is_valid and _is_pythons(value)]
-    if not known or any(test(values.type) for test in _UNORDERED) or rng.random() < 0.1:
+    plain = [value for value in values if value.is_valid and _is_pythons(value)]
+    if not plain or any(test(values.type) for test in _UNORDERED) or rng.random() < 0.1:
         chosen = rng.random() < 0.5
         test = column.is_null() if chosen else column.is_not_null()
         return FilterCase(test, pc.is_null(values) if chosen else pc.is_valid(values))
-    literal = rng.choice(known)
+    literal = rng.choice(plain)
     roll = rng.random()
     if pt.is_string(values.type) and roll < 0.3:
         prefix = literal.as_py()[: rng.randint(0, 3)]
         return FilterCase(column.starts_with(prefix), pc.starts_with(values, prefix))
     if roll < 0.25:
-        several = [literal, *rng.choices(known, k=rng.randint(0, 3))]
+        several = [literal, *rng.choices(plain, k=rng.randint(0, 3))]
         mask = _compare("=", values, literal)
         for other in several[1:]:
             mask = pc.or_(mask, _compare("=", values, other))
@@ -108,7 +108,7 @@ def _leaf(values: pa.ChunkedArray, name: str, rng: random.Random) -> FilterCase:
 
 
 def _predicate(column: Any, operator: str, literal: Any) -> Value:
-    found: Value = {
+    matched: Value = {
         "=": column.__eq__,
         "!=": column.__ne__,
         "<": column.__lt__,
@@ -116,7 +116,7 @@ def _predicate(column: Any, operator: str, literal: Any) -> Value:
         ">": column.__gt__,
         ">=": column.__ge__,
     }[operator](literal)
-    return found
+    return matched
 
 
 def _is_pythons(value: pa.Scalar) -> bool:

@@ -164,10 +164,10 @@ def avro_type(kind: Any, number: int) -> Any:
 
 def _fixed_type(kind: str, number: int) -> dict[str, Any]:
     """Return a type of fixed length: a uuid, a decimal or a fixed."""
-    found: dict[str, Any] = {"type": "fixed", "name": f"fixed_{number}", "size": 16}
+    stored: dict[str, Any] = {"type": "fixed", "name": f"fixed_{number}", "size": 16}
     if kind == "uuid":
-        return found | {"logicalType": "uuid"}
+        return stored | {"logicalType": "uuid"}
     if kind.startswith("decimal"):
         precision, scale = (int(part) for part in kind[8:-1].split(","))
-        return found | {"logicalType": "decimal", "precision": precision, "scale": scale}
-    return found | {"size": int(kind[6:-1])}
+        return stored | {"logicalType": "decimal", "precision": precision, "scale": scale}
+    return stored | {"size": int(kind[6:-1])}

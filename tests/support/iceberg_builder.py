@@ -149,8 +149,8 @@ class IcebergBuilder:
         **more: Any,
     ) -> IcebergFile:
         """Write a data file with the fields of the newest schema, or with others."""
-        wanted = self.fields if fields is None else list(fields)
-        schema = arrow_of(wanted)
+        columns = self.fields if fields is None else list(fields)
+        schema = arrow_of(columns)
         if not ids:
             schema = pa.schema([child.remove_metadata() for child in schema])
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
@@ -158,7 +158,7 @@ class IcebergBuilder:
         if format == "parquet":
             pq.write_table(table, path, row_group_size=row_group_size)
         elif format == "avro":
-            write_rows(path, wanted, table.to_pylist())
+            write_rows(path, columns, table.to_pylist())
         else:
             write_orc(path, table)
         return IcebergFile(
@@ -207,7 +207,7 @@ class IcebergBuilder:
     ) -> list[IcebergFile]:
         """Write a Puffin file with a deletion vector for each data file."""
         path = self._path("puffin")
-        body, blobs, found = b"PFA1", [], []
+        body, blobs, vectors = b"PFA1", [], []
         for file, positions in deleted.items():
             blob = kernels.encode_bitmap(pa.array(sorted(positions), pa.uint64()), "puffin")
             properties = {"referenced-data-file": file, "cardinality": str(len(positions))}
@@ -223,16 +223,16 @@ class IcebergBuilder:
                 }
             )
             more = {"referenced_data_file": file, "content_offset": len(body), "content_size_in_bytes": len(blob)}
-            found.append(
+            vectors.append(
                 IcebergFile(str(path), len(positions), 0, "puffin", 1, 0, dict(partition or {}), None, {}, more)
             )
             body += blob
         footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
         body += b"PFA1" + footer + len(footer).to_bytes(4, "little") + b"\0\0\0\0" + b"PFA1"
         path.write_bytes(body)
-        for vector in found:
+        for vector in vectors:
             vector.size = len(body)
-        return found
+        return vectors
 
     def commit(
         self,
@@ -393,7 +393,7 @@ class IcebergBuilder:
         schemas = [
             {"type": "struct", "schema-id": number, "fields": fields} for number, fields in enumerate(self.schemas)
         ]
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "format-version": self.version,
             "table-uuid": "fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
             "location": str(self.root),
@@ -416,11 +416,11 @@ class IcebergBuilder:
             "refs": self.refs,
         }
         if self.version > 1:
-            found["last-sequence-number"] = self.sequence
-            del found["schema"], found["partition-spec"]
+            document["last-sequence-number"] = self.sequence
+            del document["schema"], document["partition-spec"]
         if self.version > 2:
-            found["next-row-id"] = sum(snapshot["added-rows"] for snapshot in self.snapshots)
-        return found | self.extra
+            document["next-row-id"] = sum(snapshot["added-rows"] for snapshot in self.snapshots)
+        return document | self.extra
 
     def write(self) -> Path:
         """Write the metadata as the next version, with the version hint."""

@@ -123,15 +123,15 @@ def merged(target: Sequence[Row], source: Sequence[Row], on: str, clauses: Seque
     after: list[Row] = []
     used: set[int] = set()
     for t in target:
-        found = [number for number, s in enumerate(source) if matches(t, s) is True]
-        used.update(found)
-        counted = found
+        matching = [number for number, s in enumerate(source) if matches(t, s) is True]
+        used.update(matching)
+        counted = matching
         if len(matched) == len(clauses):
-            counted = [number for number in found if any(clause.holds(t, source[number]) for clause in matched)]
+            counted = [number for number in matching if any(clause.holds(t, source[number]) for clause in matched)]
         if matched and len(counted) > 1 and not is_lone_delete:
             raise SeveralMatchesError
-        kind = "matched" if found else "not matched by source"
-        s = source[(counted or found)[0]] if found else None
+        kind = "matched" if matching else "not matched by source"
+        s = source[(counted or matching)[0]] if matching else None
         clause = next((one for one in clauses if one.when == kind and one.holds(t, s)), None)
         if clause is None:
             after.append(t)
@@ -158,12 +158,12 @@ def with_clause(builder: Any, clause: Clause) -> Any:
 
 def drawn_clauses(draw: Random) -> list[Clause]:
     """Draw clauses: of each kind those with a condition first."""
-    found: list[Clause] = []
+    clauses: list[Clause] = []
     for kind, actions in (("matched", ("update", "delete")), ("not matched", ("insert",))):
-        found += _clauses_of(draw, kind, actions)
+        clauses += _clauses_of(draw, kind, actions)
     if draw.random() < 0.4:
-        found += _clauses_of(draw, "not matched by source", ("update", "delete"))
-    return found or [Clause("matched", "delete")]
+        clauses += _clauses_of(draw, "not matched by source", ("update", "delete"))
+    return clauses or [Clause("matched", "delete")]
 
 
 def _clauses_of(draw: Random, kind: str, actions: tuple[str, ...]) -> list[Clause]:

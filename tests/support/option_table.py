@@ -96,12 +96,12 @@ class Door:
 
     def names(self, verb: str) -> dict[str, list[str]]:
         """Return what stands for the arguments of a verb, by the arguments."""
-        found: dict[str, list[str]] = {}
+        by_argument: dict[str, list[str]] = {}
         for entry, (verbs, names) in self.entries.items():
             for name in sorted(names) if verb in verbs else ():
                 if f"{entry} {name}" not in self.beside and name not in self.beside:
-                    found.setdefault(self.argument(entry, name), []).append(name)
-        return found
+                    by_argument.setdefault(self.argument(entry, name), []).append(name)
+        return by_argument
 
     def unknown(self) -> set[str]:
         """Return the names that stand for nothing that their verbs take."""
@@ -149,13 +149,13 @@ def verbs_of_library() -> set[str]:
 
 
 def _commands() -> dict[str, tuple[tuple[str, ...], frozenset[str]]]:
-    found = {}
+    commands = {}
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         names = {one.name or "" for one in command.get_params(click.Context(command)) if one.name != "help"}
-        found[name] = (VERBS_OF_COMMANDS.get(name, (name.replace("-", "_"),)), frozenset(names))
-    return found
+        commands[name] = (VERBS_OF_COMMANDS.get(name, (name.replace("-", "_"),)), frozenset(names))
+    return commands
 
 
 def _methods() -> dict[str, tuple[tuple[str, ...], frozenset[str]]]:
@@ -165,7 +165,7 @@ def _methods() -> dict[str, tuple[tuple[str, ...], frozenset[str]]]:
         "merge": [tables.DeltaMergeBuilder],
         "create": [tables.DeltaTableBuilder],
     }
-    found: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
+    methods: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
     for name, verb in _VERBS_OF_DELTA_SPARK.items():
         functions = [getattr(tables.DeltaTable, name)]
         names = {one for function in functions for one in inspect.signature(function).parameters} - {"self"}
@@ -173,8 +173,8 @@ def _methods() -> dict[str, tuple[tuple[str, ...], frozenset[str]]]:
             for method, function in inspect.getmembers(kind, inspect.isfunction):
                 if not method.startswith("_") and not method.startswith("when"):
                     names |= {method, *(set(inspect.signature(function).parameters) - {"self"})}
-        found[name] = ((verb,), frozenset(names))
-    return found
+        methods[name] = ((verb,), frozenset(names))
+    return methods
 
 
 _VERBS_OF_DELTA_SPARK = {

@@ -55,7 +55,7 @@ def pip_settings(listed: str) -> dict[str, str]:
     listed
         What ``pip config list`` prints: one ``section.option='value'`` a line.
     """
-    found: dict[str, tuple[int, str]] = {}
+    ranked: dict[str, tuple[int, str]] = {}
     for line in listed.splitlines():
         key, separator, text = line.partition("=")
         section, _, option = key.strip().rpartition(".")
@@ -64,15 +64,15 @@ def pip_settings(listed: str) -> dict[str, str]:
             continue
         # Variables of the environment win over the section of a command, which wins over the global one.
         rank = {":env:": 2, "install": 1, "global": 0}.get(section)
-        if rank is None or rank < found.get(variable, (0, ""))[0]:
+        if rank is None or rank < ranked.get(variable, (0, ""))[0]:
             continue
         values = str(ast.literal_eval(text.strip())).split()
         if variable == "UV_FIND_LINKS":
             # pip passes over folders that are missing, and uv fails.
             values = [value for value in values if "://" in value or Path(value).is_dir()]
         if values:
-            found[variable] = (rank, ("," if variable == "UV_FIND_LINKS" else " ").join(values))
-    return {variable: value for variable, (_, value) in found.items()}
+            ranked[variable] = (rank, ("," if variable == "UV_FIND_LINKS" else " ").join(values))
+    return {variable: value for variable, (_, value) in ranked.items()}
 
 
 @cache

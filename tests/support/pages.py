@@ -41,7 +41,7 @@ def pages() -> list[str]:
 
 def blocks(page: str, language: str | None = None, heading: str | None = None) -> list[Block]:
     """Return the blocks of a page, or those of a language, or those between a heading and the next one."""
-    found: list[Block] = []
+    read: list[Block] = []
     lines: list[str] = []
     above, opened = "", None
     for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
@@ -52,12 +52,12 @@ def blocks(page: str, language: str | None = None, heading: str | None = None) -
             elif _HEADING.match(line):
                 above = line
         elif fence:
-            found.append(Block(page, opened[0], above, opened[1], "\n".join(lines) + "\n"))
+            read.append(Block(page, opened[0], above, opened[1], "\n".join(lines) + "\n"))
             opened = None
         else:
             lines.append(line)
     assert opened is None, f"{page}: a block has no end"
-    return [one for one in found if language in (None, one.language) and heading in (None, one.heading)]
+    return [one for one in read if language in (None, one.language) and heading in (None, one.heading)]
 
 
 def run_blocks(

@@ -57,25 +57,25 @@ def running(folder: Path, programs: Path) -> Iterator[str]:
 
 def keep_rows(uri: str, file: Path) -> None:
     """Write all tables of a database into a file."""
-    engine, known = create_engine(uri), MetaData()
+    engine, tables = create_engine(uri), MetaData()
     with engine.begin() as connection:
-        known.reflect(connection)
+        tables.reflect(connection)
         found = {
-            table.name: [row._asdict() for row in connection.execute(table.select())] for table in known.sorted_tables
+            table.name: [row._asdict() for row in connection.execute(table.select())] for table in tables.sorted_tables
         }
     engine.dispose()
-    file.write_bytes(pickle.dumps((known, found)))
+    file.write_bytes(pickle.dumps((tables, found)))
 
 
 def put_rows(uri: str, file: Path | None) -> None:
     """Let a database have the tables of a file and no others, or none at all."""
-    wanted, rows = (MetaData(), {}) if file is None else pickle.loads(file.read_bytes())
+    tables, rows = (MetaData(), {}) if file is None else pickle.loads(file.read_bytes())
     engine, known = create_engine(uri), MetaData()
     with engine.begin() as connection:
         known.reflect(connection)
         known.drop_all(connection)
-        wanted.create_all(connection)
-        for table in wanted.sorted_tables:
+        tables.create_all(connection)
+        for table in tables.sorted_tables:
             if rows[table.name]:
                 connection.execute(table.insert(), rows[table.name])
     engine.dispose()

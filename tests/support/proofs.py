@@ -35,7 +35,7 @@ class Proof(NamedTuple):
 
 
 def halves_of_mark(
-    ids: Iterable[object], arguments: Mapping[str, object], known: Mapping[str, Requirement]
+    ids: Iterable[object], arguments: Mapping[str, object], requirements: Mapping[str, Requirement]
 ) -> list[tuple[str, str]]:
     """Return the rows and halves that a mark claims.
 
@@ -47,7 +47,7 @@ def halves_of_mark(
     half = arguments.get("half")
     claimed: list[tuple[str, str]] = []
     for name in ids:
-        row = known.get(name) if isinstance(name, str) else None
+        row = requirements.get(name) if isinstance(name, str) else None
         if row is None:
             raise ValueError(f"there is no requirement {name}")
         if half is None and row.who == "both":

@@ -72,7 +72,7 @@ NEED_NO_SPARK: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def roads_of_rows(known: Mapping[str, Requirement], proofs: Iterable[Proof]) -> dict[str, tuple[str, ...]]:
+def roads_of_rows(requirements: Mapping[str, Requirement], proofs: Iterable[Proof]) -> dict[str, tuple[str, ...]]:
     """Return the roads on which tests prove each row of readers.
 
     A failing test takes back what others prove on its road.
@@ -87,13 +87,13 @@ def roads_of_rows(known: Mapping[str, Requirement], proofs: Iterable[Proof]) -> 
             for road in _ROADS
             if "passed" in (found := outcomes.get((row.id, road), set())) and "failed" not in found
         )
-        for row in known.values()
+        for row in requirements.values()
         if "reader" in row.halves
     }
 
 
 def find_road_faults(
-    known: Mapping[str, Requirement],
+    requirements: Mapping[str, Requirement],
     proofs: Iterable[Proof],
     need_no_spark: Mapping[str, Iterable[str]] = NEED_NO_SPARK,
 ) -> list[str]:
@@ -103,13 +103,13 @@ def find_road_faults(
     """
     listed = [name for names in need_no_spark.values() for name in names]
     faults = []
-    roads = roads_of_rows(known, proofs)
-    for name, found in roads.items():
-        if found == ("spark",) and name not in _OF_BOTH_ROADS:
+    roads = roads_of_rows(requirements, proofs)
+    for name, proven in roads.items():
+        if proven == ("spark",) and name not in _OF_BOTH_ROADS:
             faults.append(f"{name} is proven on Spark alone, and not on one machine")
-        elif found == ("local",) and name not in listed:
+        elif proven == ("local",) and name not in listed:
             faults.append(f"{name} is proven on one machine alone, and not on Spark")
-        elif found == _ROADS and name in listed:
+        elif proven == _ROADS and name in listed:
             faults.append(f"{name} is proven on Spark: remove it from the rows that need no Spark")
     faults += [f"{name} needs no Spark, and is no row of readers" for name in listed if name not in roads]
     faults += [

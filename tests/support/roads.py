@@ -89,7 +89,7 @@ class Road:
             assert bool(self.by_arrow) == (but is not None), self.by_arrow
             assert all(re.fullmatch(but or "", why) for why in self.by_arrow), self.by_arrow
 
-    def _check_native(self, scan: Scan, found: pa.Table) -> None:
+    def _check_native(self, scan: Scan, by_arrow: pa.Table) -> None:
         """Read the files for which that is possible by the native road, too, and compare the rows."""
         self.by_arrow = []
         try:
@@ -108,8 +108,8 @@ class Road:
             frame = scan.to_spark(self.spark)
         native = collect(frame)
         if scan.limit is None:
-            assert same_rows(native, found), str(self.by_arrow)
-        assert (native.num_rows, native.schema.names) == (found.num_rows, found.schema.names), str(self.by_arrow)
+            assert same_rows(native, by_arrow), str(self.by_arrow)
+        assert (native.num_rows, native.schema.names) == (by_arrow.num_rows, by_arrow.schema.names), str(self.by_arrow)
 
     def rows(self, scan: Scan) -> list[dict[str, Any]]:
         """Return the rows of a scan as dictionaries, in the order of their text; no road promises an order."""

@@ -27,10 +27,10 @@ def shared_directory() -> Path | None:
 
 def require_shared() -> Path:
     """Return the folder. Without it, fail if ``CI`` is set, and skip the test otherwise."""
-    found = shared_directory()
-    if found is None:
+    folder = shared_directory()
+    if folder is None:
         reason = "the shared folder is missing: set DELTABERG_SHARED, or put it beside the clone"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return found
+    return folder

@@ -82,19 +82,19 @@ def deleted_positions(
     for file, number in deletes.values():
         deleting.take(file, number, read, values, say)
     vectors, positions, keys = deleting
-    found = {}
+    deleted = {}
     for path, (file, begun) in data.items():
         if path in vectors:
             # It has taken in what other files delete.
             since, bitmap = vectors[path]
             if since < begun:
                 say(f"has a vector of {path} that is older than the file")
-            found[path] = set(bitmap)
+            deleted[path] = set(bitmap)
         else:
-            found[path] = {position for since, position in positions.get(path, ()) if since >= begun}
+            deleted[path] = {position for since, position in positions.get(path, ()) if since >= begun}
         for ids, gone in _keys_about(keys, file, begun):
-            found[path].update(at for at, key in enumerate(values(path, ids)) if key in gone)
-    return found
+            deleted[path].update(at for at, key in enumerate(values(path, ids)) if key in gone)
+    return deleted
 
 
 def _keys_about(keys: Sequence[_Keys], file: Mapping[str, Any], begun: int) -> Iterator[tuple[_Ids, _Rows]]:

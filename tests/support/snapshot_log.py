@@ -182,7 +182,7 @@ def _check_snapshot(
     metadata: Mapping[str, Any],
     snapshot: Mapping[str, Any],
     reader: _Reader,
-    known: tuple[dict[str, int], int | None],
+    facts: tuple[dict[str, int], int | None],
 ) -> None:
     number = snapshot["snapshot-id"]
     parent = snapshot.get("parent-snapshot-id") or -1
@@ -190,19 +190,19 @@ def _check_snapshot(
     summary = snapshot.get("summary", {})
     is_first = summary.get("total-data-files") == summary.get("added-data-files", "0")
     none: dict[str, Any] | None = {} if parent == -1 and (is_first or replay.live) else None
-    found = _Held(replay, number, replay.live.get(parent, none), metadata["format-version"])
+    data = _Held(replay, number, replay.live.get(parent, none), metadata["format-version"])
     deletes = _Held(replay, number, replay.deletes.get(parent, none), metadata["format-version"])
     for manifest in reader.records(snapshot["manifest-list"]):
-        held = deletes if manifest.get("content") else found
+        held = deletes if manifest.get("content") else data
         held.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
-    found.check(*known)
-    deletes.check(*known)
-    replay.live[number] = live = found.live
+    data.check(*facts)
+    deletes.check(*facts)
+    replay.live[number] = live = data.live
     replay.deletes[number] = deletes.live
     _check_deletes(replay, number, live, deletes.live, reader)
     read = (reader.read, reader.values)
     replay.deleted[number] = deleted_positions(
-        found.numbered, deletes.numbered, *read, lambda sentence: replay.say(f"snapshot {number} {sentence}")
+        data.numbered, deletes.numbered, *read, lambda sentence: replay.say(f"snapshot {number} {sentence}")
     )
     for path, file in live.items():
         if reader.rows(path) != file["record_count"]:

@@ -78,7 +78,7 @@ def compare_with_spark(
     spark: Any, rows: pa.RecordBatch, schema: Struct, texts: Sequence[str], zone: str = ZONE
 ) -> Compared:
     """Evaluate expressions here and in Spark, both in a zone. Where one raises for a row, the other must, too."""
-    found = Compared([])
+    compared = Compared([])
     numbered = pa.Table.from_batches([rows]).append_column("row", pa.array(range(rows.num_rows), pa.int32()))
     with settings_of_values(spark, zone), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,20 +90,20 @@ def compare_with_spark(
             try:
                 bound = bind_value(text, schema, timezone=zone)
             except UnsupportedExpressionError:
-                found.unsupported += 1
+                compared.unsupported += 1
             except (EvaluationError, ExpressionError) as error:
                 # A constant that cannot be computed is refused before there are rows, and Spark refuses it later.
                 is_constant = isinstance(error, EvaluationError) or "cannot be compared with a column" in error.message
                 if (_has_results if is_constant else _analyses)(frame, text):
-                    found.differences.append(f"{text}: Spark has a result, we have {error.statement}")
+                    compared.differences.append(f"{text}: Spark has a result, we have {error.statement}")
             else:
                 ready.append(_evaluated(text, bound, rows))
         for first in range(0, len(ready), 100):
-            _compare(frame, ready[first : first + 100], found)
+            _compare(frame, ready[first : first + 100], compared)
         failing = [own for own in ready if own.failed]
         for own in failing[:: max(len(failing) // max(len(texts) // 20, 5), 1)]:
-            _compare_failure(frame, own, found)
-    return found
+            _compare_failure(frame, own, compared)
+    return compared
 
 
 @dataclass
@@ -150,35 +150,35 @@ def _column(own: _Own, number: int) -> str:
     return f"{text} AS c{number}"
 
 
-def _compare(frame: Any, batch: Sequence[_Own], found: Compared) -> None:
+def _compare(frame: Any, batch: Sequence[_Own], compared: Compared) -> None:
     """Compare many expressions by one query, or, if it raises, by ever smaller ones."""
     try:
         table = frame.selectExpr(*(_column(own, number) for number, own in enumerate(batch))).toArrow()
     except Exception as error:  # noqa: BLE001
         if len(batch) == 1:
-            found.differences.append(f"{batch[0].text}: Spark raises {str(error)[:300]!r}, we do not")
+            compared.differences.append(f"{batch[0].text}: Spark raises {str(error)[:300]!r}, we do not")
             return
         half = len(batch) // 2
-        _compare(frame, batch[:half], found)
-        _compare(frame, batch[half:], found)
+        _compare(frame, batch[:half], compared)
+        _compare(frame, batch[half:], compared)
         return
     for number, own in enumerate(batch):
         theirs = table.column(number).combine_chunks()
         if isinstance(theirs, pa.ChunkedArray):
             theirs = theirs.chunk(0)
-        _judge(own, theirs, found)
+        _judge(own, theirs, compared)
 
 
-def _judge(own: _Own, theirs: pa.Array, found: Compared) -> None:
+def _judge(own: _Own, theirs: pa.Array, compared: Compared) -> None:
     kinds = (_kind(own.values.type), _kind(theirs.type))
     if kinds[0] != kinds[1]:
-        found.differences.append(f"{own.text}: Spark's type is {theirs.type}, ours {own.values.type}")
+        compared.differences.append(f"{own.text}: Spark's type is {theirs.type}, ours {own.values.type}")
         return
     for row, (ours, other) in enumerate(zip(shown(own.values), shown(theirs), strict=True)):
         if row not in own.failed and ours != other:
-            found.differences.append(f"{own.text}: row {row} is {other} in Spark, and {ours} here")
+            compared.differences.append(f"{own.text}: row {row} is {other} in Spark, and {ours} here")
             return
-    found.equal += 1
+    compared.equal += 1
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -191,14 +191,14 @@ def _kind(kind: pa.DataType) -> str:
     return str(kind)
 
 
-def _compare_failure(frame: Any, own: _Own, found: Compared) -> None:
+def _compare_failure(frame: Any, own: _Own, compared: Compared) -> None:
     """Check that Spark raises for a row that fails here."""
     row = own.failed[len(own.failed) // 2]
     try:
         value = frame.where(f"row = {row}").selectExpr(own.text).toArrow()
     except Exception:  # noqa: BLE001
-        found.failures += 1
+        compared.failures += 1
     else:
-        found.differences.append(
+        compared.differences.append(
             f"{own.text}: row {row} is {shown(value.column(0))} in Spark, and fails here: {own.message}"
         )

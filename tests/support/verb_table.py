@@ -233,46 +233,46 @@ def _new_file(folder: Path) -> str:
 
 def _call(folder: Path, to: Any, verb: str, name: str, value: Any) -> None:
     ours = words_of(verb).get(name, name)
-    given: dict[str, Any] = {word: one for word, one in _NEEDED.get(verb, {}).items() if word != ours}
-    given[name] = value
+    arguments: dict[str, Any] = {word: one for word, one in _NEEDED.get(verb, {}).items() if word != ours}
+    arguments[name] = value
     alias = {"source_alias": "target.id = s.id", "target_alias": "t.id = source.id"}.get(name)
     if verb == "merge" and alias is not None and isinstance(value, str):
-        given["on"] = alias
+        arguments["on"] = alias
     if verb == "overwrite" and name == "check":
-        given["where"] = "p = 'a'"
-    if verb == "restore" and given["target"] == 1 and isinstance(to, IcebergTable):
-        given["target"] = to.snapshot_id
-    if verb == "clone" and given["target"] == "":
-        given["target"] = folder / uuid.uuid4().hex
+        arguments["where"] = "p = 'a'"
+    if verb == "restore" and arguments["target"] == 1 and isinstance(to, IcebergTable):
+        arguments["target"] = to.snapshot_id
+    if verb == "clone" and arguments["target"] == "":
+        arguments["target"] = folder / uuid.uuid4().hex
     if verb == "drop_feature" and "appendOnly" not in to.features:
         to.alter().set({"delta.feature.appendOnly": "supported"}).commit()
-    if verb == "add_files" and given["file_paths"] == []:
-        given["file_paths"] = [_new_file(folder)]
-    found = getattr(to, verb)(**given)
+    if verb == "add_files" and arguments["file_paths"] == []:
+        arguments["file_paths"] = [_new_file(folder)]
+    answer = getattr(to, verb)(**arguments)
     if verb == "merge":
-        found.when_matched_update_all().when_not_matched_insert_all().execute()
+        answer.when_matched_update_all().when_not_matched_insert_all().execute()
     elif verb == "scan":
-        found.to_arrow()
+        answer.to_arrow()
     elif verb == "transaction":
-        found.abort()
+        answer.abort()
 
 
 def _outcome(folder: Path, begin: Callable[[], Any], verb: str, name: str) -> Outcome:
-    found: list[Exception | None] = []
+    errors: list[Exception | None] = []
     for value in (_right(verb, name), object()):
         to = begin()
         try:
             _call(folder, to, verb, name, value)
         except DeltabergError as error:
-            found.append(error)
+            errors.append(error)
         else:
-            found.append(None)
+            errors.append(None)
         finally:
             if hasattr(to, "abort"):
                 to.abort()
-        if found[0] is not None:
-            return Outcome(found[0], found[0])
-    return Outcome(*found)
+        if errors[0] is not None:
+            return Outcome(errors[0], errors[0])
+    return Outcome(*errors)
 
 
 def outcomes(folder: Path, place: Place, verb: str) -> dict[str, Outcome]:
@@ -290,13 +290,13 @@ def outcomes(folder: Path, place: Place, verb: str) -> dict[str, Outcome]:
     return {name: _outcome(folder, begin, verb, name) for name in _all_arguments()}
 
 
-def as_markdown(found: Mapping[tuple[str, Place], Mapping[str, Outcome]]) -> str:
+def as_markdown(table: Mapping[tuple[str, Place], Mapping[str, Outcome]]) -> str:
     """Return what was found as a table: a row for each argument of each verb, a column for each place and each door."""
     columns = [*map(str, PLACES), *DOORS]
     lines = ["| verb | argument | " + " | ".join(columns) + " |", "|---" * (2 + len(columns)) + "|"]
-    for verb in sorted({verb for verb, _ in found}):
+    for verb in sorted({verb for verb, _ in table}):
         for name in _all_arguments():
-            words = [found[verb, place][name].word if (verb, place) in found else "" for place in PLACES]
+            words = [table[verb, place][name].word if (verb, place) in table else "" for place in PLACES]
             words += [", ".join(door.names(verb).get(name, [])) for door in DOORS.values()]
             if any(words):
                 lines.append(f"| `{verb}` | `{name}` | " + " | ".join(words) + " |")
@@ -304,14 +304,14 @@ def as_markdown(found: Mapping[tuple[str, Place], Mapping[str, Outcome]]) -> str
 
 
 def _main() -> None:
-    found = {}
+    table = {}
     with tempfile.TemporaryDirectory() as folder:
         for place in PLACES:
             for verb in verbs_of(place.kind):
                 own = Path(folder, f"{place} {verb}")
                 own.mkdir()
-                found[verb, place] = outcomes(own, place, verb)
-    print(as_markdown(found))
+                table[verb, place] = outcomes(own, place, verb)
+    print(as_markdown(table))
 
 
 if __name__ == "__main__":

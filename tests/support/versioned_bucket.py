@@ -84,7 +84,7 @@ class VersionedBucket:
 
     def log_entries(self, prefix: str) -> dict[int, list[bytes]]:
         """Return everything that was ever put under the names of log entries, by version, the newest first."""
-        found: dict[int, list[bytes]] = {}
+        entries: dict[int, list[bytes]] = {}
         pages = self._client.get_paginator("list_object_versions").paginate(
             Bucket=self.name, Prefix=f"{prefix}/_delta_log/"
         )
@@ -92,8 +92,8 @@ class VersionedBucket:
             for item in page.get("Versions", ()):
                 match = _COMMIT.fullmatch(item["Key"])
                 if match is not None:
-                    found.setdefault(int(match[1]), []).append(self.get(item["Key"], item["VersionId"]))
-        return found
+                    entries.setdefault(int(match[1]), []).append(self.get(item["Key"], item["VersionId"]))
+        return entries
 
     def close(self) -> None:
         """Close the client."""

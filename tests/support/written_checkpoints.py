@@ -24,13 +24,13 @@ def actions_in(path: Path) -> list[tuple[str, dict[str, Any]]]:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     else:
         rows = pq.ParquetFile(path).read().to_pylist()
-    found = []
+    actions = []
     for row in rows:
         present = {name: members for name, members in row.items() if members is not None}
         assert len(present) == 1, f"{path.name} has a row with {sorted(present)}"
         ((name, members),) = present.items()
-        found.append((name, _without_nulls(members)))
-    return found
+        actions.append((name, _without_nulls(members)))
+    return actions
 
 
 def _without_nulls(members: dict[str, Any]) -> dict[str, Any]:
