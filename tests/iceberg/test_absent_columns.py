@@ -15,20 +15,13 @@ import pytest
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptMetadataError, SchemaError
+from tests.iceberg.columns_json import field_json, struct_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import by_every_road
 
 _FORMATS = ("parquet", "avro", "orc")
 _every_format = pytest.mark.parametrize("form", _FORMATS)
 _MAPPING = "schema.name-mapping.default"
-
-
-def _field(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind, **more}
-
-
-def _struct(*children: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(children)}
 
 
 def _without_ids(builder: IcebergBuilder, rows: pa.Table, form: str, **more: Any) -> IcebergFile:
@@ -64,6 +57,7 @@ def test_names_stand_for_ids(tmp_path: Path, form: str) -> None:
 @by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
+@pytest.mark.req("ICE-ORC-05", "ICE-PQ-01", half="reader")
 def test_a_file_without_ids_and_names_is_refused(tmp_path: Path, form: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.commit(_without_ids(builder, pa.table({"record_id": [1]}), form))
@@ -87,7 +81,7 @@ def test_names_of_a_table_that_never_changed_stand_for_its_ids(tmp_path: Path, f
 def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Path, form: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.commit(_without_ids(builder, pa.table({"id": [1]}), form))
-    builder.schemas.append([_field(2, "id", "long")])
+    builder.schemas.append([field_json(2, "id", "long")])
     builder.write()
     with pytest.raises(SchemaError, match="no field ids"):
         _open(builder).scan().to_arrow()
@@ -98,13 +92,18 @@ def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Pa
 @pytest.mark.req("BEY-30")
 def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
     fields = [
-        _field(1, "s", _struct(_field(2, "x", "long"))),
-        _field(
+        field_json(1, "s", struct_json(field_json(2, "x", "long"))),
+        field_json(
             3,
             "l",
-            {"type": "list", "element-id": 4, "element-required": False, "element": _struct(_field(5, "y", "long"))},
+            {
+                "type": "list",
+                "element-id": 4,
+                "element-required": False,
+                "element": struct_json(field_json(5, "y", "long")),
+            },
         ),
-        _field(
+        field_json(
             6,
             "m",
             {"type": "map", "key-id": 7, "key": "string", "value-id": 8, "value-required": False, "value": "long"},
@@ -169,7 +168,7 @@ def _identity(number: int, name: str) -> dict[str, Any]:
 def test_partition_values_stand_for_columns_that_files_lack(tmp_path: Path, form: str, version: int) -> None:
     # The default and the mapping would both say something else.
     mapping = '[{"field-id":1,"names":["id"]},{"field-id":2,"names":["p","wrong"]}]'
-    fields = [_field(1, "id", "long"), _field(2, "p", "string", **{"initial-default": "default"})]
+    fields = [field_json(1, "id", "long"), field_json(2, "p", "string", **{"initial-default": "default"})]
     specs = [[_identity(2, "p")]]
     builder = IcebergBuilder(
         tmp_path / "t", fields, format_version=version, specs=specs, properties={_MAPPING: mapping}
@@ -187,7 +186,7 @@ def test_partition_values_stand_for_columns_that_files_lack(tmp_path: Path, form
 @_every_format
 @pytest.mark.req("BEY-31")
 def test_a_partition_value_of_null_is_null(tmp_path: Path, form: str) -> None:
-    fields = [_field(1, "id", "long"), _field(2, "p", "string")]
+    fields = [field_json(1, "id", "long"), field_json(2, "p", "string")]
     builder = IcebergBuilder(tmp_path / "t", fields, specs=[[_identity(2, "p")]])
     builder.commit(builder.data([{"id": 4}], fields=fields[:1], format=form, partition={"p": None}))
     assert _open(builder).scan("p IS NULL").to_arrow().to_pylist() == [{"id": 4, "p": None}]
@@ -195,7 +194,7 @@ def test_a_partition_value_of_null_is_null(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.req("BEY-31")
 def test_a_partition_value_of_another_transform_is_no_column(tmp_path: Path) -> None:
-    fields = [_field(1, "id", "long"), _field(2, "p", "long")]
+    fields = [field_json(1, "id", "long"), field_json(2, "p", "long")]
     specs = [[{"source-id": 2, "name": "p", "transform": "truncate[10]"}], [_identity(2, "p")]]
     builder = IcebergBuilder(tmp_path / "t", fields, specs=specs)
     builder.commit(
@@ -216,7 +215,7 @@ def _defaults(tmp_path: Path, form: str, old: Sequence[dict[str, Any]], row: Any
     return _open(builder)
 
 
-_ID = _field(1, "id", "long")
+_ID = field_json(1, "id", "long")
 
 
 @by_every_road
@@ -225,7 +224,7 @@ _ID = _field(1, "id", "long")
 def test_old_rows_have_the_initial_default(tmp_path: Path, form: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
     builder.commit(builder.data([{"id": 1}], format=form))
-    added = _field(2, "x", "int", **{"initial-default": 7, "write-default": 8}) | {"required": True}
+    added = field_json(2, "x", "int", **{"initial-default": 7, "write-default": 8}) | {"required": True}
     builder.schemas.append([_ID, added])
     # A row that was written since, and one that a writer stored as it is.
     builder.commit(builder.data([{"id": 2, "x": 9}, {"id": 3, "x": None}], format=form))
@@ -239,11 +238,13 @@ def test_old_rows_have_the_initial_default(tmp_path: Path, form: str) -> None:
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_an_empty_struct_as_default_has_the_defaults_of_its_fields(tmp_path: Path, form: str) -> None:
-    inner = _struct(_field(3, "x", "int", **{"initial-default": 0}), _field(4, "y", "int", **{"initial-default": 0}))
-    table = _defaults(tmp_path, form, [_ID], {"id": 1}, [_ID, _field(2, "point", inner, **{"initial-default": {}})])
+    inner = struct_json(
+        field_json(3, "x", "int", **{"initial-default": 0}), field_json(4, "y", "int", **{"initial-default": 0})
+    )
+    table = _defaults(tmp_path, form, [_ID], {"id": 1}, [_ID, field_json(2, "point", inner, **{"initial-default": {}})])
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "point": {"x": 0, "y": 0}}]
     # Without a default of its own the struct is null.
-    other = _defaults(tmp_path / "other", form, [_ID], {"id": 1}, [_ID, _field(2, "point", inner)])
+    other = _defaults(tmp_path / "other", form, [_ID], {"id": 1}, [_ID, field_json(2, "point", inner)])
     assert other.scan().to_arrow().to_pylist() == [{"id": 1, "point": None}]
 
 
@@ -253,14 +254,14 @@ def test_an_empty_struct_as_default_has_the_defaults_of_its_fields(tmp_path: Pat
 def test_defaults_inside_of_structs_that_files_have(tmp_path: Path, form: str) -> None:
     def columns(*added: dict[str, Any]) -> list[dict[str, Any]]:
         deeper = [{**child, "id": child["id"] + 10} for child in added]
-        element = _struct(_field(13, "x", "int"), *deeper)
+        element = struct_json(field_json(13, "x", "int"), *deeper)
         return [
-            _field(2, "s", _struct(_field(3, "x", "int"), *added)),
-            _field(11, "l", {"type": "list", "element-id": 12, "element-required": False, "element": element}),
+            field_json(2, "s", struct_json(field_json(3, "x", "int"), *added)),
+            field_json(11, "l", {"type": "list", "element-id": 12, "element-required": False, "element": element}),
         ]
 
     row = {"s": {"x": 1}, "l": [{"x": 2}, None]}
-    table = _defaults(tmp_path, form, columns(), row, columns(_field(4, "y", "string", **{"initial-default": "d"})))
+    table = _defaults(tmp_path, form, columns(), row, columns(field_json(4, "y", "string", **{"initial-default": "d"})))
     assert table.scan().to_arrow().to_pylist() == [{"s": {"x": 1, "y": "d"}, "l": [{"x": 2, "y": "d"}, None]}]
     assert table.scan("s.y = 'd'").count() == 1
     assert table.scan("s.y = 'e'").count() == 0
@@ -295,7 +296,7 @@ def test_defaults_of_every_type(tmp_path: Path, form: str) -> None:
         ),
     ]
     new = [
-        _field(number, f"c{number}", kind, **{"initial-default": default})
+        field_json(number, f"c{number}", kind, **{"initial-default": default})
         for number, (kind, default, _) in enumerate(told, start=2)
     ]
     row = _defaults(tmp_path, form, [_ID], {"id": 1}, new).scan().to_arrow().to_pylist()[0]
@@ -307,10 +308,12 @@ def test_defaults_of_every_type(tmp_path: Path, form: str) -> None:
 @pytest.mark.req("BEY-32", half="reader")
 @pytest.mark.parametrize("kind", ["variant", "unknown", "geometry", "geography(OGC:CRS84)"])
 def test_types_whose_default_is_null(tmp_path: Path, kind: str) -> None:
-    builder = IcebergBuilder(tmp_path / "t", [_ID, _field(2, "x", kind, **{"initial-default": None})], format_version=3)
+    builder = IcebergBuilder(
+        tmp_path / "t", [_ID, field_json(2, "x", kind, **{"initial-default": None})], format_version=3
+    )
     builder.write()
     assert _open(builder).scan().count() == 0
-    builder.schemas = [[_ID, _field(2, "x", kind, **{"initial-default": "00"})]]
+    builder.schemas = [[_ID, field_json(2, "x", kind, **{"initial-default": "00"})]]
     builder.write()
     with pytest.raises(CorruptMetadataError, match="default") as caught:
         _open(builder)
@@ -321,11 +324,15 @@ def test_types_whose_default_is_null(tmp_path: Path, kind: str) -> None:
 @_every_format
 @pytest.mark.req("BEY-38", half="reader")
 def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str) -> None:
-    stray = [_ID, _field(2, "x", "string")]
-    nested = _struct(_field(4, "y", "string"))
+    stray = [_ID, field_json(2, "x", "string")]
+    nested = struct_json(field_json(4, "y", "string"))
     row = {"id": 1, "x": "stray", "s": {"y": "stray"}}
-    new = [_ID, _field(2, "x", "unknown"), _field(3, "s", _struct(_field(4, "y", "unknown"), _field(5, "z", "int")))]
-    builder = IcebergBuilder(tmp_path / "t", [*stray, _field(3, "s", nested)], format_version=3)
+    new = [
+        _ID,
+        field_json(2, "x", "unknown"),
+        field_json(3, "s", struct_json(field_json(4, "y", "unknown"), field_json(5, "z", "int"))),
+    ]
+    builder = IcebergBuilder(tmp_path / "t", [*stray, field_json(3, "s", nested)], format_version=3)
     builder.commit(builder.data([row], format=form, metrics={"null_value_counts": {2: 0, 4: 0}}))
     builder.schemas = [new]
     builder.write()
@@ -343,9 +350,9 @@ def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str
 @pytest.mark.parametrize("kind", ["int", "string", "timestamptz", "decimal(9,2)"])
 def test_unknown_becomes_any_type(tmp_path: Path, form: str, kind: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", [_ID], format_version=3)
-    builder.schemas = [[_ID, _field(2, "x", "unknown")]]
+    builder.schemas = [[_ID, field_json(2, "x", "unknown")]]
     builder.commit(builder.data([{"id": 1}], fields=[_ID], format=form))
-    builder.schemas.append([_ID, _field(2, "x", kind)])
+    builder.schemas.append([_ID, field_json(2, "x", kind)])
     builder.write()
     table = open_table(builder.root, "iceberg", validate=True)
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "x": None}]

@@ -19,15 +19,12 @@ from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.schema import arrow_field_of
+from tests.iceberg.columns_json import field_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import by_every_road
 
 _UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 _CODECS = ("null", "deflate", "snappy", "zstandard")
-
-
-def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind}
 
 
 def _stored(number: int, name: str, kind: Any) -> dict[str, Any]:
@@ -75,7 +72,7 @@ def test_primitives(tmp_path: Path) -> None:
         "string": ("string", ["", "日本 \U0001f388\0"], pa.string()),
         "binary": ("bytes", [b"", bytes(range(256))], pa.binary()),
     }
-    fields = [_field(number, name, name) for number, name in enumerate(kinds, start=1)]
+    fields = [field_json(number, name, name) for number, name in enumerate(kinds, start=1)]
     schema = _record(*(_stored(number, name, kinds[name][0]) for number, name in enumerate(kinds, start=1)))
     rows = [{name: values[row] for name, (_, values, _) in kinds.items()} for row in (0, 1)]
     found = _read(tmp_path, fields, schema, rows)
@@ -94,7 +91,7 @@ def test_decimals_of_the_fewest_bytes(tmp_path: Path, precision: int) -> None:
     kind = {"type": "fixed", "name": "d", "size": size, "logicalType": "decimal", "precision": precision, "scale": 1}
     largest, smallest = (Decimal((sign, (9,) * precision, -1)) for sign in (0, 1))
     rows = [{"d": largest}, {"d": smallest}, {"d": Decimal("-0.1")}, {"d": Decimal(0)}]
-    found = _read(tmp_path, [_field(1, "d", f"decimal({precision},1)")], _record(_stored(1, "d", kind)), rows)
+    found = _read(tmp_path, [field_json(1, "d", f"decimal({precision},1)")], _record(_stored(1, "d", kind)), rows)
     assert found.schema.types == [pa.decimal128(precision, 1)]
     assert found.to_pylist() == rows
 
@@ -119,7 +116,7 @@ def test_dates_and_times(tmp_path: Path) -> None:
     )
     # Numbers are written as they are.
     rows = [{"d": 17486, "t": 81068000000}]
-    found = _read(tmp_path, [_field(1, "d", "date"), _field(2, "t", "time")], schema, rows)
+    found = _read(tmp_path, [field_json(1, "d", "date"), field_json(2, "t", "time")], schema, rows)
     assert found.schema.types == [pa.date32(), pa.time64("us")]
     assert found.column("d").cast(pa.int32()).to_pylist() == [17486]
     assert found.column("t").cast(pa.int64()).to_pylist() == [81068000000]
@@ -135,7 +132,7 @@ def test_timestamps_say_whether_they_are_instants(tmp_path: Path, kind: str, fla
     told = {} if flag is None else {"adjust-to-utc": flag}
     schema = _record(_stored(1, "t", {"type": "long", "logicalType": "timestamp-micros", **told}))
     rows = [{"t": 1510871468000000}, {"t": -1}]
-    table = _table(tmp_path, [_field(1, "t", kind)], schema, rows)
+    table = _table(tmp_path, [field_json(1, "t", kind)], schema, rows)
     found = table.scan().to_arrow()
     assert found.schema.types == [pa.timestamp("us", "UTC" if kind == "timestamptz" else None)]
     assert found.column("t").cast(pa.int64()).to_pylist() == [1510871468000000, -1]
@@ -180,7 +177,9 @@ def test_unions_with_null_in_either_order(tmp_path: Path, union: list[str]) -> N
         _stored(6, "x", union),
     )
     rows = [{"l": [1, None], "m": {"a": None, "b": 2}, "x": None}, {"l": [], "m": {}, "x": 3}]
-    found = _read(tmp_path, [_field(1, "l", _LIST), _field(3, "m", values), _field(6, "x", "long")], schema, rows)
+    found = _read(
+        tmp_path, [field_json(1, "l", _LIST), field_json(3, "m", values), field_json(6, "x", "long")], schema, rows
+    )
     assert found.to_pylist() == [
         {"l": [1, None], "m": [("a", None), ("b", 2)], "x": None},
         {"l": [], "m": [], "x": 3},
@@ -191,7 +190,7 @@ def test_unions_with_null_in_either_order(tmp_path: Path, union: list[str]) -> N
 @pytest.mark.req("ICE-AVRO-06", half="reader")
 @pytest.mark.parametrize("union", [["long", "string"], ["null", "long", "string"]])
 def test_unions_of_two_types_are_refused(tmp_path: Path, union: list[str]) -> None:
-    table = _table(tmp_path, [_field(1, "x", "long")], _record(_stored(1, "x", union)), [{"x": 1}])
+    table = _table(tmp_path, [field_json(1, "x", "long")], _record(_stored(1, "x", union)), [{"x": 1}])
     with pytest.raises(SchemaError) as caught:
         table.scan().to_arrow()
     assert str(tmp_path) in str(caught.value.context)
@@ -200,11 +199,11 @@ def test_unions_of_two_types_are_refused(tmp_path: Path, union: list[str]) -> No
 @by_every_road
 @pytest.mark.req("ICE-AVRO-08", half="reader")
 def test_records_and_arrays(tmp_path: Path) -> None:
-    point = {"type": "struct", "fields": [_field(2, "x", "long"), _field(3, "y", "string")]}
-    element = {"type": "struct", "fields": [_field(6, "z", "long")]}
+    point = {"type": "struct", "fields": [field_json(2, "x", "long"), field_json(3, "y", "string")]}
+    element = {"type": "struct", "fields": [field_json(6, "z", "long")]}
     fields = [
-        _field(1, "s", point),
-        _field(4, "l", {"type": "list", "element-id": 5, "element-required": False, "element": element}),
+        field_json(1, "s", point),
+        field_json(4, "l", {"type": "list", "element-id": 5, "element-required": False, "element": element}),
     ]
     inner = _record(_stored(6, "z", _maybe("long")), name="r5")
     schema = _record(
@@ -239,14 +238,14 @@ def test_maps_whose_keys_are_no_strings(tmp_path: Path) -> None:
         {"m": None},
     ]
     schema = _record(_stored(11, "m", _maybe(_pairs("int", _maybe("string")))))
-    found = _read(tmp_path, [_field(11, "m", _map("int"))], schema, rows)
+    found = _read(tmp_path, [field_json(11, "m", _map("int"))], schema, rows)
     assert found.column("m").to_pylist() == [[(1, "a"), (-(1 << 31), None)], [], None]
 
 
 @by_every_road
 @pytest.mark.req("ICE-AVRO-09", half="reader")
 def test_maps_of_strings_in_both_forms(tmp_path: Path) -> None:
-    fields = [_field(11, "m", _map("string"))]
+    fields = [field_json(11, "m", _map("string"))]
     pairs = _record(_stored(11, "m", _pairs("string", _maybe("string"))))
     found = _read(tmp_path / "pairs", fields, pairs, [{"m": [{"key": "a", "value": "1"}, {"key": "", "value": None}]}])
     assert found.to_pylist() == [{"m": [("a", "1"), ("", None)]}]
@@ -258,12 +257,12 @@ def test_maps_of_strings_in_both_forms(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-AVRO-10", half="reader")
 def test_ids_at_every_level_decide(tmp_path: Path) -> None:
     """All names in the file are different, and columns with other ids have the names that are asked for."""
-    element = {"type": "struct", "fields": [_field(10, "e", "long")]}
-    value = {"type": "struct", "fields": [_field(14, "v", "long")]}
+    element = {"type": "struct", "fields": [field_json(10, "e", "long")]}
+    value = {"type": "struct", "fields": [field_json(14, "v", "long")]}
     fields = [
-        _field(8, "l", "long"),
-        _field(7, "list", {"type": "list", "element-id": 9, "element-required": False, "element": element}),
-        _field(11, "map", {**_map("int"), "value": value}),
+        field_json(8, "l", "long"),
+        field_json(7, "list", {"type": "list", "element-id": 9, "element-required": False, "element": element}),
+        field_json(11, "map", {**_map("int"), "value": value}),
     ]
 
     def both(number: int, name: str, wanted: str, record: str) -> dict[str, Any]:
@@ -285,7 +284,7 @@ def test_ids_at_every_level_decide(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-AVRO-10", half="reader")
 @pytest.mark.parametrize("number", ["8", -1, 1 << 31, True, 8.5])
 def test_ids_are_integers(tmp_path: Path, number: Any) -> None:
-    table = _table(tmp_path, [_field(8, "l", "long")], _record(_stored(number, "l", "long")), [{"l": 1}])
+    table = _table(tmp_path, [field_json(8, "l", "long")], _record(_stored(number, "l", "long")), [{"l": 1}])
     with pytest.raises(CorruptTableError, match="field-id"):
         table.scan().to_arrow()
 
@@ -295,12 +294,12 @@ def test_ids_are_integers(tmp_path: Path, number: Any) -> None:
 def test_columns_renamed_reordered_and_missing(tmp_path: Path) -> None:
     schema = _record(_stored(8, "l", _maybe("long")), _stored(9, "a", _maybe("string")))
     rows = [{"l": 1, "a": "one"}, {"l": 2, "a": None}]
-    fields = [_field(9, "b", "string"), _field(10, "c", "long")]
+    fields = [field_json(9, "b", "string"), field_json(10, "c", "long")]
     table = _table(tmp_path, fields, schema, rows)
     assert table.scan().to_arrow().to_pylist() == [{"b": "one", "c": None}, {"b": None, "c": None}]
     assert table.scan(columns=["c", "b"]).to_arrow().to_pylist()[0] == {"c": None, "b": "one"}
     assert table.scan("c IS NULL AND b = 'one'").count() == 1
-    everything = [_field(10, "l", "long"), *fields[:1], _field(8, "a", "long")]
+    everything = [field_json(10, "l", "long"), *fields[:1], field_json(8, "a", "long")]
     found = _table(tmp_path / "all", everything, schema, rows).scan().to_arrow().to_pylist()
     assert found == [{"l": None, "b": "one", "a": 1}, {"l": None, "b": None, "a": 2}]
 
@@ -311,7 +310,7 @@ def test_columns_renamed_reordered_and_missing(tmp_path: Path) -> None:
 def test_codecs_of_data_files(tmp_path: Path, codec: str) -> None:
     rows = [{"l": number, "s": f"text {number % 7}"} for number in range(1000)]
     schema = _record(_stored(1, "l", "long"), _stored(2, "s", "string"))
-    table = _table(tmp_path, [_field(1, "l", "long"), _field(2, "s", "string")], schema, rows, codec)
+    table = _table(tmp_path, [field_json(1, "l", "long"), field_json(2, "s", "string")], schema, rows, codec)
     stored = (tmp_path / "t" / "data" / "file.avro").read_bytes()
     assert f"avro.codec{chr(2 * len(codec))}{codec}".encode() in stored
     assert table.scan().to_arrow().to_pylist() == rows

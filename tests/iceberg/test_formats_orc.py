@@ -13,17 +13,14 @@ from pyarrow import orc
 
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, SchemaError
+from tests.iceberg.columns_json import field_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road, by_every_road
 
 
-def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind}
-
-
 def _file(builder: IcebergBuilder, table: pa.Table) -> IcebergFile:
     """Write an ORC file."""
-    file = builder.data([], fields=[_field(1, "a", "long")], format="orc")
+    file = builder.data([], fields=[field_json(1, "a", "long")], format="orc")
     orc.write_table(table, file.path)
     file.rows, file.size = len(table), Path(file.path).stat().st_size
     return file
@@ -41,7 +38,7 @@ def _read(builder: IcebergBuilder) -> list[dict[str, Any]]:
 
 @pytest.mark.req("ICE-ORC-01", half="reader")
 def test_types(tmp_path: Path, road: Road) -> None:
-    entry = {"type": "struct", "fields": [_field(20, "a", "long"), _field(21, "b", "string")]}
+    entry = {"type": "struct", "fields": [field_json(20, "a", "long"), field_json(21, "b", "string")]}
     kinds: dict[str, Any] = {
         "boolean": "boolean",
         "int": "int",
@@ -63,7 +60,7 @@ def test_types(tmp_path: Path, road: Road) -> None:
             "value": "long",
         },
     }
-    fields = [_field(number, name, kind) for number, (name, kind) in enumerate(kinds.items(), start=1)]
+    fields = [field_json(number, name, kind) for number, (name, kind) in enumerate(kinds.items(), start=1)]
     rows: list[dict[str, Any]] = [
         {
             "boolean": True,
@@ -143,23 +140,8 @@ def test_lengths_of_bytes(tmp_path: Path, kind: str, length: int) -> None:
 
 @by_every_road
 @pytest.mark.req("ICE-ORC-05", half="reader")
-def test_files_without_ids(tmp_path: Path) -> None:
-    """Files without ids are refused, unless a name mapping says what their columns are."""
-    builder = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "string"})
-    file = _file(builder, pa.table({"x": [1], "b": ["y"]}))
-    builder.schemas.append(builder.fields)
-    builder.commit(file)
-    with pytest.raises(SchemaError, match="no field ids"):
-        _read(builder)
-    builder.properties["schema.name-mapping.default"] = '[{"field-id": 1, "names": ["a", "x"]}]'
-    builder.commit()
-    assert _read(builder) == [{"a": 1, "b": None}]
-
-
-@by_every_road
-@pytest.mark.req("ICE-ORC-05", half="reader")
 def test_required_columns(tmp_path: Path) -> None:
-    builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", "long") | {"required": True}])
+    builder = IcebergBuilder(tmp_path / "t", [field_json(1, "a", "long") | {"required": True}])
     schema = pa.schema([_with_id("a", pa.int64(), 1, iceberg_required="true")])
     file = _file(builder, pa.table({"a": [1]}, schema))
     assert orc.ORCFile(file.path).schema.field("a").metadata == {b"iceberg.id": b"1", b"iceberg.required": b"true"}
@@ -170,9 +152,9 @@ def test_required_columns(tmp_path: Path) -> None:
 @by_every_road
 @pytest.mark.req("ICE-ORC-06")
 def test_columns_by_id(tmp_path: Path) -> None:
-    builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", "int"), _field(2, "b", "string")])
+    builder = IcebergBuilder(tmp_path / "t", [field_json(1, "a", "int"), field_json(2, "b", "string")])
     builder.commit(builder.data([{"a": 1, "b": "x"}, {"a": 2, "b": None}], format="orc"))
-    builder.schemas.append([_field(2, "a", "string"), _field(3, "c", "date")])
+    builder.schemas.append([field_json(2, "a", "string"), field_json(3, "c", "date")])
     builder.commit()
     assert _read(builder) == [{"a": "x", "c": None}, {"a": None, "c": None}]
     assert open_table(builder.root).scan("a = 'x'", ["c"]).to_arrow().to_pylist() == [{"c": None}]
@@ -181,21 +163,21 @@ def test_columns_by_id(tmp_path: Path) -> None:
 @by_every_road
 @pytest.mark.req("ICE-ORC-07")
 def test_nested_columns_by_id(tmp_path: Path) -> None:
-    old = {"type": "struct", "fields": [_field(2, "b", "string"), _field(3, "c", "date")]}
-    new = {"type": "struct", "fields": [_field(3, "cc", "date"), _field(2, "bb", "string")]}
+    old = {"type": "struct", "fields": [field_json(2, "b", "string"), field_json(3, "c", "date")]}
+    new = {"type": "struct", "fields": [field_json(3, "cc", "date"), field_json(2, "bb", "string")]}
     day = dt.date(2017, 11, 16)
-    builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", old)])
+    builder = IcebergBuilder(tmp_path / "t", [field_json(1, "a", old)])
     builder.commit(builder.data([{"a": {"b": "x", "c": day}}, {"a": None}], format="orc"))
-    builder.schemas.append([_field(1, "aa", new)])
+    builder.schemas.append([field_json(1, "aa", new)])
     builder.commit()
     assert _read(builder) == [{"aa": {"cc": day, "bb": "x"}}, {"aa": None}]
     assert [list(row["aa"] or ()) for row in _read(builder)] == [["cc", "bb"], []]
 
 
 @pytest.mark.req("ICE-ORC-08")
-@pytest.mark.parametrize("wanted", ["int", "string", {"type": "struct", "fields": [_field(9, "tag", "int")]}])
+@pytest.mark.parametrize("wanted", ["int", "string", {"type": "struct", "fields": [field_json(9, "tag", "int")]}])
 def test_unions_are_refused(tmp_path: Path, wanted: Any) -> None:
-    builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", wanted), _field(2, "b", "long")])
+    builder = IcebergBuilder(tmp_path / "t", [field_json(1, "a", wanted), field_json(2, "b", "long")])
     values = [pa.array([1], pa.int32()), pa.array(["x"])]
     union = pa.UnionArray.from_dense(pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), values)
     schema = pa.schema([_with_id("a", union.type, 1), _with_id("b", pa.int64(), 2)])

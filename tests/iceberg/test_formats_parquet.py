@@ -13,28 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import SchemaError, UnsupportedFeatureError
+from deltaberg.errors import UnsupportedFeatureError
+from tests.iceberg.columns_json import field_json, list_json, map_json, struct_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of
 from tests.support.roads import Road
 
 _STAMP = 1_510_871_468_000_001
-
-
-def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind}
-
-
-def _struct(*children: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(children)}
-
-
-def _list(number: int, element: Any) -> dict[str, Any]:
-    return {"type": "list", "element-id": number, "element-required": False, "element": element}
-
-
-def _map(key_id: int, value_id: int, value: Any) -> dict[str, Any]:
-    kinds = {"key-id": key_id, "key": "string", "value-id": value_id, "value": value}
-    return {"type": "map", "value-required": False, **kinds}
 
 
 def _file(builder: IcebergBuilder, table: pa.Table, **options: Any) -> IcebergFile:
@@ -51,9 +35,9 @@ def _read(builder: IcebergBuilder, condition: str | None = None) -> list[dict[st
 
 
 _NESTED = [
-    _field(1, "l", _list(2, _struct(_field(3, "a", "long"), _field(4, "b", "string")))),
-    _field(5, "m", _map(6, 7, _struct(_field(8, "c", "long")))),
-    _field(9, "s", _struct(_field(10, "d", _list(11, "int")))),
+    field_json(1, "l", list_json(2, struct_json(field_json(3, "a", "long"), field_json(4, "b", "string")))),
+    field_json(5, "m", map_json(6, "string", 7, struct_json(field_json(8, "c", "long")))),
+    field_json(9, "s", struct_json(field_json(10, "d", list_json(11, "int")))),
 ]
 _ROWS: list[dict[str, Any]] = [
     {
@@ -102,9 +86,13 @@ def test_ids_of_every_node(tmp_path: Path, road: Road) -> None:
     builder.commit(file)
     builder.schemas.append(
         [
-            _field(9, "s2", _struct(_field(10, "d2", _list(11, "long")))),
-            _field(5, "m2", _map(6, 7, _struct(_field(20, "new", "date"), _field(8, "c2", "long")))),
-            _field(1, "l2", _list(2, _struct(_field(4, "b2", "string")))),
+            field_json(9, "s2", struct_json(field_json(10, "d2", list_json(11, "long")))),
+            field_json(
+                5,
+                "m2",
+                map_json(6, "string", 7, struct_json(field_json(20, "new", "date"), field_json(8, "c2", "long"))),
+            ),
+            field_json(1, "l2", list_json(2, struct_json(field_json(4, "b2", "string")))),
         ]
     )
     builder.commit()
@@ -118,20 +106,6 @@ def test_ids_of_every_node(tmp_path: Path, road: Road) -> None:
         {"s2": None, "m2": None, "l2": None},
     ]
     assert road.rows(open_table(builder.root).scan()) == sorted(expected, key=repr)
-
-
-@pytest.mark.req("ICE-PQ-01", half="reader")
-def test_files_without_ids(tmp_path: Path) -> None:
-    """Files without ids are refused, unless a name mapping says what their columns are."""
-    builder = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "string"})
-    file = _file(builder, pa.table({"x": [1], "b": ["y"]}))
-    builder.schemas.append(builder.fields)
-    builder.commit(file)
-    with pytest.raises(SchemaError, match="no field ids"):
-        _read(builder)
-    builder.properties["schema.name-mapping.default"] = '[{"field-id": 1, "names": ["a", "x"]}]'
-    builder.commit()
-    assert _read(builder) == [{"a": 1, "b": None}]
 
 
 @pytest.mark.req("ICE-PQ-03", half="reader")
@@ -161,8 +135,8 @@ def test_decimals_with_more_room(tmp_path: Path) -> None:
     rows = [{"a": Decimal("14.20")}]
     older = _file(builder, pa.Table.from_pylist(rows, arrow_of(builder.fields)), store_decimal_as_integer=True)
     builder.commit(older)
-    builder.schemas.append([_field(1, "a", "decimal(38,2)")])
-    wide = pa.Table.from_pylist(rows, arrow_of([_field(1, "a", "decimal(18,2)")]))
+    builder.schemas.append([field_json(1, "a", "decimal(38,2)")])
+    wide = pa.Table.from_pylist(rows, arrow_of([field_json(1, "a", "decimal(18,2)")]))
     builder.commit(_file(builder, wide, store_decimal_as_integer=True), _file(builder, wide))
     assert _read(builder) == rows * 3
     assert open_table(builder.root).arrow_schema.field("a").type == pa.decimal128(38, 2)
@@ -251,7 +225,7 @@ def test_lists_of_two_levels(tmp_path: Path, spark: Any) -> None:
             "fields": [{"field-id": 4, "names": ["key"]}, {"field-id": 5, "names": ["value"]}],
         },
     ]
-    fields = [_field(1, "l", _list(2, "long")), _field(3, "m", _map(4, 5, "long"))]
+    fields = [field_json(1, "l", list_json(2, "long")), field_json(3, "m", map_json(4, "string", 5, "long"))]
     properties = {"schema.name-mapping.default": json.dumps(mapping)}
     builder = IcebergBuilder(tmp_path / "t", fields, properties=properties)
     target = tmp_path / "legacy"

@@ -14,6 +14,7 @@ from pyarrow import orc
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import SchemaError
+from tests.iceberg.columns_json import field_json, list_json, struct_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.java_files import write_java_orc, write_java_parquet
 
@@ -21,18 +22,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no java"),
 ]
-
-
-def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind}
-
-
-def _struct(*children: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(children)}
-
-
-def _list(number: int, element: Any) -> dict[str, Any]:
-    return {"type": "list", "element-id": number, "element-required": False, "element": element}
 
 
 def _open(builder: IcebergBuilder, path: Path, rows: int) -> IcebergTable:
@@ -71,10 +60,10 @@ def test_decimals_in_wider_encodings(tmp_path: Path, spark: Any) -> None:
 def test_lists_of_two_levels(tmp_path: Path, spark: Any) -> None:
     mapped = {"type": "map", "key-id": 11, "key": "string", "value-id": 12, "value-required": False, "value": "int"}
     fields = [
-        _field(1, "primitives", _list(2, "int")),
-        _field(3, "arrays", _list(4, _struct(_field(5, "y", "string"), _field(6, "x", "int")))),
-        _field(7, "tuples", _list(8, _struct(_field(9, "x", "int")))),
-        _field(10, "map", mapped),
+        field_json(1, "primitives", list_json(2, "int")),
+        field_json(3, "arrays", list_json(4, struct_json(field_json(5, "y", "string"), field_json(6, "x", "int")))),
+        field_json(7, "tuples", list_json(8, struct_json(field_json(9, "x", "int")))),
+        field_json(10, "map", mapped),
     ]
     message = """message table {
         optional group a (LIST) = 1 { repeated int32 element = 2; }
@@ -154,8 +143,8 @@ def test_timestamps_of_orc(tmp_path: Path, spark: Any) -> None:
 
 @pytest.mark.req("ICE-ORC-08")
 def test_unions_of_orc_are_refused(tmp_path: Path, spark: Any) -> None:
-    inner = _struct(_field(3, "tag", "int"), _field(4, "field0", "int"), _field(5, "field1", "string"))
-    builder = IcebergBuilder(tmp_path / "t", [_field(1, "id", "long"), _field(2, "u", inner)])
+    inner = struct_json(field_json(3, "tag", "int"), field_json(4, "field0", "int"), field_json(5, "field1", "string"))
+    builder = IcebergBuilder(tmp_path / "t", [field_json(1, "id", "long"), field_json(2, "u", inner)])
     path = builder.root / "data" / "file.orc"
     write_java_orc(spark, path, "struct<id:bigint,u:uniontype<int,string>>", [1, 2], [[7, 8], [(0, 5), (1, b"text")]])
     table = _open(builder, path, 2)

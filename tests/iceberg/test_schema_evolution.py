@@ -15,35 +15,13 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import SchemaError, SpecViolationError
 from deltaberg.schema.types import List, Map
+from tests.iceberg.columns_json import field_json, list_json, map_json, struct_json
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 from tests.support.roads import by_every_road
 
 _FORMATS = ("parquet", "avro", "orc")
 _Rows = list[dict[str, Any]]
 _Evolve = Callable[..., _Rows]
-
-
-def _field(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"id": number, "name": name, "required": False, "type": kind, **more}
-
-
-def _struct(*children: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(children)}
-
-
-def _list(number: int, element: Any) -> dict[str, Any]:
-    return {"type": "list", "element-id": number, "element-required": False, "element": element}
-
-
-def _map(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
-    return {
-        "type": "map",
-        "key-id": key_id,
-        "key": key,
-        "value-id": value_id,
-        "value-required": False,
-        "value": value,
-    }
 
 
 def _in_every_format(test: Callable[..., None]) -> Callable[..., None]:
@@ -82,14 +60,14 @@ def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
     return run
 
 
-_A, _B, _C = _field(1, "a", "int"), _field(2, "b", "string"), _field(3, "c", "double")
+_A, _B, _C = field_json(1, "a", "int"), field_json(2, "b", "string"), field_json(3, "c", "double")
 
 
 @by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
-    new = [_field(3, "measurement", "double"), _field(2, "name", "string"), _field(4, "a", "int")]
+    new = [field_json(3, "measurement", "double"), field_json(2, "name", "string"), field_json(4, "a", "int")]
     rows = evolve([_A, _B, _C], [{"a": 1, "b": "x", "c": 2.5}, {"a": 2, "b": None, "c": 3.5}], new)
     assert rows == [
         {"measurement": 2.5, "name": "x", "a": None},
@@ -101,7 +79,7 @@ def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -> None:
-    rows = evolve([_A, _B], [{"a": 1, "b": "old"}], [_A, _field(3, "b", "string")])
+    rows = evolve([_A, _B], [{"a": 1, "b": "old"}], [_A, field_json(3, "b", "string")])
     assert rows == [{"a": 1, "b": None}]
 
 
@@ -109,7 +87,9 @@ def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_names_may_be_exchanged(evolve: _Evolve) -> None:
-    rows = evolve([_A, _field(2, "b", "int")], [{"a": 1, "b": 2}], [_field(1, "b", "int"), _field(2, "a", "int")])
+    rows = evolve(
+        [_A, field_json(2, "b", "int")], [{"a": 1, "b": 2}], [field_json(1, "b", "int"), field_json(2, "a", "int")]
+    )
     assert rows == [{"b": 1, "a": 2}]
 
 
@@ -122,7 +102,7 @@ def test_a_dropped_column_is_not_read(evolve: _Evolve) -> None:
 @by_every_road
 @_in_every_format
 def test_columns_that_no_file_has(evolve: _Evolve) -> None:
-    assert evolve([_A], [{"a": 1}], [_A, _field(2, "new", "string")], ["new"]) == [{"new": None}]
+    assert evolve([_A], [{"a": 1}], [_A, field_json(2, "new", "string")], ["new"]) == [{"new": None}]
 
 
 @by_every_road
@@ -130,8 +110,8 @@ def test_columns_that_no_file_has(evolve: _Evolve) -> None:
 @pytest.mark.req("ICE-SCH-11")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_old_values_are_read_as_the_wider_type(evolve: _Evolve, version: int) -> None:
-    old = [_A, _field(2, "b", "float"), _field(3, "c", "decimal(9,2)")]
-    new = [_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")]
+    old = [_A, field_json(2, "b", "float"), field_json(3, "c", "decimal(9,2)")]
+    new = [field_json(1, "a", "long"), field_json(2, "b", "double"), field_json(3, "c", "decimal(18,2)")]
     rows = evolve(old, [{"a": 34, "b": 1.5, "c": Decimal("14.20")}], new, version=version)
     assert rows == [{"a": 34, "b": 1.5, "c": Decimal("14.20")}]
 
@@ -143,7 +123,7 @@ def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"})
     builder.commit(builder.data([{"a": 34, "b": 1.5, "c": Decimal("14.20")}], format=form))
     builder.schemas.append(
-        [_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")],
+        [field_json(1, "a", "long"), field_json(2, "b", "double"), field_json(3, "c", "decimal(18,2)")],
     )
     builder.commit(builder.data([{"a": 1 << 40, "b": 0.1, "c": Decimal("1234567890123456.78")}], format=form))
     found = open_table(builder.root).scan().to_arrow()
@@ -159,7 +139,9 @@ def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
 def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"}, format_version=version)
     builder.commit(builder.data([{"a": 1, "b": 1.5, "c": Decimal("1.50")}]))
-    builder.schemas.append([_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")])
+    builder.schemas.append(
+        [field_json(1, "a", "long"), field_json(2, "b", "double"), field_json(3, "c", "decimal(18,2)")]
+    )
     builder.write()
     assert open_table(builder.root, "iceberg", validate=True).scan().count() == 1
 
@@ -183,21 +165,25 @@ def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
 def test_promotions_that_are_not(tmp_path: Path, version: int, old: str, new: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"a": old}, format_version=version)
     builder.write()
-    builder.schemas.append([_field(1, "a", new)])
+    builder.schemas.append([field_json(1, "a", new)])
     builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was .* and is"):
         open_table(builder.root, "iceberg", validate=True)
 
 
 def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None:
-    flat = [_field(1, "a", "int"), _field(2, "b", "int"), _field(3, "s", _struct(_field(4, "c", "int")))]
-    inner = _struct(_field(4, "c", "int"), _field(2, "b", "int"))
+    flat = [
+        field_json(1, "a", "int"),
+        field_json(2, "b", "int"),
+        field_json(3, "s", struct_json(field_json(4, "c", "int"))),
+    ]
+    inner = struct_json(field_json(4, "c", "int"), field_json(2, "b", "int"))
     builder = IcebergBuilder(tmp_path / "t", flat)
-    builder.schemas.append([_field(1, "a", "int"), _field(3, "s", inner)])
+    builder.schemas.append([field_json(1, "a", "int"), field_json(3, "s", inner)])
     builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 2 \(b\) was moved in the schema 1"):
         open_table(builder.root, "iceberg", validate=True)
-    builder.schemas[-1] = [_field(1, "a", inner)]
+    builder.schemas[-1] = [field_json(1, "a", inner)]
     builder.write()
     with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was integer and is struct"):
         open_table(builder.root, "iceberg", validate=True)
@@ -220,7 +206,7 @@ def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None
 def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str, value: Any, new: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"a": old})
     builder.commit(builder.data([{"a": value}], format=form))
-    builder.schemas.append([_field(1, "a", new)])
+    builder.schemas.append([field_json(1, "a", new)])
     builder.write()
     with pytest.raises(SchemaError) as caught:
         open_table(builder.root).scan().to_arrow()
@@ -231,9 +217,11 @@ def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str
 @_in_every_format
 @pytest.mark.req("BEY-44", half="reader")
 def test_dates_become_timestamps(evolve: _Evolve) -> None:
-    old = [_field(1, "a", "date"), _field(2, "b", "date")]
+    old = [field_json(1, "a", "date"), field_json(2, "b", "date")]
     day = dt.date(1969, 12, 31)
-    rows = evolve(old, [{"a": day, "b": day}], [_field(1, "a", "timestamp"), _field(2, "b", "timestamp_ns")], version=3)
+    rows = evolve(
+        old, [{"a": day, "b": day}], [field_json(1, "a", "timestamp"), field_json(2, "b", "timestamp_ns")], version=3
+    )
     assert rows == [{"a": dt.datetime(1969, 12, 31), "b": dt.datetime(1969, 12, 31)}]
 
 
@@ -249,7 +237,7 @@ def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
             for day, bound in zip(days, numbers, strict=True)
         )
     )
-    builder.schemas.append([_field(1, "a", "timestamp")])
+    builder.schemas.append([field_json(1, "a", "timestamp")])
     builder.write()
     scan = open_table(builder.root, "iceberg", validate=True).scan("a = TIMESTAMP '2017-11-16 00:00:00'")
     assert scan.to_arrow().to_pylist() == [{"a": dt.datetime(2017, 11, 16)}]
@@ -261,16 +249,23 @@ def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-SCH-17", half="reader")
 def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
     old = [
-        _field(1, "l", _list(2, _struct(_field(3, "x", "int"), _field(4, "y", "string")))),
-        _field(5, "m", _map(6, "string", 7, _struct(_field(8, "x", "int")))),
-        _field(9, "s", _struct(_field(10, "x", "float"), _field(11, "gone", "int"))),
+        field_json(1, "l", list_json(2, struct_json(field_json(3, "x", "int"), field_json(4, "y", "string")))),
+        field_json(5, "m", map_json(6, "string", 7, struct_json(field_json(8, "x", "int")))),
+        field_json(9, "s", struct_json(field_json(10, "x", "float"), field_json(11, "gone", "int"))),
     ]
     new = [
-        _field(
-            1, "l", _list(2, _struct(_field(12, "z", "int"), _field(4, "renamed", "string"), _field(3, "x", "long")))
+        field_json(
+            1,
+            "l",
+            list_json(
+                2,
+                struct_json(field_json(12, "z", "int"), field_json(4, "renamed", "string"), field_json(3, "x", "long")),
+            ),
         ),
-        _field(5, "m", _map(6, "string", 7, _struct(_field(8, "x", "long"), _field(13, "z", "string")))),
-        _field(9, "s", _struct(_field(14, "gone", "int"), _field(10, "x", "double"))),
+        field_json(
+            5, "m", map_json(6, "string", 7, struct_json(field_json(8, "x", "long"), field_json(13, "z", "string")))
+        ),
+        field_json(9, "s", struct_json(field_json(14, "gone", "int"), field_json(10, "x", "double"))),
     ]
     rows = evolve(
         old,
@@ -296,15 +291,19 @@ def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
 @_in_every_format
 @pytest.mark.req("ICE-SCH-03", "ICE-SCH-17", half="reader")
 def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path) -> None:
-    key = _struct(_field(3, "a", "int"))
-    old = [_field(1, "m", _map(2, key, 4, _list(5, "string")))]
-    new = [_field(1, "m", _map(2, key, 4, _list(5, "string"))), _field(6, "n", "int")]
+    key = struct_json(field_json(3, "a", "int"))
+    old = [field_json(1, "m", map_json(2, key, 4, list_json(5, "string")))]
+    new = [field_json(1, "m", map_json(2, key, 4, list_json(5, "string"))), field_json(6, "n", "int")]
     value = [({"a": 1}, ["x", None]), ({"a": 2}, None), ({"a": 3}, [])]
     assert evolve(old, [{"m": value}], new) == [{"m": value, "n": None}]
     evolved = IcebergBuilder(tmp_path / "evolved", old)
     evolved.write()
     evolved.schemas.append(
-        [_field(1, "m", _map(2, _struct(_field(3, "a", "int"), _field(7, "b", "int")), 4, "string"))]
+        [
+            field_json(
+                1, "m", map_json(2, struct_json(field_json(3, "a", "int"), field_json(7, "b", "int")), 4, "string")
+            )
+        ]
     )
     evolved.write()
     with pytest.raises(SpecViolationError, match=r"the key of the map 1 \(m\)"):
@@ -314,9 +313,13 @@ def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path)
 @by_every_road
 @pytest.mark.req("ICE-SCH-01", "ICE-SCH-02", "ICE-SCH-03", half="reader")
 def test_required_parts_of_nested_types(tmp_path: Path) -> None:
-    kind = _list(3, "string") | {"element-required": True}
-    values = _map(5, "string", 6, "double") | {"value-required": True}
-    fields = [_field(1, "id", "uuid", required=True, doc="who"), _field(2, "data", kind), _field(4, "m", values)]
+    kind = list_json(3, "string") | {"element-required": True}
+    values = map_json(5, "string", 6, "double") | {"value-required": True}
+    fields = [
+        field_json(1, "id", "uuid", required=True, doc="who"),
+        field_json(2, "data", kind),
+        field_json(4, "m", values),
+    ]
     builder = IcebergBuilder(tmp_path / "t", fields)
     rows = [{"id": bytes(16), "data": ["x"], "m": [("k", 1.5)]}]
     builder.commit(builder.data(pa.Table.from_pylist(rows, arrow_of(fields))))
@@ -351,7 +354,7 @@ def test_partitions_of_a_column_that_became_wider(
         entry = {"status": 1, "snapshot_id": None, "sequence_number": None, "file": file}
         manifests.append(builder.manifest([entry], snapshot_id=1000, partitions=[summary]))
     builder.commit(manifests=manifests)
-    builder.schemas.append([_field(1, "id", "int"), _field(2, "q", new)])
+    builder.schemas.append([field_json(1, "id", "int"), field_json(2, "q", new)])
     builder.write()
     table = open_table(builder.root)
     scan = table.scan(f"q = {values[1]}")
@@ -367,7 +370,7 @@ def test_old_snapshots_have_the_columns_of_their_time(tmp_path: Path) -> None:
     specs: list[list[dict[str, Any]]] = [[{"source-id": 2, "name": "p", "transform": "identity"}], []]
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "string"}, specs=specs)
     first = builder.commit(builder.data([{"id": 1, "p": "x"}], partition={"p": "x"}))
-    builder.schemas.append([_field(1, "key", "long"), _field(3, "p", "int")])
+    builder.schemas.append([field_json(1, "key", "long"), field_json(3, "p", "int")])
     builder.commit(builder.data([{"key": 2, "p": 5}], spec_id=1))
     rows = [{"key": 1, "p": None}, {"key": 2, "p": 5}]
     assert open_table(builder.root).scan().to_arrow().to_pylist() == rows

@@ -13,6 +13,7 @@ from deltaberg.iceberg.partition.transforms import Bucket, Truncate, Unknown, pa
 from deltaberg.iceberg.schema.schema import Schema, read_schema
 from deltaberg.iceberg.schema.type_names import iceberg_type_name
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
+from tests.iceberg.columns_json import struct_json
 from tests.iceberg.metadata_json import parse_with, schema_of
 
 pytestmark = pytest.mark.one_backend
@@ -23,10 +24,6 @@ _MAP = {"type": "map", "key-id": 4, "key": "string", "value-id": 5, "value-requi
 
 def _field(number: int, kind: Any, name: str | None = None, **members: Any) -> dict[str, Any]:
     return {"id": number, "name": name or f"f{number}", "required": False, "type": kind, **members}
-
-
-def _struct(*children: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(children)}
 
 
 def _read(*fields: dict[str, Any]) -> Struct:
@@ -123,16 +120,16 @@ def test_ids_stand_once_in_a_schema() -> None:
 @pytest.mark.parametrize(
     ("kind", "twice"),
     [
-        (_struct(_field(2, "int", "a"), _field(2, "int", "b")), 2),
-        (_struct(_field(2, _struct(_field(2, "int")))), 2),
-        (_struct(_field(1, "int")), 1),
+        (struct_json(_field(2, "int", "a"), _field(2, "int", "b")), 2),
+        (struct_json(_field(2, struct_json(_field(2, "int")))), 2),
+        (struct_json(_field(1, "int")), 1),
         ({**_LIST, "element-id": 1}, 1),
-        ({**_LIST, "element": _struct(_field(3, "int"))}, 3),
+        ({**_LIST, "element": struct_json(_field(3, "int"))}, 3),
         ({**_MAP, "key-id": 1}, 1),
         ({**_MAP, "value-id": 1}, 1),
         ({**_MAP, "key-id": 5}, 5),
-        ({**_MAP, "key": _struct(_field(5, "int"))}, 5),
-        ({**_MAP, "value": _struct(_field(4, "int"))}, 4),
+        ({**_MAP, "key": struct_json(_field(5, "int"))}, 5),
+        ({**_MAP, "value": struct_json(_field(4, "int"))}, 4),
     ],
 )
 def test_ids_are_not_repeated_inside_of_a_column(kind: Any, twice: int) -> None:
