@@ -140,18 +140,18 @@ def revenue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ).to_batches()
 
 
-def check(what: str, found: list[Row], wanted: list[Row]) -> None:
+def check(what: str, actual: list[Row], expected: list[Row]) -> None:
     """Compare rows as bags of values, and say how it went."""
 
     def bag(rows: list[Row]) -> Counter[tuple[tuple[str, Any], ...]]:
         # Equal instants are equal values, whichever object stands for UTC.
         return Counter(tuple(sorted(row.items())) for row in rows)
 
-    missing, surplus = bag(wanted) - bag(found), bag(found) - bag(wanted)
+    missing, surplus = bag(expected) - bag(actual), bag(actual) - bag(expected)
     if missing or surplus:
         print(f"WRONG  {what}: {missing.total()} rows missing, {surplus.total()} rows too many")
         sys.exit(1)
-    print(f"ok     {what}: {len(found):,} rows are the ones that were written")
+    print(f"ok     {what}: {len(actual):,} rows are the ones that were written")
 
 
 def main() -> None:
@@ -180,20 +180,20 @@ def _read_orders(spark: Any, location: str, written: list[Row]) -> None:
     check("all orders, on this machine", table.scan().to_arrow().to_pylist(), written)
 
     scan = table.scan(filter="region = 'south' AND day >= DATE '2026-12-01' AND id < 70000")
-    wanted = [
+    expected = [
         row for row in written if row["region"] == "south" and row["day"] >= dt.date(2026, 12, 1) and row["id"] < 70_000
     ]
     frame = scan.to_spark(spark)
     print()
     frame.show(3)
-    check("filtered orders, on Spark", frame.toArrow().to_pylist(), wanted)
+    check("filtered orders, on Spark", frame.toArrow().to_pylist(), expected)
     print(f"\n{scan.explain()}\n")
 
     totals = table.scan(columns=["region", "price"]).map_in_arrow(
         spark, revenue, "region string, revenue decimal(18,2), orders bigint"
     )
     summed = totals.groupBy("region").agg({"revenue": "sum", "orders": "sum"})
-    found = [
+    filtered = [
         {"region": row[0], "revenue": row["sum(revenue)"], "orders": row["sum(orders)"]} for row in summed.collect()
     ]
     prices: dict[str | None, list[Decimal]] = {}
@@ -202,7 +202,7 @@ def _read_orders(spark: Any, location: str, written: list[Row]) -> None:
     summed.show()
     check(
         "revenue by region, by a Python function inside the reading tasks",
-        found,
+        filtered,
         [{"region": region, "revenue": sum(one), "orders": len(one)} for region, one in prices.items()],
     )
 
@@ -283,13 +283,13 @@ def _change_rows(spark: Any, folder: Path, table_format: Format) -> None:
     result = deltaberg.write_table(folder / f"{table_format} revenue", summed, format=table_format)
     print(f"\nread, computed and written in one task, by the {result.road} road")
     written = deltaberg.open_table(folder / f"{table_format} revenue").scan().to_arrow().group_by("region")
-    found = written.aggregate([("revenue", "sum"), ("orders", "sum")]).to_pylist()
+    sums = written.aggregate([("revenue", "sum"), ("orders", "sum")]).to_pylist()
     prices: dict[str, list[Decimal]] = {}
     for row in left:
         if row["region"] is not None:
             prices.setdefault(row["region"], []).append(row["price"])
     wanted = [{"region": name, "revenue_sum": sum(one), "orders_sum": len(one)} for name, one in prices.items()]
-    check("what the pipeline wrote", found, wanted)
+    check("what the pipeline wrote", sums, wanted)
 
 
 def in_fahrenheit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -310,14 +310,14 @@ def _stream_across(spark: Any, folder: Path) -> None:
     query = frame.writeStream.format("iceberg").option("checkpointLocation", str(folder / "checkpoint"))
     query.trigger(availableNow=True).start(str(place)).awaitTermination()
     table = deltaberg.open_table(place, "iceberg")
-    wanted = [{"id": row["id"], "fahrenheit": row["celsius"] * 1.8 + 32.0} for row in rows]
+    expected = [{"id": row["id"], "fahrenheit": row["celsius"] * 1.8 + 32.0} for row in rows]
     print()
-    check("a stream from Delta into Iceberg", table.scan().to_arrow().to_pylist(), wanted)
+    check("a stream from Delta into Iceberg", table.scan().to_arrow().to_pylist(), expected)
     table.compact()
     now = dt.datetime.now(dt.timezone.utc)
     expired = table.expire_snapshots(older_than=now, retain_last=1)
     files = len(list(place.rglob("*.parquet")))
-    check(f"the same, compacted into {files} file", table.scan().to_arrow().to_pylist(), wanted)
+    check(f"the same, compacted into {files} file", table.scan().to_arrow().to_pylist(), expected)
     print(f"       cleaning up deleted {len(expired.files)} files")
     if files != 1 or len(table.snapshots) != 1:
         print(f"WRONG  there are {files} data files, and {len(table.snapshots)} snapshots")

@@ -106,12 +106,12 @@ def main() -> int:
     for name in chosen.names or RELEASES:
         release = RELEASES[name]
         try:
-            found = interpreter(release.oldest_python, release.newest_python)
+            installed = interpreter(release.oldest_python, release.newest_python)
         except LookupError as error:
             results.append(Result(name, f"not run: {error}", failed=True))
             continue
         print(f"\nPySpark {name}", flush=True)
-        python = _prepare(name, release, found)
+        python = _prepare(name, release, installed)
         if not chosen.prepare:
             results.append(_test(name, python, ["--quiet", *(chosen.tests or _TESTS)]))
     print()

@@ -187,13 +187,13 @@ def _streams(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
         started = time.monotonic()
         for step in STEPS:
             try:
-                expected, found = ids_of_killed_query(_made(folder / f"{table_format} {step}"), table_format, step)
+                expected, delivered = ids_of_killed_query(_made(folder / f"{table_format} {step}"), table_format, step)
             except AssertionError as error:
                 tally.wrong.append(f"{step}: {error}")
                 continue
             tally.tried += 1
-            tally.lost += [f"{step}: row {one}" for one in (Counter(expected) - Counter(found)).elements()]
-            tally.doubled += [f"{step}: row {one}" for one in (Counter(found) - Counter(expected)).elements()]
+            tally.lost += [f"{step}: row {one}" for one in (Counter(expected) - Counter(delivered)).elements()]
+            tally.doubled += [f"{step}: row {one}" for one in (Counter(delivered) - Counter(expected)).elements()]
         tally.seconds = time.monotonic() - started
         yield tally
 

@@ -39,25 +39,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--area", action="append", help="list only this area, such as DL-DV; may be repeated")
     parser.add_argument("--quiet", action="store_true", help="list nothing, only check the claims")
     options = parser.parse_args(arguments)
-    known = load_requirements()
-    if not known:
+    requirements = load_requirements()
+    if not requirements:
         print("REQUIREMENTS.md is missing: set DELTABERG_SHARED, or put the shared folder beside the clone")
         return int(bool(os.environ.get("CI")))
     proofs = [proof for path in options.results for proof in read_proofs(path)] if options.results else _run()
-    unproven = find_unproven(known, proofs)
+    unproven = find_unproven(requirements, proofs)
     if not options.quiet:
         wanted = [one for one in unproven if options.half in (None, one.half)]
         _print_areas([one for one in wanted if not options.area or one.row.area in options.area])
-    roads = roads_of_rows(known, proofs)
+    roads = roads_of_rows(requirements, proofs)
     if not options.quiet and options.half != "writer":
         _print_roads(
-            {name: found for name, found in roads.items() if not options.area or known[name].area in options.area}
+            {
+                name: taken
+                for name, taken in roads.items()
+                if not options.area or requirements[name].area in options.area
+            }
         )
-    faults = find_faults(known, unproven) + find_road_faults(known, proofs)
+    faults = find_faults(requirements, unproven) + find_road_faults(requirements, proofs)
     for fault in faults:
         print(fault)
-    halves = sum(len(row.halves) for row in known.values())
-    both = sum(len(found) == 2 for found in roads.values())
+    halves = sum(len(row.halves) for row in requirements.values())
+    both = sum(len(taken) == 2 for taken in roads.values())
     print(
         f"{halves - len(unproven)} of {halves} halves are proven; {both} of {len(roads)} rows of readers are proven on"
         f" both roads; {len(faults)} faults of the claims"

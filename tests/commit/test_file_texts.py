@@ -76,12 +76,12 @@ def _texts(kind: DataType, lower: Any, upper: Any, nans: int | None = 0, *, tigh
     ],
 )
 def test_bounds(kind: DataType, lower: Any, upper: Any, texts: tuple[Any, Any]) -> None:
-    found = _texts(kind, lower, upper)
+    bounds = _texts(kind, lower, upper)
     wanted: dict[str, Any] = {"numRecords": "5", "nullCount": {"x": "2"}}
     for name, text in zip(("minValues", "maxValues"), texts, strict=True):
         if text is not None:
             wanted[name] = {"x": text}
-    assert found == wanted
+    assert bounds == wanted
 
 
 def test_timestamps_are_rounded_outward() -> None:

@@ -177,12 +177,12 @@ class _Iceberg:
     def go_on(self, at: Target, table: Any, files: Callable[[], Files]) -> list[str]:
         version, rows = _number(table), len(_rows_left(table))
         table.append(_LATER)
-        found = at.open()
+        reopened = at.open()
         faults = []
-        if (_number(found), len(_rows_left(found))) != (version + 1, rows + 1):
+        if (_number(reopened), len(_rows_left(reopened))) != (version + 1, rows + 1):
             faults.append("the commit of the next writer is not there")
         there = files()
-        metadata = newest_metadata(there, posixpath.basename(found.metadata_location))
+        metadata = newest_metadata(there, posixpath.basename(reopened.metadata_location))
         # Older snapshots name what the start has lost.
         return faults + [fault for fault in check_snapshots(metadata, there).faults if LOST not in fault]
 

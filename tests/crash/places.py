@@ -183,14 +183,14 @@ def _changes(seen: Seen) -> bool:
 def _no_answers() -> dict[str, Trouble]:
     """Return successes that a catalog has not said, of requests that are lost and of those that it carries out."""
     bodies = {"a page": _PAGE, "an empty object": b"{}", "an array": b"[]", "no body": b""}
-    found = {}
+    troubles = {}
     for name, body in bodies.items():
         kind = "text/html" if body is _PAGE else "application/json"
         fault = Fault(forwards=0, answer=200, body=body, kind=kind)
-        found[f"{name} comes"] = Trouble(fault, _any)
-        found[f"{name} hides a success"] = Trouble(replace(fault, forwards=1), _changes)
-        found[f"{name} comes, and to all after it"] = Trouble(fault, _any, for_good=True)
-    return found
+        troubles[f"{name} comes"] = Trouble(fault, _any)
+        troubles[f"{name} hides a success"] = Trouble(replace(fault, forwards=1), _changes)
+        troubles[f"{name} comes, and to all after it"] = Trouble(fault, _any, for_good=True)
+    return troubles
 
 
 class InCatalog:

@@ -71,25 +71,25 @@ class Written:
 
 def chosen_names(request: pytest.FixtureRequest) -> list[str]:
     """Return what the chosen tests of a module have as their parameter ``name``, in their order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec"):
             name = item.callspec.params.get("name")
             if isinstance(name, str):
-                found[name] = None
-    return list(found)
+                names[name] = None
+    return list(names)
 
 
-def same(found: pa.Table, expected: pa.Table) -> None:
+def same(ours_read: pa.Table, expected: pa.Table) -> None:
     """Compare columns and rows; the order of rows does not matter."""
-    assert found.schema.names == expected.schema.names, f"{found.schema.names} and not {expected.schema.names}"
-    ours, theirs = canonical_lines(found), canonical_lines(expected)
+    assert ours_read.schema.names == expected.schema.names, f"{ours_read.schema.names} and not {expected.schema.names}"
+    ours, theirs = canonical_lines(ours_read), canonical_lines(expected)
     if ours == theirs:
         return
-    names = [name for name in found.schema.names if _lines(found, name) != _lines(expected, name)]
+    names = [name for name in ours_read.schema.names if _lines(ours_read, name) != _lines(expected, name)]
     only_ours, only_theirs = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
     raise AssertionError(
-        f"{found.num_rows} rows and {expected.num_rows} of the engine differ in {names}:\n"
+        f"{ours_read.num_rows} rows and {expected.num_rows} of the engine differ in {names}:\n"
         + "\n".join(
             [*(f"we read     {line}" for line in only_ours[:3]), *(f"the engine {line}" for line in only_theirs[:3])]
         )

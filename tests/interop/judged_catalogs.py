@@ -92,12 +92,12 @@ class JudgedCatalog:
 
     def open(self, name: str, **moment: Any) -> IcebergTable:
         """Open a table by us."""
-        found: IcebergTable
+        table: IcebergTable
         if self.ours is None:
-            found = deltaberg.open_table(self.directory(name), "iceberg", **moment)
+            table = deltaberg.open_table(self.directory(name), "iceberg", **moment)
         else:
-            found = self.ours.load_table((NAMESPACE, name), **moment)
-        return found
+            table = self.ours.load_table((NAMESPACE, name), **moment)
+        return table
 
     def open_by_pyiceberg(self, name: str) -> Any:
         """Open a table by pyiceberg."""

@@ -56,12 +56,12 @@ _READ = "from tests.interop.write_delta_tables import read\nread(spark, place, z
 
 def _named(*names: str, **proven: str) -> list[Any]:
     """Return tables as parameters; those that are not in every run are marked, and those that prove a rule."""
-    found = []
+    cases = []
     for name in names:
         marks = [] if TABLES[name].always else [pytest.mark.judges]
         marks += [pytest.mark.req(proven[name], half="reader")] if name in proven else []
-        found.append(pytest.param(name, marks=marks))
-    return found
+        cases.append(pytest.param(name, marks=marks))
+    return cases
 
 
 def _compared(request: pytest.FixtureRequest, name: str) -> None:

@@ -86,13 +86,13 @@ def test_a_checkpoint_is_all_that_is_left(tmp_path: Path, judge: Judge, policy: 
     ]
     same(judge.sql(f"SELECT * FROM delta.`{path}`").select(rows.schema.names).cast(rows.schema), rows)
     code = "frame = spark.read.format('delta').load(path).where(condition)\n[frame.count(), len(frame.inputFiles())]"
-    for condition, found in {
+    for condition, count in {
         "id = 3": [1, 1],
         "id > 2": [2, 2],
         "day IS NULL": [1, 1],
         "integer = 2147483647": [1, 1],
     }.items():
-        assert judge.run(code, path=str(path), condition=condition) == found, condition
+        assert judge.run(code, path=str(path), condition=condition) == count, condition
     judge.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
     table = DeltaTable(path)
     table.append(rows.slice(0, 1))
@@ -127,7 +127,7 @@ def test_exactly_the_files_that_can_match_are_scanned(tmp_path: Path, judge: Jud
             )
         )
     code = "frame = spark.read.format('delta').load(path).where(condition)\n[frame.count(), len(frame.inputFiles())]"
-    wanted = {
+    expected = {
         "id = 35": [1, 1],
         "id BETWEEN 19 AND 20": [2, 2],
         "id > 89": [10, 1],
@@ -144,8 +144,8 @@ def test_exactly_the_files_that_can_match_are_scanned(tmp_path: Path, judge: Jud
         # Upper bounds hold for the whole millisecond, and delta-spark allows for one more.
         "at = TIMESTAMP '1970-01-01 00:00:15Z'": [1, 1],
     }
-    found = {condition: judge.run(code, path=str(path), condition=condition) for condition in wanted}
-    assert found == wanted
+    found = {condition: judge.run(code, path=str(path), condition=condition) for condition in expected}
+    assert found == expected
 
 
 def test_details(tmp_path: Path, judge: Judge) -> None:
@@ -156,22 +156,22 @@ def test_details(tmp_path: Path, judge: Judge) -> None:
     table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}))
     table.append(pa.table({"id": [3], "p": ["a"]}))
     table.overwrite(pa.table({"id": [4], "p": ["b"]}), where="p = 'b'")
-    (found,) = judge.sql(f"DESCRIBE DETAIL delta.`{path}`").to_pylist()
-    assert (found["format"], found["id"], found["name"], found["description"]) == (
+    (details,) = judge.sql(f"DESCRIBE DETAIL delta.`{path}`").to_pylist()
+    assert (details["format"], details["id"], details["name"], details["description"]) == (
         "delta",
         table.metadata.id,
         "orders",
         "all",
     )
-    assert (found["partitionColumns"], found["numFiles"]) == (["p"], 3)
-    assert found["sizeInBytes"] == sum(table.live_files["size"].to_pylist())
-    assert dict(found["properties"]) == table.properties
-    assert (found["minReaderVersion"], found["minWriterVersion"]) == (3, 7)
-    assert set(found["tableFeatures"]) == set(table.features)
+    assert (details["partitionColumns"], details["numFiles"]) == (["p"], 3)
+    assert details["sizeInBytes"] == sum(table.live_files["size"].to_pylist())
+    assert dict(details["properties"]) == table.properties
+    assert (details["minReaderVersion"], details["minWriterVersion"]) == (3, 7)
+    assert set(details["tableFeatures"]) == set(table.features)
     clustered = create_table(tmp_path / "u", columns, cluster_by=["p", "id"])
     clustered.append(pa.table({"id": [1], "p": ["a"]}))
-    (found,) = judge.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'u'}`").to_pylist()
-    assert found["clusteringColumns"] == ["p", "id"]
+    (details,) = judge.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'u'}`").to_pylist()
+    assert details["clusteringColumns"] == ["p", "id"]
 
 
 _LEGACY = [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)]

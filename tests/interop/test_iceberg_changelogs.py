@@ -42,16 +42,16 @@ def test_changelogs(judge: Judge) -> None:
     for text in _WRITTEN:
         judge.sql(text.replace("{t}", spark.name))
     table = open_table(spark.root, "iceberg")
-    made = [one.snapshot_id for one in table.snapshots]
+    snapshots = [one.snapshot_id for one in table.snapshots]
     ways: list[tuple[str, int | None, int | None, dict[str, Any]]] = [
         ("", None, None, {}),
-        ("", made[0], None, {}),
-        ("", made[2], made[4], {}),
+        ("", snapshots[0], None, {}),
+        ("", snapshots[2], snapshots[4], {}),
         (", net_changes => true", None, None, {"net_changes": True}),
-        (", net_changes => true", made[0], None, {"net_changes": True}),
+        (", net_changes => true", snapshots[0], None, {"net_changes": True}),
         # Further on, a snapshot deletes two rows with the id 1, which both refuse.
-        (", identifier_columns => array('id')", made[0], made[2], {"identifier_columns": ["id"]}),
-        (", identifier_columns => array('id')", made[3], None, {"identifier_columns": ["id"]}),
+        (", identifier_columns => array('id')", snapshots[0], snapshots[2], {"identifier_columns": ["id"]}),
+        (", identifier_columns => array('id')", snapshots[3], None, {"identifier_columns": ["id"]}),
     ]
     columns = ["id", "s", "x", "l", *_META.split(", ")]
     for number, (text, first, last, arguments) in enumerate(ways):

@@ -30,12 +30,12 @@ def _rows(part: str, *ids: int) -> pa.Table:
 def _facts(table: IcebergTable) -> list[tuple[Any, ...]]:
     """Return what is the same in two tables with the same history: snapshots by their order."""
     numbers = {one.snapshot_id: at for at, one in enumerate(table.snapshots)}
-    found: list[tuple[Any, ...]] = []
+    commits: list[tuple[Any, ...]] = []
     for one in table.snapshots:
         marks = [one.summary.get(name) for name in _PICKED]
         source = marks[0] and numbers[int(marks[0])]
         parent = one.parent_snapshot_id
-        found.append((one.operation, parent if parent is None else numbers[parent], source, *marks[1:]))
+        commits.append((one.operation, parent if parent is None else numbers[parent], source, *marks[1:]))
     refs = sorted(
         (
             name,
@@ -48,7 +48,7 @@ def _facts(table: IcebergTable) -> list[tuple[Any, ...]]:
         for name, ref in table.refs.items()
     )
     rows = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
-    return [*found, *refs, *rows, *((numbers[entry.snapshot_id],) for entry in table.metadata.snapshot_log)]
+    return [*commits, *refs, *rows, *((numbers[entry.snapshot_id],) for entry in table.metadata.snapshot_log)]
 
 
 def _refused(act: Callable[[], Any]) -> None:

@@ -95,14 +95,14 @@ def test_rows_are_changed_in_turns(
     table.refresh().delete("note = 'theirs' AND id > 20 OR id = 24")
     table.update({"note": "concat(note, '!')"}, "note IS NOT NULL AND id < 30")
     table.upsert(pa.table({"id": [50, 60], "note": ["u", "v"]}), "id")
-    found = judged.check()
-    notes = {row["id"]: row["note"] for row in found.scan("note IS NOT NULL").to_arrow().to_pylist()}
+    changed = judged.check()
+    notes = {row["id"]: row["note"] for row in changed.scan("note IS NOT NULL").to_arrow().to_pylist()}
     assert notes == {2: "theirs!", 4: "m!", 21: "m!", 40: "new", 50: "u", 60: "v"}
-    assert _ids(found, "id >= 20") == [21, 22, 25, 40, 50, 60]
+    assert _ids(changed, "id >= 20") == [21, 22, 25, 40, 50, 60]
     past = judged.open(snapshot_id=before).scan().to_arrow()
     same(past, judged.sql(f"SELECT * FROM {{t}} VERSION AS OF {before}"))
     for name in ("files", "manifests", "snapshots", "entries", "delete_files"):
-        assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == found.inspect(name).num_rows, name
-    assert (found.inspect("delete_files").num_rows > 0) == (mode == "merge-on-read")
+        assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == changed.inspect(name).num_rows, name
+    assert (changed.inspect("delete_files").num_rows > 0) == (mode == "merge-on-read")
     assert table.compact().conflicts == []
     judged.check()

@@ -99,12 +99,12 @@ def test_as_pyiceberg_reads_them(kept: list[_Moment]) -> None:
     for moment in kept:
         scan = StaticTable.from_metadata(moment.location).scan(snapshot_id=moment.version)
         try:
-            found = scan.to_arrow()
+            rows = scan.to_arrow()
         except ValueError as error:
             refused = str(error)
             deletes = IcebergTable(moment.location, snapshot_id=moment.version).inspect("delete_files")
         else:
-            moment.check(found)
+            moment.check(rows)
             continue
         # It refuses every file of equality deletes that may be of consequence.
         assert "does not yet support equality deletes" in refused

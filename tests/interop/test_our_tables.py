@@ -187,12 +187,12 @@ def test_filters_of_deltalake_and_polars(tmp_path: Path, stored: str) -> None:
         if stored == "checkpoint":
             DeltaTable(path).checkpoint()
             (path / "_delta_log" / f"{0:020d}.json").unlink()
-        wanted = values[0]
+        value = values[0]
         for name, test in tests.items():
-            found = ds.dataset(rows).to_table(filter=test(pc.field("v"), wanted))
-            theirs = deltalake.DeltaTable(path).to_pyarrow_table(filters=[("v", name, wanted.as_py())])
+            found = ds.dataset(rows).to_table(filter=test(pc.field("v"), value))
+            theirs = deltalake.DeltaTable(path).to_pyarrow_table(filters=[("v", name, value.as_py())])
             assert theirs["id"].to_pylist() == found["id"].to_pylist(), (kind, name)
-            frame = pl.scan_delta(str(path)).filter(test(pl.col("v"), pl.lit(wanted.as_py())))
+            frame = pl.scan_delta(str(path)).filter(test(pl.col("v"), pl.lit(value.as_py())))
             assert frame.collect()["id"].to_list() == found["id"].to_pylist(), (kind, name)
 
 

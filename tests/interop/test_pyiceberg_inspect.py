@@ -81,12 +81,12 @@ def _ours(peer: Any) -> IcebergTable:
     return open_table(peer.location(), "iceberg")
 
 
-def _same(found: pa.Table, wanted: pa.Table, key: str) -> None:
+def _same(found: pa.Table, expected: pa.Table, key: str) -> None:
     """Compare the columns that pyiceberg has, which are all but the newest."""
-    assert set(wanted.column_names) <= set(found.column_names)
-    rows = found.select(wanted.column_names).to_pylist()
+    assert set(expected.column_names) <= set(found.column_names)
+    rows = found.select(expected.column_names).to_pylist()
     assert sorted(map(_plain, rows), key=lambda row: str(row[key])) == sorted(
-        map(_plain, wanted.to_pylist()), key=lambda row: str(row[key])
+        map(_plain, expected.to_pylist()), key=lambda row: str(row[key])
     )
     assert len(rows) > 0
 
@@ -118,15 +118,17 @@ def test_delete_files_have_the_same_columns(peer: Any) -> None:
 
 
 def test_entries(peer: Any) -> None:
-    wanted = peer.inspect.entries()
-    found = _ours(peer).inspect("entries")
-    names = [child.name for child in wanted.schema.field("data_file").type]
-    data_file = found["data_file"].combine_chunks()
+    expected = peer.inspect.entries()
+    entries = _ours(peer).inspect("entries")
+    names = [child.name for child in expected.schema.field("data_file").type]
+    data_file = entries["data_file"].combine_chunks()
     mine = pa.StructArray.from_arrays([data_file.field(name) for name in names], names=names)
-    found = found.set_column(found.column_names.index("data_file"), "data_file", mine)
-    assert found.column_names == wanted.column_names
+    entries = entries.set_column(entries.column_names.index("data_file"), "data_file", mine)
+    assert entries.column_names == expected.column_names
     # Pyiceberg gives an empty map for one that is missing.
-    ours, theirs = (sorted(map(_without_empty, map(_plain, table.to_pylist())), key=str) for table in (found, wanted))
+    ours, theirs = (
+        sorted(map(_without_empty, map(_plain, table.to_pylist())), key=str) for table in (entries, expected)
+    )
     assert ours == theirs
     assert len({row["status"] for row in ours}) > 1
 
@@ -148,13 +150,13 @@ def test_partitions(peer: Any) -> None:
 @pytest.mark.parametrize("name", ["metadata_log_entries", "history", "snapshots", "refs"])
 def test_what_the_metadata_file_says(peer: Any, name: MetadataTable) -> None:
     keys = {"metadata_log_entries": "timestamp", "history": "made_current_at", "refs": "name"}
-    found, wanted = _ours(peer).inspect(name), getattr(peer.inspect, name)()
+    mine, expected = _ours(peer).inspect(name), getattr(peer.inspect, name)()
     if name == "refs":
-        wanted = wanted.set_column(1, "type", wanted["type"].cast(pa.string()))
+        expected = expected.set_column(1, "type", expected["type"].cast(pa.string()))
     if name == "snapshots":
         # Pyiceberg names the operation by its member of an enumeration.
-        found, wanted = found.drop_columns(["operation"]), wanted.drop_columns(["operation"])
-    _same(found, wanted, keys.get(name, "committed_at"))
+        mine, expected = mine.drop_columns(["operation"]), expected.drop_columns(["operation"])
+    _same(mine, expected, keys.get(name, "committed_at"))
 
 
 def test_tables_that_we_write(tmp_path: Path) -> None:

@@ -38,19 +38,19 @@ def _anew(noun: Any) -> Any:
     return replace(noun, raw={}, **fields)
 
 
-def _written(found: TableMetadata) -> Iterator[tuple[Any, Any, Any]]:
+def _written(metadata: TableMetadata) -> Iterator[tuple[Any, Any, Any]]:
     """Return each part of metadata: what pyiceberg reads it with, the original, and what we write."""
-    raw = found.raw
+    raw = metadata.raw
     for schema in raw.get("schemas", []):
-        yield Schema, schema, encode_schema(_anew(found.schemas[schema.get("schema-id", 0)]))
+        yield Schema, schema, encode_schema(_anew(metadata.schemas[schema.get("schema-id", 0)]))
     for spec in raw.get("partition-specs", []):
-        yield PartitionSpec, spec, encode_spec(_anew(found.specs[spec["spec-id"]]))
+        yield PartitionSpec, spec, encode_spec(_anew(metadata.specs[spec["spec-id"]]))
     for order in raw.get("sort-orders", []):
-        yield SortOrder, order, encode_sort_order(_anew(found.sort_orders[order["order-id"]]))
+        yield SortOrder, order, encode_sort_order(_anew(metadata.sort_orders[order["order-id"]]))
     for snapshot in raw.get("snapshots", []):
-        yield Snapshot, snapshot, encode_snapshot(_anew(found.snapshots[snapshot["snapshot-id"]]))
+        yield Snapshot, snapshot, encode_snapshot(_anew(metadata.snapshots[snapshot["snapshot-id"]]))
     for name, ref in raw.get("refs", {}).items():
-        yield SnapshotRef, ref, encode_ref(_anew(found.refs[name]))
+        yield SnapshotRef, ref, encode_ref(_anew(metadata.refs[name]))
 
 
 @pytest.mark.req("ICE-JSON-01", "ICE-JSON-02", "ICE-JSON-06", "ICE-JSON-09", "ICE-JSON-11", half="writer")

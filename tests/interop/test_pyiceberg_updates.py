@@ -139,12 +139,12 @@ def test_pyiceberg_reads_what_we_changed_in_tables_of_all_engines(conformance: P
         if "trino_variant" in str(file):
             # pyiceberg does not know the type.
             continue
-        found = read_metadata(file.read_bytes())
+        metadata = read_metadata(file.read_bytes())
         updates: list[changes.Update] = [changes.SetProperties({"x": "y"})]
-        if found.current_snapshot_id is not None:
-            updates.append(changes.SetSnapshotRef("t", SnapshotRef(found.current_snapshot_id, "tag")))
-        ours = changed_json(found.raw, updates, now_ms=0)
-        theirs = update_table_metadata(peer.TableMetadataUtil.parse_obj(dict(found.raw)), _theirs(updates, _UPDATE))
+        if metadata.current_snapshot_id is not None:
+            updates.append(changes.SetSnapshotRef("t", SnapshotRef(metadata.current_snapshot_id, "tag")))
+        ours = changed_json(metadata.raw, updates, now_ms=0)
+        theirs = update_table_metadata(peer.TableMetadataUtil.parse_obj(dict(metadata.raw)), _theirs(updates, _UPDATE))
         assert _model(ours) == _model(theirs), file
         compared += 1
     assert compared > 100
@@ -181,12 +181,12 @@ def test_pyiceberg_makes_new_tables_alike(version: int, is_sorted: bool) -> None
     theirs = peer.new_table_metadata(
         schema, spec, order, "s3://bucket/table", {"format-version": str(version), "a": "b"}, UUID(uuid)
     )
-    given = json.loads(schema.model_dump_json())
-    given["fields"][2]["type"]["value"]["fields"] = [
-        {**part, "id": part["id"] + 100} for part in given["fields"][2]["type"]["value"]["fields"]
+    raw_schema = json.loads(schema.model_dump_json())
+    raw_schema["fields"][2]["type"]["value"]["fields"] = [
+        {**part, "id": part["id"] + 100} for part in raw_schema["fields"][2]["type"]["value"]["fields"]
     ]
     ours = new_metadata(
-        read_schema(given),
+        read_schema(raw_schema),
         read_spec(json.loads(spec.model_dump_json())),
         read_sort_order(json.loads(order.model_dump_json())),
         location="s3://bucket/table/",

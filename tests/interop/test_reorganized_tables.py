@@ -58,14 +58,14 @@ def test_a_purge_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: str)
         result = table.reorg()
         judge.run("spark.sql(query).count()", query=f"REORG TABLE delta.`{copy}` APPLY (PURGE)")
         theirs = DeltaTable(copy)
-        ours, wanted = (one.history(1)[0].info for one in (table, theirs))
-        assert ours["operation"] == wanted["operation"] == "REORG"
+        ours, recorded = (one.history(1)[0].info for one in (table, theirs))
+        assert ours["operation"] == recorded["operation"] == "REORG"
         # Ours are texts, as in all other operations.
         assert ours["operationParameters"] == {"predicate": "[]", "applyPurge": "true"}
-        assert wanted["operationParameters"] == {"predicate": "[]", "applyPurge": True}
+        assert recorded["operationParameters"] == {"predicate": "[]", "applyPurge": True}
         for number in ("numRemovedFiles", "numAddedFiles", "numDeletionVectorsRemoved"):
-            assert ours["operationMetrics"][number] == wanted["operationMetrics"][number]
-        assert result.removed_files == int(wanted["operationMetrics"]["numRemovedFiles"])
+            assert ours["operationMetrics"][number] == recorded["operationMetrics"][number]
+        assert result.removed_files == int(recorded["operationMetrics"]["numRemovedFiles"])
         same(judge.sql(_rows(path, kind)), judge.sql(_rows(copy, kind)))
         same(judge.sql(_rows(path, kind)), judge.sql(_rows(path, kind, before)))
         if kind == "tracked" and dropped is None:

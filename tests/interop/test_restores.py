@@ -57,12 +57,12 @@ def test_a_restore_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: st
     assert table.schema.names == theirs.schema.names == ["id", "p", "v"]
     assert table.properties == theirs.properties
     assert "team" not in table.properties
-    ours, wanted = (one.history(1)[0].info for one in (table, theirs))
-    assert ours["operation"] == wanted["operation"] == "RESTORE"
-    assert ours["operationMetrics"] == wanted["operationMetrics"]
+    ours, recorded = (one.history(1)[0].info for one in (table, theirs))
+    assert ours["operation"] == recorded["operation"] == "RESTORE"
+    assert ours["operationMetrics"] == recorded["operationMetrics"]
     # Its parameters are numbers and nulls, and ours are texts, as in all other operations.
     assert ours["operationParameters"] == {"version": "3", "timestamp": "null"}
-    assert wanted["operationParameters"] == {"version": 3, "timestamp": None}
+    assert recorded["operationParameters"] == {"version": 3, "timestamp": None}
     if kind != "mapped":
         feed = "SELECT id, p, v, _change_type FROM table_changes_by_path('{}', {}, {})".format
         version = table.version

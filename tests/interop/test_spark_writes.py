@@ -36,7 +36,7 @@ def test_files_of_the_native_road(mode: str, tmp_path: Path, judge: Judge, spark
         assert table.append(frame.where(f"id = {number + 1}").coalesce(1)).road == "native"
     same(judge.sql(f"SELECT * FROM delta.`{path}`").select(rows.schema.names).cast(rows.schema), rows)
     code = "frame = spark.read.format('delta').load(path).where(condition)\n[frame.count(), len(frame.inputFiles())]"
-    for condition, found in {
+    for condition, count in {
         "id = 3": [1, 1],
         "id > 2": [2, 2],
         "integer = 2147483647": [1, 1],
@@ -47,7 +47,7 @@ def test_files_of_the_native_road(mode: str, tmp_path: Path, judge: Judge, spark
         "struct.x = 2": [1, 1],
         "decimal = 1": [1, 1],
     }.items():
-        assert judge.run(code, path=str(path), condition=condition) == found, condition
+        assert judge.run(code, path=str(path), condition=condition) == count, condition
     judge.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
     judge.sql(f"INSERT INTO delta.`{path}` SELECT * FROM delta.`{tmp_path / 'source'}` WHERE id = 1")
     same(DeltaTable(path).scan().to_arrow(), rows)

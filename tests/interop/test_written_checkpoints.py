@@ -148,11 +148,11 @@ def test_tables_of_other_engines(judge: Judge, conformance: Path, tmp_path: Path
         table = DeltaTable(copy)
         changed = table.metadata.with_properties({"delta.checkpoint.writeStatsAsStruct": typed}).action.to_json()
         (copy / "_delta_log" / f"{table.version + 1:020d}.json").write_text(f"{changed}\n", encoding="utf-8")
-        wanted = judge.sql(f"SELECT * FROM delta.`{copy}`")
+        expected = judge.sql(f"SELECT * FROM delta.`{copy}`")
         moved = tmp_path / f"{name}-checkpointed"
         DeltaTable(copy).checkpoint()
         # Under another path delta-spark has nothing in its caches.
         copy.rename(moved)
         forget_before(moved / "_delta_log", table.version + 1)
-        same(judge.sql(f"SELECT * FROM delta.`{moved}`"), wanted)
-        same(open_table(moved).scan().to_arrow(), wanted)
+        same(judge.sql(f"SELECT * FROM delta.`{moved}`"), expected)
+        same(open_table(moved).scan().to_arrow(), expected)

@@ -102,16 +102,16 @@ def test_every_operation(
         transaction.append(pa.table({"id": [80, 81], "part": ["zz", None], "place": [place, None]}))
         transaction.alter().add("last", pa.string())
         transaction.append(pa.table({"id": [82], "last": ["l"]}))
-    found = judged.check(peer)
-    snapshots = [one.snapshot_id for one in found.snapshots]
+    checked = judged.check(peer)
+    snapshots = [one.snapshot_id for one in checked.snapshots]
     for number in snapshots:
         past = judged.open(snapshot_id=number).scan().to_arrow()
         same(past, judged.sql(f"SELECT * FROM {{t}} VERSION AS OF {number}"))
     for name in ("files", "manifests", "snapshots", "partitions", "history", "entries"):
-        assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == found.inspect(name).num_rows, name
+        assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == checked.inspect(name).num_rows, name
     for condition in ("part = 'zz' AND at IS NULL", "part IS NULL", "id > 60 AND id < 81", "day >= '1970-02-01'"):
         chosen = judged.sql(f"SELECT id FROM {{t}} WHERE {condition}")["id"].to_pylist()
-        assert sorted(chosen) == sorted(found.scan(condition).to_arrow()["id"].to_pylist()), condition
+        assert sorted(chosen) == sorted(checked.scan(condition).to_arrow()["id"].to_pylist()), condition
     # What was written stays as it was.
     assert all(hashlib.sha256(path.read_bytes()).digest() == told for path, told in before.items())
     _in_turns(judged, table, peer)

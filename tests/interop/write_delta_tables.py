@@ -38,19 +38,19 @@ def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
             session.sql(table.filled(statement, path, folder))
     history = session.sql(f"DESCRIBE HISTORY {path}").select("version", "timestamp").toArrow().to_pylist()
     versions = sorted(row["version"] for row in history if row["version"] >= table.first)[0 if every else -1 :]
-    found: dict[str, Any] = {"place": str(place), "versions": {}, "changes": None}
-    found["times"] = {str(row["version"]): row["timestamp"].timestamp() for row in history}
+    facts: dict[str, Any] = {"place": str(place), "versions": {}, "changes": None}
+    facts["times"] = {str(row["version"]): row["timestamp"].timestamp() for row in history}
     for version in versions:
         rows = session.sql(f"SELECT {table.select} FROM {path} VERSION AS OF {version}").toArrow()
-        found["versions"][str(version)] = write_rows(rows, Path(folder), f"{name}-{version}.arrow")
+        facts["versions"][str(version)] = write_rows(rows, Path(folder), f"{name}-{version}.arrow")
     if table.changes is not None:
         reader = session.read.format("delta").option("readChangeFeed", "true")
         rows = reader.option("startingVersion", table.changes).load(str(place)).toArrow()
-        found["changes"] = write_rows(rows, Path(folder), f"{name}-changes.arrow")
+        facts["changes"] = write_rows(rows, Path(folder), f"{name}-changes.arrow")
     columns = ("minReaderVersion", "minWriterVersion", "numFiles", "tableFeatures", "partitionColumns", "properties")
     (detail,) = session.sql(f"DESCRIBE DETAIL {path}").select(*columns).collect()
-    found["detail"] = detail.asDict()
-    return found
+    facts["detail"] = detail.asDict()
+    return facts
 
 
 def read(spark: Any, place: str, zone: str = "UTC") -> Any:

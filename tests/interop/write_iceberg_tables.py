@@ -28,14 +28,14 @@ def write(spark: Any, folder: str, name: str) -> dict[str, Any]:
     def read(file: str, of: str = "") -> str:
         return write_rows(spark.sql(f"SELECT {table.select} FROM {path}{of}").toArrow(), Path(folder), file)
 
-    found: dict[str, Any] = {"current": read(f"{name}.arrow"), "snapshots": {}, "refs": {}}
+    facts: dict[str, Any] = {"current": read(f"{name}.arrow"), "snapshots": {}, "refs": {}}
     if table.history:
         for row in spark.sql(f"SELECT snapshot_id FROM {path}.snapshots").collect():
             number = row.snapshot_id
-            found["snapshots"][str(number)] = read(f"{name}-{number}.arrow", f" VERSION AS OF {number}")
+            facts["snapshots"][str(number)] = read(f"{name}-{number}.arrow", f" VERSION AS OF {number}")
         for row in spark.sql(f"SELECT name, snapshot_id FROM {path}.refs").collect():
-            found["refs"][row.name] = read(f"{name}-{row.name}.arrow", f" VERSION AS OF '{row.name}'")
-    return found
+            facts["refs"][row.name] = read(f"{name}-{row.name}.arrow", f" VERSION AS OF '{row.name}'")
+    return facts
 
 
 def _query(table: SparkTable, kind: str, first: str, last: str) -> str:

@@ -66,13 +66,13 @@ def test_files_of_tasks_are_marked_as_those_of_this_machine(
         assert (done.removed_files, done.added_files >= 8) == (3, True)
     assert done.commits[0].road == "fused"
     assert len(workers.jobs) == (1 if divided > 1 else 3)
-    wanted, found = _adds(here), _adds(there)
-    assert sorted(map(_bounds, found)) == sorted(map(_bounds, wanted))
-    for add in found:
+    wanted, distributed = _adds(here), _adds(there)
+    assert sorted(map(_bounds, distributed)) == sorted(map(_bounds, wanted))
+    for add in distributed:
         assert (add["clusteringProvider"], add["dataChange"]) == ("liquid", False)
         assert add["tags"]["ZCUBE_ZORDER_BY"] == '["c38","c39"]'
-    assert len({add["tags"]["ZCUBE_ID"] for add in found}) == 1
-    assert {"c38", "c39"} <= json.loads(found[0]["stats"])["nullCount"].keys()
+    assert len({add["tags"]["ZCUBE_ID"] for add in distributed}) == 1
+    assert {"c38", "c39"} <= json.loads(distributed[0]["stats"])["nullCount"].keys()
     assert there.scan().to_arrow().sort_by("c0") == here.scan().to_arrow().sort_by("c0")
     # What is clustered stays, and so does a large cube beside what a day brings.
     assert there.compact(target_file_size=size).groups == ()

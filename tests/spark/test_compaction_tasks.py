@@ -114,10 +114,14 @@ def test_tasks_write_what_this_machine_writes(
     workers = Workers(monkeypatch, 2, twins=True)
     there._row_tasks = workers.tasks
     size = sum(here.scan().files()["file_size_in_bytes"].to_pylist()) // (4 if arguments else 1)
-    wanted = here.compact(target_file_size=size, **arguments)
+    expected = here.compact(target_file_size=size, **arguments)
     done = there.compact(target_file_size=size, **arguments)
     assert [commit.road for commit in done.commits] == ["fused"]
-    assert (done.removed_files, done.copied_rows) == (wanted.removed_files, wanted.copied_rows) == (6, _COUNT * 8 // 10)
+    assert (
+        (done.removed_files, done.copied_rows)
+        == (expected.removed_files, expected.copied_rows)
+        == (6, _COUNT * 8 // 10)
+    )
     assert _same(_content(there)) == _same(_content(here))
     if is_divided and order in ("sorted", "by id"):
         # Parts are cut elsewhere. Their rows follow each other as those here do.
@@ -127,7 +131,7 @@ def test_tasks_write_what_this_machine_writes(
     else:
         assert sorted(_files(there)) == sorted(_files(here))
     # Nobody knows how many rows position deletes leave, so that this machine fills files to the brim.
-    assert way == "iceberg 2" or abs(done.added_files - wanted.added_files) <= 2
+    assert way == "iceberg 2" or abs(done.added_files - expected.added_files) <= 2
     assert len(workers.jobs) == (3 if is_divided else 1)
     assert all(isinstance(job, ItemTask) for job in workers.jobs)
     assert not list(tmp_path.rglob("*.arrow"))
@@ -141,15 +145,15 @@ def test_few_tasks_write_the_same_files(order: str, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(bin_tasks, "_DIVIDED", 1)
     many = Workers(monkeypatch, 2)
     here._row_tasks = many.tasks
-    wanted = here.compact(target_file_size=size, **_ORDERS[order])
+    expected = here.compact(target_file_size=size, **_ORDERS[order])
     monkeypatch.setattr(bin_tasks, "_MOST", 2)
     few = Workers(monkeypatch, 2)
     there._row_tasks = few.tasks
     done = there.compact(target_file_size=size, **_ORDERS[order])
     # Samples, what is stored, and what is written.
-    assert len(many.replies) >= 2 * 3 + wanted.added_files
+    assert len(many.replies) >= 2 * 3 + expected.added_files
     assert len(few.replies) <= 2 * 3 + 2
-    assert done.added_files == wanted.added_files >= 8
+    assert done.added_files == expected.added_files >= 8
     assert sorted(_files(there)) == sorted(_files(here))
     assert _same(_content(there)) == _same(_content(here))
 

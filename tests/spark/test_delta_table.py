@@ -227,17 +227,17 @@ def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
         .property("delta.columnMapping.mode", "name")
     )
     table = builder.execute()
-    made = deltaberg.open_table(path, "delta")
-    assert [(child.name, str(child.type), child.nullable) for child in made.schema] == [
+    created = deltaberg.open_table(path, "delta")
+    assert [(child.name, str(child.type), child.nullable) for child in created.schema] == [
         ("id", "long", False),
         ("day", "date", True),
         ("year", "integer", True),
         ("seq", "long", True),
         ("a b.c", "array<string>", True),
     ]
-    assert (made.partition_columns, made.properties["owner"]) == (["year"], "ada")
-    assert (made.metadata.description, made.generated_columns) == ("what was ordered", {"year": "year(day)"})
-    assert (made.identity_columns["seq"].start, made.identity_columns["seq"].step) == (10, 5)
+    assert (created.partition_columns, created.properties["owner"]) == (["year"], "ada")
+    assert (created.metadata.description, created.generated_columns) == ("what was ordered", {"year": "year(day)"})
+    assert (created.identity_columns["seq"].start, created.identity_columns["seq"].step) == (10, 5)
     with pytest.raises(TableExistsError):
         builder.execute()
     updates = spark.sql("SELECT 1L AS id, DATE '2020-05-01' AS day")

@@ -137,17 +137,17 @@ def test_spark_computes_what_the_kernels_compute(
 ) -> None:
     """Also before 1970, far from it, at the ends of integers, of nulls, and in a session of another zone."""
     source = Primitive(kind)
-    made = {name: parse_transform(name) for name in transforms}
-    texts = {name: spark_expression(transform, source, "c") for name, transform in made.items()}
+    parsed = {name: parse_transform(name) for name in transforms}
+    texts = {name: spark_expression(transform, source, "c") for name, transform in parsed.items()}
     assert None not in texts.values()
     held = {"string": "string", "binary": "binary"}.get(kind, "bigint")
-    dates = {name for name, transform in made.items() if transform.result_type(source) == Primitive("date")}
+    dates = {name for name, transform in parsed.items() if transform.result_type(source) == Primitive("date")}
     with setting(spark, "spark.sql.session.timeZone", "America/New_York"):
         frame = spark.createDataFrame([(value,) for value in values.to_pylist()], f"v {held}").selectExpr(f"{read} c")
         computed = [f"unix_date({text})" if name in dates else str(text) for name, text in texts.items()]
         rows = frame.selectExpr(*(f"{text} k{number}" for number, text in enumerate(computed))).collect()
     array = values if kind in ("string", "binary") else _array(values, kind)
-    for number, transform in enumerate(made.values()):
+    for number, transform in enumerate(parsed.values()):
         expected = transform.apply(array, source)
         if pa.types.is_temporal(expected.type):
             expected = expected.view(pa.int32())
@@ -173,7 +173,7 @@ def test_rows_go_through_no_python_worker_to_come_together(spark: Any) -> None:
     """Unless a transform, or a type that is to be converted, needs it."""
     columns = Struct((Field("id", Primitive("long"), id=1), Field("at", Primitive("timestamp"), id=2)))
     frame = spark.range(3).selectExpr("id c0", "timestamp_seconds(id) c1")
-    for text, source, given, is_plain in (
+    for text, source, unmoved, is_plain in (
         ("day", 2, frame, True),
         ("truncate[5]", 1, frame, True),
         ("bucket[5]", 1, frame, False),
@@ -183,7 +183,7 @@ def test_rows_go_through_no_python_worker_to_come_together(spark: Any) -> None:
         spec = WriteSpec(columns, partition_rows_by(PartitionSpec(0, (part,)), columns), ConformOptions("UTC"))
         spec = replace(spec, distribution="hash")
         terms = distribution_terms(spec, ["id", "at"])
-        moved = distributed(given, ["id", "at"], terms, spec, SessionFacts.of(spark))
+        moved = distributed(unmoved, ["id", "at"], terms, spec, SessionFacts.of(spark))
         plan = moved._jdf.queryExecution().toString()
         assert (re.search("MapInArrow", plan) is None) is is_plain
         assert sorted(row.c0 for row in moved.collect()) == [0, 1, 2]
@@ -229,13 +229,13 @@ def test_ranges_of_a_sorted_table_do_not_overlap(spark: Any, tmp_path: Path, ord
         local.append(table.scan().to_arrow())
     assert done.added_files == 3
     assert table.scan().to_arrow().sort_by("id") == local.scan().to_arrow().sort_by("id")
-    wanted = local.scan().to_arrow()["id"].to_pylist()
+    in_order = local.scan().to_arrow()["id"].to_pylist()
     parts = [
         table.scan(columns=["id", "_file"]).to_arrow().filter(pa.compute.field("_file") == path)["id"].to_pylist()
         for path in table.inspect("files")["file_path"].to_pylist()
     ]
-    joined = [number for part in sorted(parts, key=lambda part: wanted.index(part[0])) for number in part]
-    assert joined == wanted
+    joined = [number for part in sorted(parts, key=lambda part: in_order.index(part[0])) for number in part]
+    assert joined == in_order
 
 
 @pytest.mark.req("DL-OPT-09")

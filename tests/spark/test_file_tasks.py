@@ -39,18 +39,18 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(file_tasks, "_LEAST_LISTED", _FEW)
     monkeypatch.setattr(listed_files, "_AT_ONCE", 1)
     monkeypatch.setattr(vacuum, "LEAST_DELETED", 1)
-    made = create_table(tmp_path / "events", _ROWS, partition_by=["day", "hour"])
+    events = create_table(tmp_path / "events", _ROWS, partition_by=["day", "hour"])
     days = [*_ODD, *(f"day {number}" for number in range(6))]
     rows = [{"id": number, "day": day, "hour": number % 2} for number, day in enumerate(days * 2)]
-    made.append(pa.Table.from_pylist(rows, schema=_ROWS))
-    made.delete("day IN ('a b', 'x''y', 'day 3')")
+    events.append(pa.Table.from_pylist(rows, schema=_ROWS))
+    events.delete("day IN ('a b', 'x''y', 'day 3')")
     root = tmp_path / "events"
     for name in ("left.parquet", "day=day 1/left.parquet", "deep/er/and/er/left.parquet", "_hidden/kept.parquet"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x")
         # Not of this very moment, of which a vacuum need not know that it is past.
         os.utime(root / name, (1_000_000_000, 1_000_000_000))
-    return made
+    return events
 
 
 def _files(result: Any) -> list[tuple[Any, ...]]:

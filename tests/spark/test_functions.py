@@ -48,7 +48,7 @@ def test_columns_are_those_of_the_kernels(spark: Any, tmp_path: Path) -> None:
         table.append(frame)
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
-    wanted = sorted(
+    function_names = sorted(
         zip(
             *(partition_values(*one).to_pylist() for one in (("bucket[7]", rows["s"]), ("hour", rows["t"]))),
             strict=True,
@@ -57,7 +57,7 @@ def test_columns_are_those_of_the_kernels(spark: Any, tmp_path: Path) -> None:
     )
     parts = table.inspect("partitions").to_pylist()
     held = sorted((tuple(row["partition"].values()) for row in parts for _ in range(row["record_count"])), key=str)
-    assert held == wanted
+    assert held == function_names
 
     def buckets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -101,12 +101,12 @@ def test_the_function_sees_the_schema_of_the_scan_and_runs_once_a_task(spark: An
         yield pa.record_batch({"process": [os.getpid()], "schema": [";".join(schemas)], "rows": [rows]})
 
     scan = _three_files(builder).scan(columns=["name", "id"], filter="id != 5")
-    found = scan.map_in_arrow(spark, seen, "process int, schema string, rows bigint").collect()
-    assert {row["schema"] for row in found} == {str(scan.schema)}
-    assert sum(row["rows"] for row in found) == len(_LEFT) - 1
+    calls = scan.map_in_arrow(spark, seen, "process int, schema string, rows bigint").collect()
+    assert {row["schema"] for row in calls} == {str(scan.schema)}
+    assert sum(row["rows"] for row in calls) == len(_LEFT) - 1
     # The session has two cores, so that the files are shared out to two tasks, each of which gave one row.
-    assert len(found) == 2
-    assert os.getpid() not in {row["process"] for row in found}
+    assert len(calls) == 2
+    assert os.getpid() not in {row["process"] for row in calls}
 
 
 def test_a_function_may_gather_everything_before_it_gives(spark: Any, builder: DeltaBuilder) -> None:

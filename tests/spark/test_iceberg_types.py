@@ -56,13 +56,13 @@ def builder(tmp_path: Path) -> IcebergBuilder:
             },
         },
     ]
-    made = IcebergBuilder(tmp_path / "t", fields)
+    table = IcebergBuilder(tmp_path / "t", fields)
     rows: list[dict[str, Any]] = [
         {"id": number, "u": one, "f": one, "s": {"u": one, "f": one}, "l": [one, None], "m": [(b"k" * 16, one)]}
         for number, one in enumerate(_BYTES)
     ]
-    made.commit(made.data([*rows, {"id": len(rows)}]))
-    return made
+    table.commit(table.data([*rows, {"id": len(rows)}]))
+    return table
 
 
 def _check(frame: Any) -> None:

@@ -58,19 +58,19 @@ class _Frame:
 def test_a_commit_of_100_000_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task writes 100 files; those of all but the first are described as if they were there."""
     generator = random.Random(7)
-    known: list[pa.Table] = []
+    written: list[pa.Table] = []
     numbers = itertools.count()
 
     def write(_: pa.RecordBatchReader, *arguments: Any, **options: Any) -> pa.Table:
-        if not known:
+        if not written:
             parts = []
             for _ in range(_FILES):
                 row = pa.record_batch({name: [generator.randbytes(20).hex()] for name in _COLUMNS})
                 parts.append(write_files(pa.RecordBatchReader.from_batches(row.schema, [row]), *arguments, **options))
-            known.append(pa.concat_tables(parts).combine_chunks())
+            written.append(pa.concat_tables(parts).combine_chunks())
         names = pa.array([f"part-{next(numbers):06}.parquet" for _ in range(_FILES)])
-        place = known[0].schema.get_field_index("path")
-        return known[0].set_column(place, known[0].schema.field(place), names)
+        place = written[0].schema.get_field_index("path")
+        return written[0].set_column(place, written[0].schema.field(place), names)
 
     monkeypatch.setattr("deltaberg.spark.write.write_tasks.write_files", write)
     monkeypatch.setattr("deltaberg.spark.write.frame_rows.why_not_native", lambda *_: "there is no JVM")

@@ -95,12 +95,12 @@ def test_timestamps_of_spark(builder: DeltaBuilder, spark: Any, tmp_path: Path) 
             f"SELECT id, at FROM (SELECT posexplode(array({texts}, null)) AS (p, at)) JOIN range(4) ON p = id"
         )
         frame.coalesce(1).write.parquet(str(tmp_path / "made"))
-    (made,) = (tmp_path / "made").glob("*.parquet")
+    (written,) = (tmp_path / "made").glob("*.parquet")
     builder.create(
         schema, builder.add(pa.table({"id": [0], "at": [_OLD]}, schema=schema), path="f.parquet", stats="none")
     )
-    (builder.root / "f.parquet").write_bytes(made.read_bytes())
-    assert pq.ParquetFile(made).schema.column(1).physical_type == "INT96"
+    (builder.root / "f.parquet").write_bytes(written.read_bytes())
+    assert pq.ParquetFile(written).schema.column(1).physical_type == "INT96"
     table = open_table(builder.root)
     with setting(spark, "spark.sql.parquet.int96TimestampConversion", "true"):
         assert rows_of(same(table.scan(), spark)) == rows_of(table.scan().to_arrow())

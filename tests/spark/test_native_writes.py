@@ -167,20 +167,20 @@ def test_bounds_hold_wherever_a_nan_is(spark: Any, tmp_path: Path) -> None:
     columns = pa.schema([("f", pa.float32()), ("s", pa.struct([("y", pa.float64())])), ("long", pa.string())])
     table = create_table(tmp_path / "t", columns.append(pa.field("id", pa.int64())), properties=properties)
     assert table.append(frame.union(late)).road == "native"
-    found = {}
+    bounds = {}
     for add in _adds(table):
         stats = json.loads(add["stats"])
         low, high = stats["minValues"], stats["maxValues"]
         assert low["id"] == high["id"]
         assert stats["numRecords"] == pq.read_metadata(tmp_path / "t" / add["path"]).num_rows
-        found[low["id"]] = [low.get("f"), high.get("f"), low.get("s", {}).get("y"), high.get("s", {}).get("y")]
+        bounds[low["id"]] = [low.get("f"), high.get("f"), low.get("s", {}).get("y"), high.get("s", {}).get("y")]
         if low["id"] != 99:
             assert (low["long"], high["long"]) == ("\U0001f600" * 32, "\U0001f600" * 32 + "\U0010ffff")
     (last,) = (add["path"] for add in _adds(table) if '"id":99' in add["stats"])
     footer = pq.read_metadata(tmp_path / "t" / last)
     # Of other versions of parquet-java it is not known whether a NaN would show.
     zero, seven, most = (0.0, 7.0, 59999.0) if "version 1.16." in footer.created_by else (None, None, None)
-    assert found == {
+    assert bounds == {
         **dict.fromkeys([0, 1, 2, 4, 5], [None] * 4),
         3: [-0.0, zero, -0.0, zero],
         6: [-1.0, seven, -1.0, seven],

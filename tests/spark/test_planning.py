@@ -52,15 +52,15 @@ def table(tmp_path: Path) -> Any:
 
 def _plans_here(monkeypatch: pytest.MonkeyPatch, source: type[Any]) -> list[Any]:
     """Return a list that gets the condition of every scan that this process plans."""
-    found: list[Any] = []
+    conditions: list[Any] = []
     original = source.select_files
 
     def select_files(self: Any, condition: Any) -> Any:
-        found.append(condition)
+        conditions.append(condition)
         return original(self, condition)
 
     monkeypatch.setattr(source, "select_files", select_files)
-    return found
+    return conditions
 
 
 _LEFT = [number for number in range(10 * _FILES) if number % 50 != 3]

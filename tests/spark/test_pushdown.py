@@ -120,16 +120,16 @@ def test_rows_are_the_same(allowed: Any, everything: str) -> None:
     holds = [f"({condition}) AS c{number}" for number, condition in enumerate(_CONDITIONS)]
     judged = _load(allowed, everything, push_filters=False).selectExpr("id", *holds).collect()
     assert len(judged) == 39
-    found: dict[int, list[int]] = {number: [] for number in range(len(_CONDITIONS))}
+    matching: dict[int, list[int]] = {number: [] for number in range(len(_CONDITIONS))}
     parts = [
         _load(allowed, everything).filter(condition).selectExpr(f"{number} AS number", "id")
         for number, condition in enumerate(_CONDITIONS)
     ]
     for row in functools.reduce(lambda one, other: one.union(other), parts).collect():
-        found[row["number"]].append(row["id"])
+        matching[row["number"]].append(row["id"])
     for number, condition in enumerate(_CONDITIONS):
-        assert sorted(found[number]) == sorted(row["id"] for row in judged if row[f"c{number}"]), condition
-        assert found[number], condition
+        assert sorted(matching[number]) == sorted(row["id"] for row in judged if row[f"c{number}"]), condition
+        assert matching[number], condition
 
 
 def test_filters_reach_the_scan(allowed: Any, everything: str) -> None:

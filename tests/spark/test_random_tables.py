@@ -91,13 +91,13 @@ class _Table:
         texts = [f.name for f in self._schema.field(self._schema.names[-1]).type]
         structs = [None, dict.fromkeys(texts), {texts[0]: number, texts[1]: "in"}]
         values = [[1000 * number + row for row in range(count)]]
-        values += [[rng.choice([None, *known]) for _ in range(count)] for known in [*self._values, structs]]
+        values += [[rng.choice([None, *choices]) for _ in range(count)] for choices in [*self._values, structs]]
         arrays = [pa.array(column, child.type) for column, child in zip(values, self._schema, strict=True)]
         gone = sorted(rng.sample(range(count), rng.randrange(count)))
         return builder.add(
             pa.table(arrays, schema=self._schema),
             partition={
-                key: rng.choice(known) for key, (_, known) in zip(self._keys, _PARTITIONS.values(), strict=True)
+                key: rng.choice(choices) for key, (_, choices) in zip(self._keys, _PARTITIONS.values(), strict=True)
             },
             vector=builder.vector(gone, rng.choice("uip")) if gone else None,
             path=f"dir {number}/f.parquet" if number < 3 else None,

@@ -126,17 +126,17 @@ def test_tasks_write_what_this_machine_writes(way: str, tmp_path: Path, monkeypa
     for number, (slots, change) in enumerate(_VERBS):
         workers = Workers(monkeypatch, slots, twins=slots > 1)
         there._row_tasks = workers.tasks
-        wanted, found = change(here), change(there)
+        expected, distributed = change(here), change(there)
         assert _content(there) == _content(here)
         is_written = "files" in way or number != _DELETE
         assert (len(workers.jobs) >= min(slots, 2)) == is_written
-        assert ("fused" in found.road) == is_written
+        assert ("fused" in distributed.road) == is_written
         # Change data files are written by this process.
-        assert bool(found.road) == (is_written or way == "delta, by vectors")
+        assert bool(distributed.road) == (is_written or way == "delta, by vectors")
         if slots == 1:
-            assert _facts(there, found) == _facts(here, wanted)
-        rows = {name: count for name, count in wanted.metrics.items() if name.endswith("Rows")}
-        assert {name: found.metrics[name] for name in rows} == rows
+            assert _facts(there, distributed) == _facts(here, expected)
+        rows = {name: count for name, count in expected.metrics.items() if name.endswith("Rows")}
+        assert {name: distributed.metrics[name] for name in rows} == rows
     assert not list(tmp_path.rglob("*.arrow"))
 
 

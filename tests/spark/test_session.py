@@ -102,14 +102,14 @@ def test_a_call_asks_for_a_setting_once(
 
     def ask(files: int) -> list[str]:
         # One of the files goes by Arrow.
-        made = DeltaBuilder(builder.root / str(files))
+        table = DeltaBuilder(builder.root / str(files))
         rows = pa.table({"id": [1]})
-        adds = [made.add(rows, vector=made.vector([], "i") if number else None) for number in range(files)]
+        adds = [table.add(rows, vector=table.vector([], "i") if number else None) for number in range(files)]
         if call != "native":
-            adds.append(made.add(rows, path="_x.parquet"))
-        made.create(rows.schema, *adds, protocol=made.features("deletionVectors"))
+            adds.append(table.add(rows, path="_x.parquet"))
+        table.create(rows.schema, *adds, protocol=table.features("deletionVectors"))
         asked.clear()
-        _CALLS[call](open_table(made.root).scan(), spark)
+        _CALLS[call](open_table(table.root).scan(), spark)
         return list(asked)
 
     few, many = ask(2), ask(40)

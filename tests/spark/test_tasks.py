@@ -107,12 +107,12 @@ def test_tasks_have_as_many_bytes_of_the_wanted_columns(
 
 @pytest.mark.parametrize(("format", "groups"), [("parquet", 6), ("avro", 16)])
 def test_formats_of_rows_are_read_whole(format: str, groups: int, tmp_path: Path) -> None:
-    made = IcebergBuilder(tmp_path / "t", {"id": "long", "text": "string"})
-    files = [made.data([{"id": number}], format=format) for number in range(16)]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "text": "string"})
+    files = [builder.data([{"id": number}], format=format) for number in range(16)]
     for file in files:
         file.size = 128 << 20
-    made.commit(*files)
-    assert len(grouped_tasks(bound_scan(open_table(made.root).scan(columns=["id"])), 1)) == groups
+    builder.commit(*files)
+    assert len(grouped_tasks(bound_scan(open_table(builder.root).scan(columns=["id"])), 1)) == groups
 
 
 @pytest.mark.spark
@@ -183,13 +183,13 @@ def test_spark_expects_the_bytes_of_the_files(
             made = DeltaBuilder(builder.root / name)
             frame = _large(made, sizes, schema, columns=columns).to_spark(spark, road="arrow")
             plan = _explained(frame.filter("id IS NOT NULL"))
-            found = [
+            estimates = [
                 float(text) for text in re.findall(r"(?:MapInArrow|Filter isnotnull).*sizeInBytes=([0-9.]+) MiB", plan)
             ]
-            assert len(found) == 2
+            assert len(estimates) == 2
             # It may expect more: by the width of tasks that are rows, and before it knows the wanted columns.
             is_exact = carried and by_rows == "false"
-            assert size * 0.99 < min(found) <= max(found) < size * (1.01 if is_exact else 8.1)
+            assert size * 0.99 < min(estimates) <= max(estimates) < size * (1.01 if is_exact else 8.1)
 
 
 @pytest.mark.spark
@@ -330,13 +330,13 @@ def _attributes(path: Path) -> set[str]:
 
 def _imports(path: Path) -> set[str]:
     """Return the top-level packages that a module imports anywhere."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add((node.module or "").partition(".")[0])
-    return found
+            modules.add((node.module or "").partition(".")[0])
+    return modules
 
 
 def test_nothing_uses_py4j() -> None:

@@ -106,13 +106,13 @@ def test_times_do_not_depend_on_the_zone_of_the_session(
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        found = read(door, spark, builder.root)
+        read_back = read(door, spark, builder.root)
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     for name in written.column_names:
         places = [
             column.cast(pa.int32() if name == "day" else pa.int64()).to_pylist()
-            for column in (found[name], written[name])
+            for column in (read_back[name], written[name])
         ]
         assert sorted(map(str, places[0])) == sorted(map(str, places[1])), name
 
