@@ -60,12 +60,12 @@ def test_a_hint_names_the_option(table: Any, tmp_path: Path) -> None:
 
 
 def test_states_of_iceberg_tables_and_a_place_in_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: Any = deltaberg.create_table(tmp_path / "t", ids().schema, format="iceberg")
+    source: Any = deltaberg.create_table(tmp_path / "t", ids().schema, format="iceberg")
     for number in (1, 2, 3):
-        made.append(ids(number))
+        source.append(ids(number))
         if number == 2:
-            made.alter().create_tag("second").commit()
-    first = made.history()[-1].snapshot_id
+            source.alter().create_tag("second").commit()
+    first = source.history()[-1].snapshot_id
     monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", f"sqlite:///{tmp_path}/catalog.db")
     monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__WAREHOUSE", f"{tmp_path}/warehouse")
@@ -76,7 +76,7 @@ def test_states_of_iceberg_tables_and_a_place_in_a_catalog(tmp_path: Path, monke
         ("two", ["--ref", "second"], [1, 2]),
         ("three", [], [1, 2, 3]),
     ):
-        json_lines("clone", made.location, f"sales.{name}", *at, "--target-catalog", "shop", "--yes")
+        json_lines("clone", source.location, f"sales.{name}", *at, "--target-catalog", "shop", "--yes")
         assert ids_of(shop.load_table(f"sales.{name}")) == rows
         json_lines("clone", f"sales.{name}", tmp_path / name, "--catalog", "shop", "--yes")
         assert ids_of(deltaberg.open_table(tmp_path / name)) == rows

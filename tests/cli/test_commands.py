@@ -180,13 +180,13 @@ def test_plan(orders: str) -> None:
     text = printed("plan", orders, "-f", "id > 2", "-c", "id")
     scan = open_table(orders).scan("id > 2", ["id"])
     assert text.rstrip("\n") == scan.explain()
-    (found,) = json_lines("plan", orders, "-f", "id > 3 and region <> 'north'")
-    assert [(step["step"], step["files"]) for step in found.pop("steps")] == [
+    (plan,) = json_lines("plan", orders, "-f", "id > 3 and region <> 'north'")
+    assert [(step["step"], step["files"]) for step in plan.pop("steps")] == [
         ("files", 2),
         ("partition values", 1),
         ("statistics", 1),
     ]
-    assert found == {
+    assert plan == {
         "table": orders,
         "description": "version 1",
         "columns": ["id", "price"],

@@ -26,12 +26,12 @@ def table(tmp_path: Path) -> DeltaTable:
     """A table with live and removed files, a deletion vector, change files and a checkpoint."""
     properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
     rows = pa.table({"id": [1, 2, 3, 4], "_p": ["a", "a", "b", "b"]})
-    made = create_table(tmp_path / "t", rows.schema, partition_by=["_p"], properties=properties)
-    made.append(rows)
-    made.delete("id = 1")
-    made.update({"id": "5"}, "id = 3")
-    made.checkpoint()
-    return made
+    dated = create_table(tmp_path / "t", rows.schema, partition_by=["_p"], properties=properties)
+    dated.append(rows)
+    dated.delete("id = 1")
+    dated.update({"id": "5"}, "id = 3")
+    dated.checkpoint()
+    return dated
 
 
 def test_dropped_with_all_files(table: DeltaTable, tmp_path: Path) -> None:

@@ -69,14 +69,14 @@ def test_every_command_that_changes_something_takes_it() -> None:
 
 @pytest.mark.parametrize("format", _BOTH)
 @pytest.mark.parametrize(
-    ("words", "wanted"), _CHANGES, ids=[" ".join(words[:1]) + str(len(words)) for words, _ in _CHANGES]
+    ("words", "expected"), _CHANGES, ids=[" ".join(words[:1]) + str(len(words)) for words, _ in _CHANGES]
 )
-def test_numbers_of_rows(tmp_path: Path, format: str, words: list[str], wanted: dict[str, int]) -> None:
+def test_numbers_of_rows(tmp_path: Path, format: str, words: list[str], expected: dict[str, int]) -> None:
     places = _made(tmp_path, format)
     before = _files(tmp_path)
     planned = _run(words, places, "--dry-run")
     assert (planned["dry_run"], _files(tmp_path)) == (True, before)
-    assert {name: planned[f"rows_to_{name}"] for name in _WORDS} == {**dict.fromkeys(_WORDS, 0), **wanted}
+    assert {name: planned[f"rows_to_{name}"] for name in _WORDS} == {**dict.fromkeys(_WORDS, 0), **expected}
     done = _run(words, places)
     assert {name: planned[f"rows_to_{name}"] for name in _WORDS} == {
         name: done[f"{word}_rows"] for name, word in _WORDS.items()
@@ -107,7 +107,7 @@ def test_files_that_a_change_of_the_partitioning_writes_are_deleted(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "formats", "wanted"),
+    ("words", "formats", "expected"),
     [
         (
             ["create", "{folder}/new", "-c", "id int"],
@@ -140,7 +140,7 @@ def test_files_that_a_change_of_the_partitioning_writes_are_deleted(tmp_path: Pa
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_other_numbers(tmp_path: Path, words: list[str], formats: list[str], wanted: dict[str, int]) -> None:
+def test_other_numbers(tmp_path: Path, words: list[str], formats: list[str], expected: dict[str, int]) -> None:
     (tmp_path / "parquet").mkdir()
     pq.write_table(_rows(1, 2), tmp_path / "parquet" / "rows.parquet")
     for kind in formats:
@@ -148,7 +148,7 @@ def test_other_numbers(tmp_path: Path, words: list[str], formats: list[str], wan
         places = _made(tmp_path / kind, kind) | {"folder": tmp_path}
         before = _files(tmp_path)
         planned = _run(words, places, "--dry-run")
-        assert {name: planned[name] for name in wanted} == wanted
+        assert {name: planned[name] for name in expected} == expected
         assert (planned["dry_run"], _files(tmp_path)) == (True, before)
 
 

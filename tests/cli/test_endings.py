@@ -35,13 +35,13 @@ def numbers(builder: DeltaBuilder) -> str:
 def test_every_error_has_its_code() -> None:
     """Each class by itself or by its base; only defects of ours have none."""
     classes = {name: getattr(errors, name) for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
-    found = {name: exit_code(kind("x")) for name, kind in classes.items()}
+    exit_codes = {name: exit_code(kind("x")) for name, kind in classes.items()}
     # A name that there is not is asked for by Python code alone.
     defects = ["DeltabergError", "ImportNameError", "KernelPanicError", "UnknownNameError"]
-    assert [name for name, code in found.items() if code == 1] == defects
-    assert found["ColumnNotFoundError"] == found["InvalidArgumentError"] == 2
-    assert found["CorruptDeletionVectorError"] == found["SchemaError"] == 6
-    assert found["ObjectNotFoundError"] == found["StorageError"] == 8
+    assert [name for name, code in exit_codes.items() if code == 1] == defects
+    assert exit_codes["ColumnNotFoundError"] == exit_codes["InvalidArgumentError"] == 2
+    assert exit_codes["CorruptDeletionVectorError"] == exit_codes["SchemaError"] == 6
+    assert exit_codes["ObjectNotFoundError"] == exit_codes["StorageError"] == 8
     codes = [ending.code for ending in ENDINGS]
     assert codes == sorted(set(codes))
 

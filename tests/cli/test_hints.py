@@ -55,16 +55,16 @@ def _arguments_of_verbs() -> dict[str, set[str]]:
     verbs: dict[str, set[str]] = {}
     owner = ""
     for line in _SURFACE.splitlines():
-        found = re.fullmatch(r"(deltaberg\.| +)(\w+)\((.*)\)", line)
+        example = re.fullmatch(r"(deltaberg\.| +)(\w+)\((.*)\)", line)
         if not line.startswith(" "):
             owner = line.partition("(")[0]
         if (
-            found is not None
-            and (found[2].islower() or found[2] in _TABLES)
-            and owner.split(".")[-1] in (*_TABLES, found[2])
+            example is not None
+            and (example[2].islower() or example[2] in _TABLES)
+            and owner.split(".")[-1] in (*_TABLES, example[2])
         ):
-            arguments = set(re.findall(r"(?:^|, )([a-z_]+)(?==|,|$)", found[3]))
-            verbs[found[2]] = verbs.get(found[2], set()) | (arguments - theirs[found[2]])
+            arguments = set(re.findall(r"(?:^|, )([a-z_]+)(?==|,|$)", example[3]))
+            verbs[example[2]] = verbs.get(example[2], set()) | (arguments - theirs[example[2]])
     return verbs
 
 
@@ -89,12 +89,12 @@ _OBJECTS = {
 
 def _parameters() -> dict[str, dict[str, click.Parameter]]:
     """Return the parameters of each command, by the arguments that they stand for."""
-    found = {}
+    of_commands = {}
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        found[name] = {one.name or "": one for one in command.get_params(click.Context(command))}
-    return found
+        of_commands[name] = {one.name or "": one for one in command.get_params(click.Context(command))}
+    return of_commands
 
 
 _PARAMETERS = _parameters()
@@ -154,17 +154,17 @@ _WITHOUT_WORD = {
 @cache
 def _hints() -> list[tuple[str, str]]:
     """Return the hints and messages of errors, and all other texts with marks, with the modules that they are in."""
-    found = []
+    hints = []
     for name, node in _trees():
         if name.startswith(("spark/", "cli/", "errors.py", "hints.py")):
             continue
         if isinstance(node, ast.keyword) and node.arg == "hint":
-            found += [(name, text) for text in _texts(node.value)]
+            hints += [(name, text) for text in _texts(node.value)]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"):
-            found += [(name, text) for one in node.args[:1] for text in _texts(one)]
+            hints += [(name, text) for one in node.args[:1] for text in _texts(one)]
         elif isinstance(node, (ast.Constant, ast.JoinedStr)):
-            found += [(name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0]
-    return found
+            hints += [(name, text) for text in _texts(node) if text.count("⟪") == text.count("⟫") > 0]
+    return hints
 
 
 @cache

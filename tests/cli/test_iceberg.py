@@ -110,7 +110,7 @@ def test_uuids_are_written_in_groups(tmp_path: Path) -> None:
 def test_tables_are_created_and_written(tmp_path: Path) -> None:
     root = tmp_path / "w"
     columns = ["--column", "id bigint not null", "--column", "kind string", "--table-format", "iceberg"]
-    (made,) = json_lines(
+    (created,) = json_lines(
         "create",
         root,
         *columns,
@@ -121,7 +121,7 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
         "-p",
         "format-version=3",
     )
-    assert made == {"location": str(root), "format_version": 3}
+    assert created == {"location": str(root), "format_version": 3}
     rows, more = tmp_path / "rows.csv", tmp_path / "more.jsonl"
     rows.write_text("id,kind\n1,ab\n2,b\n")
     more.write_text('{"id": 3, "kind": "a", "n": 7}\n')

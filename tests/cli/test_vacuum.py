@@ -82,13 +82,13 @@ def test_an_inventory_is_a_file_of_rows(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_changes_nothing(root: Path) -> None:
-    (found,) = json_lines("vacuum", root, "--dry-run")
-    assert (found["dry_run"], found["deleted_files"], found["failed"]) == (True, 1, {})
-    (file,) = found["files"]
+    (planned,) = json_lines("vacuum", root, "--dry-run")
+    assert (planned["dry_run"], planned["deleted_files"], planned["failed"]) == (True, 1, {})
+    (file,) = planned["files"]
     assert (file["path"], file["kind"]) == ("1.parquet", "data file")
     assert (root / "1.parquet").exists()
     (done,) = json_lines("vacuum", root, "--yes")
-    assert (done["dry_run"], done["files"]) == (False, found["files"])
+    assert (done["dry_run"], done["files"]) == (False, planned["files"])
     assert "deleted 0 files" in printed("vacuum", root, "--yes")
 
 

@@ -288,13 +288,13 @@ def test_rows_are_updated(root: Path) -> None:
 def test_rows_are_upserted(root: Path, tmp_path: Path) -> None:
     file = _file(tmp_path, "csv", _rows(1, 2, region="south"))
     options = ["--key", "id", "--txn", "app=1", "-m", "from a file"]
-    (found,) = json_lines("upsert", root, file, *options)
-    metrics = found["metrics"]
-    assert (found["version"], metrics["numTargetRowsUpdated"], metrics["numTargetRowsInserted"]) == (2, 1, 1)
+    (upserted,) = json_lines("upsert", root, file, *options)
+    metrics = upserted["metrics"]
+    assert (upserted["version"], metrics["numTargetRowsUpdated"], metrics["numTargetRowsInserted"]) == (2, 1, 1)
     (again,) = json_lines("upsert", root, file, *options)
     assert (again["version"], again["committed"]) == (2, False)
-    (found,) = json_lines("upsert", root, _file(tmp_path, "jsonl", _rows(2, 3)), "-k", "id", "--no-update")
-    assert (found["metrics"]["numTargetRowsUpdated"], found["metrics"]["numTargetRowsInserted"]) == (0, 1)
+    (upserted,) = json_lines("upsert", root, _file(tmp_path, "jsonl", _rows(2, 3)), "-k", "id", "--no-update")
+    assert (upserted["metrics"]["numTargetRowsUpdated"], upserted["metrics"]["numTargetRowsInserted"]) == (0, 1)
     json_lines("upsert", root, _file(tmp_path, "parquet", _rows(3, 4, region="west")), "-k", "id", "--no-insert")
     rows = {row["id"]: row["region"] for row in DeltaTable(root).scan().to_arrow().to_pylist()}
     assert rows == {1: "south", 2: "south", 3: "west"}
@@ -411,16 +411,16 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
         printed("append", root, _file(tmp_path, "parquet", _rows(number)))
     (planned,) = json_lines("compact", root, "--dry-run", "--min-file-size", 1 << 20, "--max-file-size", 1 << 30)
     assert (planned["dry_run"], DeltaTable(root).version) == (True, 3)
-    (found,) = json_lines("compact", root)
-    assert (found["commits"], found["removed_files"], found["added_files"]) == (1, 3, 1)
-    assert "dry_run" not in found
-    assert all(planned[name] == found[name] for name in ("commits", "removed_files", "added_files", "removed_bytes"))
+    (answer,) = json_lines("compact", root)
+    assert (answer["commits"], answer["removed_files"], answer["added_files"]) == (1, 3, 1)
+    assert "dry_run" not in answer
+    assert all(planned[name] == answer[name] for name in ("commits", "removed_files", "added_files", "removed_bytes"))
     assert "added files" in printed("compact", root)
     (made,) = json_lines("checkpoint", root)
     assert (root / "_delta_log" / made["files"][0]).exists()
     assert "classic" in printed("checkpoint", root)
-    (found,) = json_lines("compact-log", root, "--first", "1", "--last", "2")
-    assert (root / "_delta_log" / found["file"]).name == f"{1:020d}.{2:020d}.compacted.json"
+    (answer,) = json_lines("compact-log", root, "--first", "1", "--last", "2")
+    assert (root / "_delta_log" / answer["file"]).name == f"{1:020d}.{2:020d}.compacted.json"
     assert "none: fewer than two commits follow the checkpoint of version 4" in printed("compact-log", root)
     assert "pass two versions as --first and --last" in call("compact-log", root, "--first", "4").stderr
     assert "pass no later version as --last\n" in call("compact-log", root, "--last", "9").stderr
@@ -433,11 +433,11 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
 
 def test_orders_of_rows(tmp_path: Path, root: Path) -> None:
     printed("append", root, _file(tmp_path, "parquet", _rows(3, 2)))
-    (found,) = json_lines("compact", root, "--sort-by", "id desc")
-    assert (found["removed_files"], found["added_files"]) == (2, 1)
+    (compacted,) = json_lines("compact", root, "--sort-by", "id desc")
+    assert (compacted["removed_files"], compacted["added_files"]) == (2, 1)
     assert DeltaTable(root).scan().to_arrow()["id"].to_pylist() == [3, 2, 1]
     for option in ("--z-order-by", "--hilbert-by"):
-        (found,) = json_lines("compact", root, option, "id")
+        (compacted,) = json_lines("compact", root, option, "id")
         assert DeltaTable(root).scan().to_arrow()["id"].to_pylist() == [1, 2, 3]
         refused = call("compact", root, option, "id", option, "ID")
         assert f"a column is named twice in {option}" in refused.stderr
@@ -445,7 +445,7 @@ def test_orders_of_rows(tmp_path: Path, root: Path) -> None:
         schema = pa.schema([("id", pa.int64()), ("at", pa.date32())])
         rows = pa.table({"id": [1, 2], "at": pa.array([400, 1], pa.date32())}, schema)
         create_table(moments, schema, format="iceberg").append(rows)
-        (found,) = json_lines("compact", moments, option, "months(at)")
+        (compacted,) = json_lines("compact", moments, option, "months(at)")
         assert open_table(moments).scan().to_arrow()["id"].to_pylist() == [2, 1]
 
 
