@@ -67,12 +67,12 @@ def test_a_type_becomes_wider(
     assert change["fromType"] == _fields(tmp_path / "t", 0)[1]["type"]
     table.append(pa.table({"id": [2], "c": pa.array([wide], new)}))
     kept = pa.array([narrow], old).cast(new)[0].as_py()
-    for found in (table, DeltaTable(tmp_path / "t")):
-        rows = sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    for widened in (table, DeltaTable(tmp_path / "t")):
+        rows = sorted(widened.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
         assert rows == [{"id": 1, "c": kept}, {"id": 2, "c": wide}]
-        assert found.arrow_schema.field("c").type == new
+        assert widened.arrow_schema.field("c").type == new
         for number, value in ((1, kept), (2, wide)):
-            scan = found.scan([("c", "=", value)])
+            scan = widened.scan([("c", "=", value)])
             assert scan.to_arrow().column("id").to_pylist() == [number]
             assert len(scan.files()) == 1
     table.checkpoint()

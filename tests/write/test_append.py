@@ -183,7 +183,7 @@ def test_data_of_every_library(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2], "name": ["a", None]})
     write_table(tmp_path / "from", rows)
     scan = DeltaTable(tmp_path / "from").scan()
-    given = [
+    inputs = [
         rows,
         rows.to_batches()[0],
         rows.to_reader(),
@@ -194,9 +194,9 @@ def test_data_of_every_library(tmp_path: Path) -> None:
         pa.table({"id": rows["id"].dictionary_encode(), "name": rows["name"].dictionary_encode()}),
     ]
     table = create_table(tmp_path / "t", rows.schema)
-    for data in given:
+    for data in inputs:
         table.append(data)
-    assert ids_of(table) == [1] * len(given) + [2] * len(given)
+    assert ids_of(table) == [1] * len(inputs) + [2] * len(inputs)
 
 
 @pytest.mark.req("DL-SCHEMA-14", half="writer")

@@ -158,12 +158,12 @@ def test_statistics_are_copied_to_the_letter(builder: DeltaBuilder) -> None:
     builder.create(ID, *adds[:3])
     builder.commit(*adds[3:])
     builder.commit_text(json.dumps(builder.add(ids(6), stats='{"x":"é/"}'), ensure_ascii=True).replace("/", "\\/"))
-    wanted = [*texts, '{"x":"é/"}']
+    stats_texts = [*texts, '{"x":"é/"}']
     for _ in range(2):
         found = {add["path"]: add.get("stats") for add in of_kind(actions_in(_write(builder)), "add")}
         paths = [one["add"]["path"] for one in adds]
-        assert [found.pop(path) for path in paths] == wanted[:-1]
-        assert list(found.values()) == wanted[-1:]
+        assert [found.pop(path) for path in paths] == stats_texts[:-1]
+        assert list(found.values()) == stats_texts[-1:]
         # The second checkpoint is made from the first one.
         forget_before(builder.log, 2)
 
@@ -179,12 +179,12 @@ def test_typed_partition_values(builder: DeltaBuilder) -> None:
     builder.create(schema, *adds, partition_by=["year", "month", "event"], configuration=_STRUCT)
     path = _write(builder)
     assert _type_of(path, "add", "partitionValues_parsed") == pa.struct(list(schema)[:3])
-    found = of_kind(actions_in(path), "add")
-    assert [add["partitionValues_parsed"] for add in found] == [
+    checkpoint_adds = of_kind(actions_in(path), "add")
+    assert [add["partitionValues_parsed"] for add in checkpoint_adds] == [
         {"year": 2017, "month": 11, "event": "e"},
         {"month": 1},
     ]
-    assert [add["partitionValues"] for add in found] == partitions
+    assert [add["partitionValues"] for add in checkpoint_adds] == partitions
 
 
 _EXAMPLE = pa.schema(

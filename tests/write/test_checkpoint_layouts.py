@@ -107,7 +107,7 @@ def test_each_form_is_the_table(builder: DeltaBuilder, layout: CheckpointLayout)
 def test_a_second_checkpoint_is_made_from_every_form(builder: DeltaBuilder) -> None:
     """Each checkpoint is made from the one before, in another form, and nothing is lost on the way."""
     _rich(builder)
-    wanted = {path: action["add"]["stats"] for (path, _), action in builder.live().items()}
+    stats = {path: action["add"]["stats"] for (path, _), action in builder.live().items()}
     before = state_of(DeltaTable(builder.root))
     for name, layout in _LAYOUTS.items():
         if layout.naming == "multipart":
@@ -121,7 +121,7 @@ def test_a_second_checkpoint_is_made_from_every_form(builder: DeltaBuilder) -> N
         assert state_of(table) == before, name
         sidecars = [builder.log / "_sidecars" / one["path"] for one in of_kind(actions_in(paths[0]), "sidecar")]
         adds = [add for path in sidecars or paths for add in of_kind(actions_in(path), "add")]
-        assert {add["path"]: add["stats"] for add in adds} == wanted, name
+        assert {add["path"]: add["stats"] for add in adds} == stats, name
 
 
 @pytest.mark.req("DL-CKPT-13", half="writer")
@@ -204,15 +204,15 @@ def test_sidecars_hold_the_files_and_nothing_else(builder: DeltaBuilder, form: C
         assert {"protocol", "metaData", "txn", "checkpointMetadata", "sidecar"} == {kind for kind, _ in main}
         sidecars = of_kind(main, "sidecar")
         assert len(sidecars) == -(-100 // most)
-        found = []
+        paths = []
         for sidecar in sidecars:
             assert re.fullmatch(rf"{_UUID}\.parquet", sidecar["path"])
             file = folder / sidecar["path"]
             assert sidecar["sizeInBytes"] == file.stat().st_size
             assert sidecar["modificationTime"] == file.stat().st_mtime_ns // 1_000_000
             assert pq.read_schema(file).names == ["add", "remove"]
-            found += [add["path"] for add in of_kind(actions_in(file), "add")]
-        assert sorted(found) == sorted(add["add"]["path"] for add in adds)
+            paths += [add["path"] for add in of_kind(actions_in(file), "add")]
+        assert sorted(paths) == sorted(add["add"]["path"] for add in adds)
         names = {sidecar["path"] for sidecar in sidecars}
         assert seen.isdisjoint(names)
         seen |= names
@@ -326,16 +326,16 @@ def test_the_pointer_to_a_file_named_by_uuid(builder: DeltaBuilder, embed: bool)
     pointed = read_last_checkpoint(data)
     assert pointed is not None
     assert (pointed.version, pointed.file) == (1, path.name)
-    found = json.loads(data)["v2Checkpoint"]
+    pointer = json.loads(data)["v2Checkpoint"]
     size, modified = path.stat().st_size, path.stat().st_mtime_ns // 1_000_000
-    assert (found["path"], found["sizeInBytes"], found["modificationTime"]) == (path.name, size, modified)
+    assert (pointer["path"], pointer["sizeInBytes"], pointer["modificationTime"]) == (path.name, size, modified)
     main = actions_in(path)
     if embed:
-        assert found["sidecarFiles"] == of_kind(main, "sidecar")
-        kinds = [next(iter(action)) for action in found["nonFileActions"]]
+        assert pointer["sidecarFiles"] == of_kind(main, "sidecar")
+        kinds = [next(iter(action)) for action in pointer["nonFileActions"]]
         assert kinds == [kind for kind, _ in main if kind != "sidecar"]
     else:
-        assert {"sidecarFiles", "nonFileActions"}.isdisjoint(found)
+        assert {"sidecarFiles", "nonFileActions"}.isdisjoint(pointer)
     assert json.loads(data)["size"] == len(main) + 11
 
 
@@ -460,14 +460,14 @@ def test_two_processes_write_the_same_checkpoint(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 11)
     DeltaTable(builder.root, version=10).checkpoint()
     forget_before(builder.log, 10)
-    wanted = state_of(DeltaTable(builder.root, version=10))
+    expected = state_of(DeltaTable(builder.root, version=10))
     racers = [subprocess.Popen([sys.executable, "-c", _RACER, str(builder.root)]) for _ in range(2)]
     try:
         while any(racer.poll() is None for racer in racers):
-            assert state_of(DeltaTable(builder.root, version=10)) == wanted
+            assert state_of(DeltaTable(builder.root, version=10)) == expected
             assert ids_of(DeltaTable(builder.root)) == list(range(12))
     finally:
         codes = [racer.wait(60) for racer in racers]
     assert codes == [0, 0]
-    assert state_of(DeltaTable(builder.root, version=10)) == wanted
+    assert state_of(DeltaTable(builder.root, version=10)) == expected
     assert [path.name for path in builder.log.glob("*.checkpoint.*")] == [f"{10:020d}.checkpoint.parquet"]

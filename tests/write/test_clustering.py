@@ -218,16 +218,16 @@ def test_new_rows_in_the_order_of_the_clustering(tmp_path: Path, columns: list[s
     count = 4096
     numbers = [(number * 2_654_435_761) % count for number in range(count)]
     rows = pa.table({"x": [n % 64 for n in numbers], "s": [{"y": n // 64} for n in numbers]})
-    found = {}
+    read = {}
     for optimized in ("true", "false"):
         asked = {"delta.autoOptimize.optimizeWrite": optimized, "delta.columnMapping.mode": "name"}
         table = create_table(tmp_path / optimized, rows.schema, cluster_by=columns, properties=asked)
         table.append(rows, writer_properties=ParquetOptions(row_group_rows=256))
         (file,) = table.live_files.to_pylist()
         assert (file["clusteringProvider"], file["tags"]) == (None, None)
-        found[optimized] = table.scan().to_arrow()
-        assert found[optimized].to_pylist() != rows.to_pylist() or optimized == "false"
-        by_number = sorted(row["s"]["y"] * 64 + row["x"] for row in found[optimized].to_pylist())
+        read[optimized] = table.scan().to_arrow()
+        assert read[optimized].to_pylist() != rows.to_pylist() or optimized == "false"
+        by_number = sorted(row["s"]["y"] * 64 + row["x"] for row in read[optimized].to_pylist())
         assert by_number == list(range(count))
         assert table.compact().removed_files == 1
 
@@ -236,7 +236,7 @@ def test_new_rows_in_the_order_of_the_clustering(tmp_path: Path, columns: list[s
         ys = [row["y"] for row in rows["s"].to_pylist()]
         return sum(len(set(ys[start : start + 256])) for start in range(0, count, 256))
 
-    assert cells(found["true"]) < cells(found["false"]) / 3
+    assert cells(read["true"]) < cells(read["false"]) / 3
 
 
 @pytest.mark.req("DL-OPT-07")

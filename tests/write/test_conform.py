@@ -324,14 +324,14 @@ _AS: dict[str, Callable[[list[pa.RecordBatch]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("given", _AS)
-def test_batches_have_the_same_columns(given: str) -> None:
+@pytest.mark.parametrize("library", _AS)
+def test_batches_have_the_same_columns(library: str) -> None:
     """pyarrow makes a reader of any batches, and takes the columns of one for those of another."""
     data = _batches({"n": [1], "s": ["a"]}, {"s": ["b"], "n": [2]})
-    reader = open_stream(_AS[given](data))
+    reader = open_stream(_AS[library](data))
     rows = [row for batch in small_batches(reader) for row in batch.to_pylist()]
     assert rows == [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}]
-    assert all_rows(open_stream(_AS[given](data))).to_pylist() == rows
+    assert all_rows(open_stream(_AS[library](data))).to_pylist() == rows
     others: list[tuple[dict[str, list[Any]], str]] = [
         ({"s": ["b"]}, "differ in their columns: n, s; s"),
         ({"n": [2], "s": ["b"], "x": [1]}, "differ in their columns: n, s; n, s, x"),
@@ -342,13 +342,13 @@ def test_batches_have_the_same_columns(given: str) -> None:
     for other, message in others:
         wrong = [data[0], *_batches(other)]
         with pytest.raises(InvalidArgumentError, match=message):
-            all_rows(open_stream(_AS[given](wrong)))
+            all_rows(open_stream(_AS[library](wrong)))
         if "type of a column" in message:
             with pytest.raises(SchemaError, match="column: n"):
-                _conformed(_AS[given](wrong))
+                _conformed(_AS[library](wrong))
             continue
         with pytest.raises(InvalidArgumentError, match=message):
-            list(small_batches(open_stream(_AS[given](wrong))))
+            list(small_batches(open_stream(_AS[library](wrong))))
 
 
 _NUMBER_AND_TEXT = Struct((Field("n", P("long")), Field("s", P("string"))))

@@ -89,17 +89,17 @@ def test_statistics_of_every_type(tmp_path: Path) -> None:
     convert_to_delta(tmp_path / "converted")
     table = create_table(tmp_path / "written", rows.schema)
     table.append(rows)
-    found, written = _stats(tmp_path / "converted"), json.loads(_last_add(tmp_path / "written")["stats"])
+    converted, written = _stats(tmp_path / "converted"), json.loads(_last_add(tmp_path / "written")["stats"])
     # A footer does not tell the nulls of lists and maps either.
     nested = {child.name for child in rows.schema if pa.types.is_list(child.type) or pa.types.is_map(child.type)}
-    assert found["nullCount"] == {name: nulls for name, nulls in written["nullCount"].items() if name not in nested}
+    assert converted["nullCount"] == {name: nulls for name, nulls in written["nullCount"].items() if name not in nested}
     # A footer does not tell whether there is a NaN, and the second row group has no other double.
     for kind in ("minValues", "maxValues"):
         floats = {"float", "double"} if kind == "maxValues" else set()
-        assert floats.isdisjoint(found[kind])
-        for name, bound in found[kind].items():
+        assert floats.isdisjoint(converted[kind])
+        for name, bound in converted[kind].items():
             assert bound == written[kind][name], name
-    assert set(written["minValues"]) - set(found["minValues"]) == {"double"}
+    assert set(written["minValues"]) - set(converted["minValues"]) == {"double"}
     found_rows = DeltaTable(tmp_path / "converted").scan().to_arrow()
     assert canonical_lines(found_rows) == canonical_lines(rows)
 
@@ -188,19 +188,19 @@ def test_statistics_can_be_left_out(tmp_path: Path) -> None:
 
 def test_partitions_of_hive(tmp_path: Path) -> None:
     columns = {"p": pa.string(), "Day": pa.date32(), "n": pa.decimal128(5, 2)}
-    wanted: list[tuple[Any, ...]] = []
+    expected: list[tuple[Any, ...]] = []
     for number, text in enumerate(HOSTILE_TEXTS):
         if text == "__HIVE_DEFAULT_PARTITION__":
             continue
         folder = tmp_path / f"p={quote(text, safe='')}" / "day=2020-02-29" / f"n=-{number}.50"
         _write(folder / "x.parquet", pa.table({"id": [number]}))
-        wanted.append((number, text, dt.date(2020, 2, 29), Decimal(f"-{number}.50")))
+        expected.append((number, text, dt.date(2020, 2, 29), Decimal(f"-{number}.50")))
     _write(tmp_path / "p=__HIVE_DEFAULT_PARTITION__" / "n=1" / "day=__HIVE_DEFAULT_PARTITION__" / "y", _ids(99))
-    wanted.append((99, None, None, Decimal(1)))
+    expected.append((99, None, None, Decimal(1)))
     convert_to_delta(tmp_path, partition_by=pa.schema(columns))
     table = DeltaTable(tmp_path)
     assert (table.partition_columns, table.schema.names) == (["p", "Day", "n"], ["id", "p", "Day", "n"])
-    assert sorted(map(tuple, (row.values() for row in table.scan().to_arrow().to_pylist()))) == sorted(wanted)
+    assert sorted(map(tuple, (row.values() for row in table.scan().to_arrow().to_pylist()))) == sorted(expected)
     assert table.scan("Day = '2020-02-29' AND n < -3").count() == len(HOSTILE_TEXTS) - 1 - 3
     table.append(pa.table({"id": [100], "p": ["a b"], "Day": [None], "n": [None]}, _schema(table)))
     assert table.scan("p = 'a b'").count() == 2

@@ -250,17 +250,17 @@ def test_columns_get_ids_and_physical_names_at_every_depth(tmp_path: Path) -> No
     columns = pa.schema([("e", pa.list_(inner)), ("m", pa.map_(pa.string(), inner)), ("e2", inner)])
     table = create_table(tmp_path / "t", columns, properties={"delta.columnMapping.mode": "name"})
     text = _action(tmp_path / "t", "metaData")["schemaString"]
-    found = []
+    metadata = []
 
     def collect(tree: Any) -> None:
         for value in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else []:
             collect(value)
         if isinstance(tree, dict) and "nullable" in tree:
-            found.append(tree["metadata"])
+            metadata.append(tree["metadata"])
 
     collect(json.loads(text))
-    numbers = [one["delta.columnMapping.id"] for one in found]
-    names = [one["delta.columnMapping.physicalName"] for one in found]
+    numbers = [one["delta.columnMapping.id"] for one in metadata]
+    names = [one["delta.columnMapping.physicalName"] for one in metadata]
     assert sorted(numbers) == [1, 2, 3, 4, 5, 6]
     assert len(set(names)) == 6
     assert all(name.startswith("col-") and len(name) == 40 for name in names)

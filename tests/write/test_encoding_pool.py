@@ -91,7 +91,7 @@ def test_the_end_drops_what_has_not_begun() -> None:
 
     running = pool.submit(None, _LARGE, wait)
     rows = _Rows()
-    known = weakref.ref(rows)
+    reference = weakref.ref(rows)
     dropped = pool.submit(None, _LARGE, rows.encode)
     following = [pool.submit(dropped, 0, rows.encode), pool.submit(running, 0, rows.encode)]
     del rows
@@ -103,7 +103,7 @@ def test_the_end_drops_what_has_not_begun() -> None:
         with pytest.raises(RuntimeError, match="dropped"):
             job.result()
     del job
-    assert known() is None
+    assert reference() is None
 
 
 def test_a_failure_is_raised_by_all_that_follows(pool: EncodingPool) -> None:

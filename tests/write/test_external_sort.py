@@ -167,14 +167,14 @@ def test_nothing_is_left_where_it_ends_early(end: str, tiny_blocks: None, tmp_pa
         if end == "fail":
             raise KeyboardInterrupt
 
-    found = sort_batches(rows(), _SCHEMA, [OrderTerm(("x",))], memory=1000, directory=str(tmp_path))
+    batches = sort_batches(rows(), _SCHEMA, [OrderTerm(("x",))], memory=1000, directory=str(tmp_path))
     if end == "fail":
         with pytest.raises(KeyboardInterrupt):
-            next(found)
+            next(batches)
     else:
-        assert next(found).num_rows
+        assert next(batches).num_rows
         assert os.listdir(tmp_path)
-        found.close()  # type: ignore[attr-defined]
+        batches.close()  # type: ignore[attr-defined]
     assert not os.listdir(tmp_path)
 
 

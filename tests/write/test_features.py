@@ -64,7 +64,7 @@ def test_what_a_writer_version_implies(builder: DeltaBuilder, writer: int) -> No
 def test_two_spellings_of_one_protocol_are_written_alike(builder: DeltaBuilder, tmp_path: Path) -> None:
     names = ("columnMapping", "identityColumns")
     spellings = [(2, 7, None, names), (3, 7, ("columnMapping",), names)]
-    found = []
+    outcomes = []
     for number, spelling in enumerate(spellings):
         made = DeltaBuilder(tmp_path / f"{number}")
         column = field("id", "long", delta__columnMapping__id=1, delta__columnMapping__physicalName="col-1")
@@ -74,10 +74,10 @@ def test_two_spellings_of_one_protocol_are_written_alike(builder: DeltaBuilder, 
         table.append(ids(1, 2))
         table.alter().rename("id", "number").commit()
         schema = pq.read_schema(_data_file(table))
-        found.append((table.active_features, schema.names, table.scan().to_arrow(), schema.field(0).metadata))
-    assert found[0] == found[1]
-    assert set(found[0][0]) == {"columnMapping", "identityColumns"}
-    assert found[0][1] == ["col-1"]
+        outcomes.append((table.active_features, schema.names, table.scan().to_arrow(), schema.field(0).metadata))
+    assert outcomes[0] == outcomes[1]
+    assert set(outcomes[0][0]) == {"columnMapping", "identityColumns"}
+    assert outcomes[0][1] == ["col-1"]
 
 
 @pytest.mark.req("DL-FEAT-17", half="writer")
@@ -329,8 +329,8 @@ def test_properties_that_drive_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("BEY-16")
-@pytest.mark.parametrize(("length", "wanted"), [(None, 2), (5, 5)])
-def test_random_prefixes_take_the_place_of_directories(tmp_path: Path, length: int | None, wanted: int) -> None:
+@pytest.mark.parametrize(("length", "letters"), [(None, 2), (5, 5)])
+def test_random_prefixes_take_the_place_of_directories(tmp_path: Path, length: int | None, letters: int) -> None:
     properties = {"delta.randomizeFilePrefixes": True}
     if length is not None:
         properties["delta.randomPrefixLength"] = length  # type: ignore[assignment]
@@ -340,7 +340,7 @@ def test_random_prefixes_take_the_place_of_directories(tmp_path: Path, length: i
     table.append(rows)
     paths = [add["path"].split("/") for add in named_actions(tmp_path / "t", 1, "add")]
     assert {len(path) for path in paths} == {2}
-    assert all(len(path[0]) == wanted and path[0].isalnum() for path in paths)
+    assert all(len(path[0]) == letters and path[0].isalnum() for path in paths)
     assert len({path[0] for path in paths}) > 1
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
 

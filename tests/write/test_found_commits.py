@@ -45,14 +45,14 @@ def test_a_found_commit_says_only_what_was_counted(tmp_path: Path, format: Forma
     table: Any = create_table(tmp_path / "t", _rows().schema, format=format)
     wrong = []
     for number, (step, delta, iceberg) in enumerate(_STEPS):
-        made = step(table)
-        found = find_commit(tmp_path / "t", made.token)
-        assert found is not None
+        result = step(table)
+        found_again = find_commit(tmp_path / "t", result.token)
+        assert found_again is not None
         expected = delta if format == "delta" else iceberg
-        for name, count, known in zip(_COUNTS, expected, _counts(made), strict=True):
-            if getattr(found, name) != count or count not in (None, known):
-                wrong.append((number, name, getattr(found, name), count, known))
-        assert (found.added_files, found.removed_files) == (made.added_files, made.removed_files)
+        for name, count, known in zip(_COUNTS, expected, _counts(result), strict=True):
+            if getattr(found_again, name) != count or count not in (None, known):
+                wrong.append((number, name, getattr(found_again, name), count, known))
+        assert (found_again.added_files, found_again.removed_files) == (result.added_files, result.removed_files)
     assert wrong == []
 
 

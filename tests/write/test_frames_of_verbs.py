@@ -20,7 +20,7 @@ _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 @pytest.mark.parametrize("place", [place for place in PLACES if not place.in_transaction], ids=str)
 def test_every_argument_beside_a_frame(spark: Any, tmp_path: Path, place: Place, verb: str) -> None:
     create: Any = create_table
-    found = []
+    outcomes = []
     for name in ("here", "there"):
         table = create(tmp_path / name, _SCHEMA, format=place.format, partition_by="p")
         table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}, _SCHEMA))
@@ -32,5 +32,5 @@ def test_every_argument_beside_a_frame(spark: Any, tmp_path: Path, place: Place,
         if verb == "merge":
             done = done.when_matched_update_all().when_not_matched_insert_all().execute()
         counts = (done.inserted_rows, done.updated_rows, done.deleted_rows)
-        found.append((counts, sorted(table.scan().to_arrow().to_pylist(), key=str)))
-    assert found[0] == found[1]
+        outcomes.append((counts, sorted(table.scan().to_arrow().to_pylist(), key=str)))
+    assert outcomes[0] == outcomes[1]

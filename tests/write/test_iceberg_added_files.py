@@ -261,28 +261,28 @@ def test_directories_tell_partition_values(tmp_path: Path) -> None:
     (tmp_path / "in/p=7/s=d").mkdir(parents=True)
     pq.write_table(own, tmp_path / "in/p=7/s=d/z.parquet")
     assert table.add_files([str(tmp_path / "in")]).added_rows == 5
-    wanted = [(5, "a/b", 5), (5, "a/b", 10), (6, None, 6), (6, None, 10), (8, "c", 7)]
+    expected = [(5, "a/b", 5), (5, "a/b", 10), (6, None, 6), (6, None, 10), (8, "c", 7)]
     files = table.inspect("files")
-    found = sorted(files.to_pylist(), key=lambda row: row["partition"]["p"])
-    assert [(row["partition"]["p"], row["partition"]["s"]) for row in found] == [
+    listed = sorted(files.to_pylist(), key=lambda row: row["partition"]["p"])
+    assert [(row["partition"]["p"], row["partition"]["s"]) for row in listed] == [
         (5, "a/b"),
         (6, None),
         (8, "c"),
     ]
     ids = {child.name: child.id for child in table.schema}
-    assert [sorted(dict(row["null_value_counts"])) for row in found] == [
+    assert [sorted(dict(row["null_value_counts"])) for row in listed] == [
         [ids["id"]],
         [ids["id"]],
         sorted(ids.values()),
     ]
     for condition, count in (("p = 5", 2), ("s IS NULL", 2), ("p > 5 AND s = 'c'", 1), ("s = 'd'", 0), ("id = 10", 2)):
         assert table.scan(condition).count() == count
-    assert _triples(table) == wanted
+    assert _triples(table) == expected
     theirs = StaticTable.from_metadata(table.metadata_location).scan("p = 5 AND id < 100").to_arrow().to_pylist()
-    assert sorted((row["p"], row["s"], row["id"]) for row in theirs) == wanted[:2]
+    assert sorted((row["p"], row["s"], row["id"]) for row in theirs) == expected[:2]
     table.delete("id = 10 AND p = 5")
     table.compact()
-    assert _triples(table) == [row for row in wanted if row != (5, "a/b", 10)]
+    assert _triples(table) == [row for row in expected if row != (5, "a/b", 10)]
 
 
 def _triples(table: IcebergTable) -> list[tuple[Any, ...]]:

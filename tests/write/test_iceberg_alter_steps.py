@@ -61,12 +61,12 @@ def test_a_step_looks_at_no_column_that_stays(
 ) -> None:
     """Metadata writes all columns out and reads them again, which many steps do together."""
     seen, spent = 0, []
-    made = schema._encoded_field
+    encoded = schema._encoded_field
 
     def counted(child: Field) -> dict[str, Any]:
         nonlocal seen
         seen += 1
-        return made(child)
+        return encoded(child)
 
     monkeypatch.setattr(schema, "_encoded_field", counted)
     for count in (20, 40):

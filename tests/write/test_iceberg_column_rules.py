@@ -227,13 +227,13 @@ def test_dropped_columns_come_back_if_they_may_be_null(tmp_path: Path) -> None:
     table.alter().rename("n", "text").undrop("n", "list.element.y").commit()
     fields = [(field["id"], field["name"], field["type"]) for field in table.metadata.raw["schemas"][-1]["fields"]]
     assert fields[:2] == [(1, "id", "long"), (2, "n", "long")]
-    found = table.scan(columns=["id", "n", "list"]).to_arrow().sort_by("id")
-    assert found.to_pylist() == [
+    read_back = table.scan(columns=["id", "n", "list"]).to_arrow().sort_by("id")
+    assert read_back.to_pylist() == [
         {"id": 1, "n": 5, "list": [{"x": 1, "y": 2, "z": 3}]},
         {"id": 2, "n": None, "list": [{"x": 4, "y": None, "z": 5}]},
     ]
     theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow().sort_by("id")
-    assert theirs.select(found.column_names).to_pylist() == found.to_pylist()
+    assert theirs.select(read_back.column_names).to_pylist() == read_back.to_pylist()
     open_table(tmp_path / "t", "iceberg", validate=True)
     before = table.snapshots[0].snapshot_id
     table.alter().rollback_to_snapshot(before).commit()

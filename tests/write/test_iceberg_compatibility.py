@@ -202,12 +202,12 @@ def test_ids_of_elements_keys_and_values(tmp_path: Path, mode: str) -> None:
     sub = third["type"]["valueType"]["fields"][0]
     names = [field["metadata"]["delta.columnMapping.physicalName"] for field in (first, second, third, sub)]
     wanted = [("element", "element.element"), ("key", "value", "value.element"), ("key", "value"), ("element",)]
-    found = [field["metadata"][nested] for field in (first, second, third, sub)]
-    assert [set(ids) for ids in found] == [
+    nested_ids = [field["metadata"][nested] for field in (first, second, third, sub)]
+    assert [set(ids) for ids in nested_ids] == [
         {f"{name}.{path}" for path in paths} for name, paths in zip(names, wanted, strict=True)
     ]
     own = [field["metadata"]["delta.columnMapping.id"] for field in (first, second, third, sub)]
-    every = [*own, *(number for ids in found for number in ids.values())]
+    every = [*own, *(number for ids in nested_ids for number in ids.values())]
     assert len(set(every)) == len(every) == 12
     assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == str(max(every))
     rows = pa.table(
@@ -226,13 +226,13 @@ def test_ids_of_elements_keys_and_values(tmp_path: Path, mode: str) -> None:
         (pair.item_field, f"{names[1]}.value"),
         (pair.item_field.type.value_field, f"{names[1]}.value.element"),
     ):
-        ids = found[0] if key.startswith(names[0]) else found[1]
+        ids = nested_ids[0] if key.startswith(names[0]) else nested_ids[1]
         assert field.metadata[b"PARQUET:field_id"] == str(ids[key]).encode()
     # A column that comes later gets further ids, and the others keep theirs.
     table.alter().add("col4", pa.list_(pa.int8())).commit()
     (metadata,) = named_actions(tmp_path / "t", 2, "metaData")
     fields = json.loads(metadata["schemaString"])["fields"]
-    assert [field["metadata"][nested] for field in fields[:3]] == found[:3]
+    assert [field["metadata"][nested] for field in fields[:3]] == nested_ids[:3]
     assert min(fields[3]["metadata"][nested].values()) > max(every)
 
 

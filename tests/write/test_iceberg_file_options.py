@@ -148,12 +148,12 @@ def _members(data: bytes) -> Iterator[tuple[int, Any]]:
 
     def number() -> int:
         nonlocal at
-        found = shift = 0
+        value = shift = 0
         while True:
             byte = data[at]
-            at, found, shift = at + 1, found | (byte & 127) << shift, shift + 7
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
             if byte < 128:
-                return found
+                return value
 
     while at < len(data):
         key = number()

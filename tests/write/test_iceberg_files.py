@@ -66,7 +66,7 @@ def _entries(
     spec = spec or PartitionSpec(0)
     place = parse_location(root)
     modes = metrics_modes(schema, properties)
-    wanted = WriteSpec(
+    write_spec = WriteSpec(
         schema,
         partition_rows_by(spec, schema),
         stores_partition_columns=True,
@@ -74,7 +74,7 @@ def _entries(
         footers=True,
         statistics=leaves_with_metrics(schema, modes),
     )
-    files = write_files(rows, wanted, open_store(place), place.path)
+    files = write_files(rows, write_spec, open_store(place), place.path)
     found = added_entries(files, str(place), schema, partition_struct(spec, [schema]), modes)
     return [
         {name: dict(value) if name.endswith(_MAPS) and value else value for name, value in entry.items()}

@@ -145,19 +145,21 @@ def _columns(path: str, form: str) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 def test_delete_files_hold_paths_and_positions_but_no_rows(tmp_path: Path, form: str) -> None:
     """Delete files of others may hold rows; one that takes in their deletes would know only some, and holds none."""
-    made = IcebergBuilder(tmp_path / "t", {"id": "long"})
-    files = [made.data([{"id": 10 * file + row} for row in range(5)], format=form, row_group_size=2) for file in (0, 1)]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [
+        builder.data([{"id": 10 * file + row} for row in range(5)], format=form, row_group_size=2) for file in (0, 1)
+    ]
     row = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
     fields = [
         {"id": PATH_ID, "name": "file_path", "required": True, "type": "string"},
         {"id": POS_ID, "name": "pos", "required": True, "type": "long"},
         {"id": 2147483544, "name": "row", "required": True, "type": row},
     ]
-    theirs = made.data([{"file_path": files[0].path, "pos": 3, "row": {"id": 3}}], fields=fields, format=form)
+    theirs = builder.data([{"file_path": files[0].path, "pos": 3, "row": {"id": 3}}], fields=fields, format=form)
     theirs.content = 1
     theirs.more = {"referenced_data_file": files[0].path}
-    made.commit(*files, theirs)
-    table: IcebergTable = open_table(made.root, "iceberg")
+    builder.commit(*files, theirs)
+    table: IcebergTable = open_table(builder.root, "iceberg")
     table.alter().set({"write.delete.format.default": form, "write.delete.granularity": "file"}).commit()
     table.delete("id IN (1, 14)", strategy="merge-on-read")
     left = [(10 * file + row, row, files[file].path) for file in (0, 1) for row in range(5)]

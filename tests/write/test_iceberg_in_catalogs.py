@@ -193,12 +193,12 @@ def test_alterations_that_are_not_valid(tmp_path: Path) -> None:
     """What others could not read is not recorded."""
     table: Any = create_table(tmp_path / "t", {"id": pa.int64(), "s": pa.string()}, format="iceberg")
     changes: list[tuple[Callable[[Any], object], str]] = [
-        (lambda made: made.comment("id", 5), "comment must be text"),
-        (lambda made: made.add("n", "int"), "the type of the column 'n' is 'int'"),
-        (lambda made: made.add("n", pa.int32(), comment=5), "comment must be text"),
-        (lambda made: made.widen("id", 5), "the type of the column 'id' is 5"),
-        (lambda made: made.rename("id", 5), "the name of a column must be text"),
-        (lambda made: made.rename("id", ""), "the name of a column must be text"),
+        (lambda alteration: alteration.comment("id", 5), "comment must be text"),
+        (lambda alteration: alteration.add("n", "int"), "the type of the column 'n' is 'int'"),
+        (lambda alteration: alteration.add("n", pa.int32(), comment=5), "comment must be text"),
+        (lambda alteration: alteration.widen("id", 5), "the type of the column 'id' is 5"),
+        (lambda alteration: alteration.rename("id", 5), "the name of a column must be text"),
+        (lambda alteration: alteration.rename("id", ""), "the name of a column must be text"),
     ]
     for change, message in changes:
         with pytest.raises(InvalidArgumentError, match=message):

@@ -66,9 +66,9 @@ def test_main_is_the_current_snapshot(tmp_path: Path, version: int) -> None:
     assert list(table.metadata.all_refs) == ["main"]
     table.alter().create_branch("test", min_snapshots_to_keep=2, max_snapshot_age_ms=5, max_ref_age_ms=7).commit()
     branch = table.append(ids(2), branch="test").snapshot_id
-    found = _metadata(table)
-    assert found["current-snapshot-id"] == first
-    assert found["refs"] == {
+    before = _metadata(table)
+    assert before["current-snapshot-id"] == first
+    assert before["refs"] == {
         "main": {"snapshot-id": first, "type": "branch"},
         "test": {
             "snapshot-id": branch,
@@ -82,7 +82,7 @@ def test_main_is_the_current_snapshot(tmp_path: Path, version: int) -> None:
     newest = table.append(ids(3)).snapshot_id
     after = _metadata(table)
     assert after["current-snapshot-id"] == after["refs"]["main"]["snapshot-id"] == newest
-    assert after["refs"]["test"] == found["refs"]["test"]
+    assert after["refs"]["test"] == before["refs"]["test"]
 
 
 @pytest.mark.req("BEY-28", half="writer")
@@ -378,13 +378,13 @@ def test_equal_partition_fields_keep_their_id(tmp_path: Path, version: str) -> N
     table.alter().partition_by().commit()
     assert _metadata(table)["default-spec-id"] == 1
     table.alter().partition_by("day(ts)").commit()
-    found = _metadata(table)
-    assert (found["default-spec-id"], len(found["partition-specs"])) == (0, 2)
+    metadata = _metadata(table)
+    assert (metadata["default-spec-id"], len(metadata["partition-specs"])) == (0, 2)
     table.alter().partition_by("bucket(4, id)", "day(ts)").commit()
-    found = _metadata(table)
-    ids_by_name = {field["name"]: field["field-id"] for field in found["partition-specs"][-1]["fields"]}
+    metadata = _metadata(table)
+    ids_by_name = {field["name"]: field["field-id"] for field in metadata["partition-specs"][-1]["fields"]}
     assert ids_by_name == {"ts_day": 1000, "id_bucket_4": 1001}
-    assert (found["default-spec-id"], found["last-partition-id"]) == (2, 1001)
+    assert (metadata["default-spec-id"], metadata["last-partition-id"]) == (2, 1001)
     # An old id between two new ones does not lead back to ids that were used.
     table.alter().partition_by("bucket(8, id)", "day(ts)", "truncate(10, id)").commit()
     assert [field["field-id"] for field in _metadata(table)["partition-specs"][-1]["fields"]] == [1002, 1000, 1003]

@@ -86,15 +86,15 @@ def test_the_first_commit_of_version_3(tmp_path: Path, merges: bool) -> None:
         rows = _other(root).scan(columns=["id", "_row_id"]).to_arrow().to_pylist()
         return {row["id"]: row["_row_id"] for row in rows}
 
-    known: dict[int, int] = {}
+    first_ids: dict[int, int] = {}
 
     def race() -> None:
         _other(root).append(_rows(9, p=9))
-        known.update(ids())
+        first_ids.update(ids())
 
     with racing(table, race) as transaction:
         transaction.delete("p = 1")
-    assert ids() == {number: known[number] for number in (2, 3, 9)}
+    assert ids() == {number: first_ids[number] for number in (2, 3, 9)}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -311,10 +311,10 @@ def test_files_of_a_transaction_are_described_once_for_later_operations(
     table = _table(tmp_path / "t", 3)
     for number in range(6):
         table.append(_rows(number, number + 10, p=number))
-    made: list[int] = []
+    descriptions: list[int] = []
 
     def counted(*args: Any, **options: Any) -> bytes:
-        made.append(1)
+        descriptions.append(1)
         return encode_manifest(*args, **options)
 
     monkeypatch.setattr(pending_source, "encode_manifest", counted)
@@ -322,5 +322,5 @@ def test_files_of_a_transaction_are_described_once_for_later_operations(
         for number in range(6):
             transaction.delete(f"id = {number}", strategy="merge-on-read")
     # The last one is looked at by nothing.
-    assert len(made) == 5
+    assert len(descriptions) == 5
     assert ids_of(table) == list(range(10, 16))

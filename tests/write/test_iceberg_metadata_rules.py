@@ -78,12 +78,12 @@ def test_specs_orders_and_properties(tmp_path: Path) -> None:
     )
     table.append(pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us", "UTC")), "name": ["n"]}))
     table.alter().sort_by("at ASC NULLS FIRST", "bucket(4, id) DESC NULLS LAST").commit()
-    found = _metadata(table)
-    assert found["properties"]["commit.retry.num-retries"] == "4"
-    (spec,) = found["partition-specs"]
+    metadata = _metadata(table)
+    assert metadata["properties"]["commit.retry.num-retries"] == "4"
+    (spec,) = metadata["partition-specs"]
     transforms = [(one["source-id"], one["field-id"], one["transform"]) for one in spec["fields"]]
     assert transforms == [(1, 1000, "identity"), (3, 1001, "bucket[16]"), (3, 1002, "truncate[20]"), (2, 1003, "day")]
-    assert found["sort-orders"][-1]["fields"] == [
+    assert metadata["sort-orders"][-1]["fields"] == [
         {"transform": "identity", "source-id": 2, "direction": "asc", "null-order": "nulls-first"},
         {"transform": "bucket[4]", "source-id": 1, "direction": "desc", "null-order": "nulls-last"},
     ]
@@ -112,12 +112,12 @@ def test_specs_orders_and_properties(tmp_path: Path) -> None:
 def test_the_highest_id_of_partition_fields_is_never_lowered(tmp_path: Path, version: str) -> None:
     properties = {"format-version": version}
     table = create_table(tmp_path / "t", ID, format="iceberg", properties=properties)
-    found = [_metadata(table)["last-partition-id"]]
+    highest = [_metadata(table)["last-partition-id"]]
     for parts in (["id"], [], ["bucket(4, id)"], ["id", "bucket(8, id)"]):
         table.alter().partition_by(*parts).commit()
-        found.append(_metadata(table)["last-partition-id"])
+        highest.append(_metadata(table)["last-partition-id"])
     # Version 1 keeps the fields that are gone, and cannot give their ids to others.
-    assert found == [999, 1000, 1000, 1001, 1003 if version == "1" else 1002]
+    assert highest == [999, 1000, 1000, 1001, 1003 if version == "1" else 1002]
     parts = ["id", "bucket(4, id)"]
     other = create_table(tmp_path / "u", ID, format="iceberg", properties=properties, partition_by=parts)
     assert _metadata(other)["last-partition-id"] == 1001
@@ -173,7 +173,7 @@ def _hashes(root: Path) -> dict[str, str]:
 @pytest.mark.req("ICE-GEN-08")
 def test_files_never_change(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID, format="iceberg", properties={"write.delete.mode": "merge-on-read"})
-    known: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for number in range(5):
         table.append(ids(*range(10 * number, 10 * number + 10)))
         table.delete(f"id = {10 * number}")
@@ -181,10 +181,10 @@ def test_files_never_change(tmp_path: Path) -> None:
         if number % 2:
             table.compact(max_deleted=0.0)
         now = _hashes(tmp_path / "t")
-        assert {path: now[path] for path in known if path in now} == {
-            path: digest for path, digest in known.items() if path in now
+        assert {path: now[path] for path in digests if path in now} == {
+            path: digest for path, digest in digests.items() if path in now
         }
-        known |= now
+        digests |= now
     assert len(ids_of(table)) == 45
 
 

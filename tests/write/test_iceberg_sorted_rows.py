@@ -56,21 +56,24 @@ _VALUES: dict[str, tuple[pa.DataType, list[Any], Callable[[Any], Any]]] = {
 def test_rows_are_sorted_as_the_specification_orders_values(name: str, direction: str, nulls: str) -> None:
     kind, values, key = _VALUES[name]
     rng = random.Random(5)
-    given = [*values, None, *values, None]
-    rng.shuffle(given)
+    shuffled = [*values, None, *values, None]
+    rng.shuffle(shuffled)
     rows = pa.table(
-        {"v": pa.chunked_array([pa.array(given[:3], kind), pa.array(given[3:], kind)]), "at": range(len(given))}
+        {
+            "v": pa.chunked_array([pa.array(shuffled[:3], kind), pa.array(shuffled[3:], kind)]),
+            "at": range(len(shuffled)),
+        }
     )
     sorter = RowSorter(_numbered(rows), (SortField((1,), "identity", direction, nulls),))
     got = pickle.loads(pickle.dumps(sorter))(rows)
     ordered = sorted(
-        (at for at, value in enumerate(given) if value is not None),
-        key=lambda at: key(given[at]),
+        (at for at, value in enumerate(shuffled) if value is not None),
+        key=lambda at: key(shuffled[at]),
         reverse=direction == "desc",
     )
     # Equal rows stay in their order.
-    ordered = sorted(ordered, key=lambda at: (_first_place(given, ordered, key, at), at))
-    empty = [at for at, value in enumerate(given) if value is None]
+    ordered = sorted(ordered, key=lambda at: (_first_place(shuffled, ordered, key, at), at))
+    empty = [at for at, value in enumerate(shuffled) if value is None]
     expected = empty + ordered if nulls == "nulls-first" else ordered + empty
     assert got["at"].to_pylist() == expected
 
@@ -122,8 +125,8 @@ def test_every_file_is_sorted(tmp_path: Path, version: str, partition_by: str | 
     # The columns of the order have bounds in any case.
     assert {number for row in files for number, _ in row["lower_bounds"]} >= {4}
     for row in files:
-        found = pq.read_table(row["file_path"].removeprefix("file://"), partitioning=None)
-        assert found["id"].to_pylist() == sorter(found)["id"].to_pylist()
+        stored = pq.read_table(row["file_path"].removeprefix("file://"), partitioning=None)
+        assert stored["id"].to_pylist() == sorter(stored)["id"].to_pylist()
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(400))
     table.alter().sort_by().commit()
     assert table.metadata.default_sort_order_id == 0

@@ -66,12 +66,12 @@ def _as_pyiceberg_reads(root: Path) -> list[int]:
 def _entries(table: IcebergTable) -> list[tuple[int, int | None, int | None, str]]:
     """Return status, snapshot and sequence number of the entries of all manifests, in the order of the list."""
     source = table._source
-    found = []
+    entries = []
     for row in source.manifests.to_pylist():
         (read,) = source.reader.read([row], WHOLE_ENTRIES)
         columns = ("status", "snapshot_id", "sequence_number", "file_path")
-        found += list(zip(*(read.table.column(name).to_pylist() for name in columns), strict=True))
-    return found
+        entries += list(zip(*(read.table.column(name).to_pylist() for name in columns), strict=True))
+    return entries
 
 
 @pytest.mark.req("ICE-SNAP-01", "ICE-SNAP-02", "ICE-SNAP-03", "ICE-SNAP-05", "ICE-SEQ-01", half="writer")
@@ -91,13 +91,13 @@ def test_rows_are_appended_and_replaced(tmp_path: Path, version: str) -> None:
     assert (third.operation, third.added_files, third.removed_files) == ("overwrite", 1, 2)
     assert _as_pyiceberg_reads(tmp_path) == [9]
     assert _ids(open_table(tmp_path / "t", "iceberg", snapshot_id=second.snapshot_id)) == [1, 2, 3]
-    raw = [dict(found.raw) for found in table.snapshots]
+    raw = [dict(snapshot.raw) for snapshot in table.snapshots]
     assert "parent-snapshot-id" not in raw[0]
-    assert [found.get("parent-snapshot-id") for found in raw[1:]] == [first.snapshot_id, second.snapshot_id]
-    assert [found.get("sequence-number") for found in raw] == ([None] * 3 if version == "1" else [1, 2, 3])
-    assert all("manifests" not in found for found in raw)
+    assert [snapshot.get("parent-snapshot-id") for snapshot in raw[1:]] == [first.snapshot_id, second.snapshot_id]
+    assert [snapshot.get("sequence-number") for snapshot in raw] == ([None] * 3 if version == "1" else [1, 2, 3])
+    assert all("manifests" not in snapshot for snapshot in raw)
     assert raw[1]["summary"]["job"] == "x"
-    totals = [found["summary"]["total-records"] for found in raw]
+    totals = [snapshot["summary"]["total-records"] for snapshot in raw]
     assert totals == ["2", "3", "1"]
     assert raw[2]["summary"]["deleted-records"] == "3"
 
@@ -394,13 +394,13 @@ def test_small_commits_merge_the_manifests_of_older_ones(tmp_path: Path, version
     assert len(table._source.manifests) == 3
     columns = ["id", "_row_id"] if version == "3" else ["id"]
     rows = table.scan(columns=columns).to_arrow()
-    before = {path: found for status, *found, path in _entries(table) if status != 2}
+    before = {path: numbers for status, *numbers, path in _entries(table) if status != 2}
     added = table.append(_rows(5))
     assert len(table._source.manifests) == 2
     assert _as_pyiceberg_reads(tmp_path) == [0, 1, 3, 4, 5]
-    after = {path: (status, *found) for status, *found, path in _entries(table)}
-    assert {path: after.pop(path) for path in before} == {path: (0, *found) for path, found in before.items()}
-    assert [found[:2] for found in after.values()] == [(1, added.snapshot_id)]
+    after = {path: (status, *numbers) for status, *numbers, path in _entries(table)}
+    assert {path: after.pop(path) for path in before} == {path: (0, *numbers) for path, numbers in before.items()}
+    assert [numbers[:2] for numbers in after.values()] == [(1, added.snapshot_id)]
     again = table.scan(columns=columns).to_arrow().filter(pc.not_equal(pc.field("id"), 5))
     assert again.sort_by("id").equals(rows.sort_by("id"))
 

@@ -131,8 +131,8 @@ def test_arrow_types_of_a_new_table(tmp_path: Path, version: int) -> None:
     properties = {"format-version": version}
     table = ours.create_table("s.t", pa.schema(columns), properties=properties)
     instant = "timestamp_ns" if version == 3 else "timestamp"
-    wanted = {"at": instant, "key": "uuid", "code": "fixed[3]", "hour": "time", "n": "int"}
-    assert {field.name: str(field.field_type) for field in theirs.load_table("s.t").schema().fields} == wanted
+    expected = {"at": instant, "key": "uuid", "code": "fixed[3]", "hour": "time", "n": "int"}
+    assert {field.name: str(field.field_type) for field in theirs.load_table("s.t").schema().fields} == expected
     at = pa.array([1_700_000_000_000_001_000 + (version == 3)], nanos)
     rows = pa.table({"at": at, "key": pa.array([b"k" * 16], pa.uuid()), "code": [b"abc"], "hour": [dt.time(1)]})
     table.append(rows)
@@ -143,7 +143,7 @@ def test_arrow_types_of_a_new_table(tmp_path: Path, version: int) -> None:
     table.overwrite(table.scan().to_arrow(), schema_mode="overwrite")
     assert {
         field.name: str(field.field_type) for field in theirs.load_table("s.t").schema().fields
-    }.items() >= wanted.items()
+    }.items() >= expected.items()
     create_table("s.t", columns, catalog=ours, partition_by="key", if_exists="replace")
     assert str(theirs.load_table("s.t").schema().find_type("at")) == instant
     if version == 2:

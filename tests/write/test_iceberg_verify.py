@@ -66,15 +66,15 @@ def _rewrite(table: IcebergTable, change: Callable[[dict[str, Any]], None]) -> N
 @_VERSIONS
 def test_a_sound_table(tmp_path: Path, version: str) -> None:
     table = _table(tmp_path, version)
-    found = table.verify(depth="footers")
-    assert found.findings == ()
-    assert found.state == f"snapshot {table.snapshot_id}"
+    report = table.verify(depth="footers")
+    assert report.findings == ()
+    assert report.state == f"snapshot {table.snapshot_id}"
     deletes = {"1": {}, "2": {"position delete file": 1}, "3": {"deletion vector": 1}}[version]
-    content = {name: count for name, count in found.checked.items() if "file" not in name or "delete" in name}
+    content = {name: count for name, count in report.checked.items() if "file" not in name or "delete" in name}
     lists = len(table.snapshots)
     assert content == {"manifest": lists, "manifest list": lists, "footer": 2 + (version == "2"), **deletes}
-    assert found.checked["data file"] == 2
-    assert found.checked["metadata file"] == len(table.metadata.metadata_log)
+    assert report.checked["data file"] == 2
+    assert report.checked["metadata file"] == len(table.metadata.metadata_log)
     assert table.repair().files == ()
     assert new_table(tmp_path / "empty", version).verify(depth="footers").is_clean
 
@@ -108,23 +108,28 @@ def test_sizes_rows_and_damage(tmp_path: Path) -> None:
     path = _data(table, 3)
     whole = path.read_bytes()
     path.write_bytes(whole + b"x")
-    (found,) = table.verify().findings
-    assert (found.kind, found.what, found.expected, found.found) == ("size", "data file", len(whole), len(whole) + 1)
+    (finding,) = table.verify().findings
+    assert (finding.kind, finding.what, finding.expected, finding.found) == (
+        "size",
+        "data file",
+        len(whole),
+        len(whole) + 1,
+    )
     # The footer of a file of the right size tells other rows, or none.
     path.write_bytes(whole[:4] + b"\0" * (len(whole) - 12) + whole[-8:])
     assert table.verify().is_clean
     assert _kinds(table.verify(depth="footers")) == {("damaged", "data file")}
     path.write_bytes(whole)
     with mock.patch.object(verification, "count_rows", return_value=7):
-        found = table.verify(depth="footers").findings[0]
-    assert (found.kind, found.expected, found.found) == ("rows", 2, 7)
+        finding = table.verify(depth="footers").findings[0]
+    assert (finding.kind, finding.expected, finding.found) == ("rows", 2, 7)
     vector = next(Path(table.location).rglob("*.puffin"))
     data = vector.read_bytes()
     vector.write_bytes(data[:8] + b"\xff" * 8 + data[16:])
     assert table.verify(depth="names").is_clean
-    (found,) = table.verify().findings
-    assert (found.kind, found.what) == ("damaged", "deletion vector")
-    assert found.named_by.startswith("the data file ")
+    (finding,) = table.verify().findings
+    assert (finding.kind, finding.what) == ("damaged", "deletion vector")
+    assert finding.named_by.startswith("the data file ")
     manifest = next(Path(table.location, "metadata").glob("*-m0.avro"))
     manifest.write_bytes(b"x" * manifest.stat().st_size)
     assert ("damaged", "manifest") in _kinds(table.verify())
@@ -232,9 +237,9 @@ def test_numbers_of_manifests(tmp_path: Path) -> None:
 
     def changed(name: str, value: int) -> Any:
         def manifests(self: Any) -> pa.Table:
-            found = real(self)
-            column = pa.array([value] * len(found), found.schema.field(name).type)
-            return found.set_column(found.schema.get_field_index(name), found.schema.field(name), column)
+            read = real(self)
+            column = pa.array([value] * len(read), read.schema.field(name).type)
+            return read.set_column(read.schema.get_field_index(name), read.schema.field(name), column)
 
         return mock.patch.object(IcebergSource, "manifests", property(manifests))
 
@@ -246,25 +251,25 @@ def test_numbers_of_manifests(tmp_path: Path) -> None:
         ("first_row_id", 4000, "next-row-id is"),
     ]:
         with changed(name, value):
-            found = table.verify(depth="names").findings
-        assert {one.kind for one in found} == {"violation"}, name
-        assert any(text in str(one.found) for one in found), (name, found)
+            read = table.verify(depth="names").findings
+        assert {one.kind for one in read} == {"violation"}, name
+        assert any(text in str(one.found) for one in read), (name, read)
 
 
 def test_deletes_of_what_is_not_there(tmp_path: Path) -> None:
     table = _table(tmp_path)
     real = verification._Verification._live
 
-    def without(self: Any, *given: Any) -> Any:
-        data, deletes = real(self, *given)
+    def without(self: Any, *arguments: Any) -> Any:
+        data, deletes = real(self, *arguments)
         return verification._content([data.entries.slice(0, 0)], data.named_by), deletes
 
     with mock.patch.object(verification._Verification, "_live", without):
         (found,) = table.verify(depth="names").findings
     assert (found.kind, found.what) == ("dangling", "deletion vector")
 
-    def doubled(self: Any, *given: Any) -> Any:
-        contents = real(self, *given)
+    def doubled(self: Any, *arguments: Any) -> Any:
+        contents = real(self, *arguments)
         twice = [verification._content([one.entries, one.entries], one.named_by) for one in contents]
         return twice[0], twice[1]
 
@@ -333,13 +338,13 @@ def test_what_goes_meanwhile_is_no_loss(tmp_path: Path) -> None:
     other = IcebergTable(table.location)
     real = find_files
 
-    def meanwhile(*given: Any) -> Any:
+    def meanwhile(*arguments: Any) -> Any:
         other.refresh().overwrite(rows_of(9))
         other.expire_snapshots(older_than="9999-12-31")
-        return real(*given)
+        return real(*arguments)
 
     with mock.patch("deltaberg.iceberg.maintain.verify.find_files") as patched:
-        patched.side_effect = lambda *given: meanwhile(*given) if patched.call_count == 1 else real(*given)
+        patched.side_effect = lambda *arguments: meanwhile(*arguments) if patched.call_count == 1 else real(*arguments)
         found = table.verify()
     assert patched.call_count == 2
     assert found.findings == ()

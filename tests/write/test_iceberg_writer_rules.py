@@ -115,13 +115,13 @@ def _evolved(folder: Path, forms: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.req("ICE-GEN-12", half="writer")
 def test_columns_change_alike_in_all_formats(tmp_path: Path) -> None:
-    found = [
+    outcomes = [
         _evolved(tmp_path / "-".join(forms), forms)
         for forms in (["parquet"], ["orc"], ["avro"], ["parquet", "orc", "avro"])
     ]
-    assert found[0][0] == {"s": {"x": 1, "z": None}, "id": 0, "b": "p", "a": None}
-    assert [row["id"] for row in found[0]] == [0, 10, 20, 30, 31]
-    assert all(rows == found[0] for rows in found[1:])
+    assert outcomes[0][0] == {"s": {"x": 1, "z": None}, "id": 0, "b": "p", "a": None}
+    assert [row["id"] for row in outcomes[0]] == [0, 10, 20, 30, 31]
+    assert all(rows == outcomes[0] for rows in outcomes[1:])
 
 
 @pytest.mark.req("ICE-COM-04", "ICE-COM-08", half="writer")

@@ -45,27 +45,27 @@ def _key(row: dict[str, Any]) -> str:
 
 def _counted(table: IcebergTable) -> dict[str, Counter[str]]:
     """Count files and rows of each partition in plain Python."""
-    found: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[str]] = {}
     for row in table.inspect("files").to_pylist():
-        counts = found.setdefault(_key(row), Counter())
+        counts = totals.setdefault(_key(row), Counter())
         kind = ("data", "position_delete", "equality_delete")[row["content"]]
         counts[f"{kind}_record_count"] += row["record_count"]
         counts["dv_count" if row["file_format"] == "PUFFIN" else f"{kind}_file_count"] += 1
         if kind == "data":
             counts["total_data_file_size_in_bytes"] += row["file_size_in_bytes"]
-    return found
+    return totals
 
 
 def _updated(table: IcebergTable) -> dict[str, int]:
     """Return the newest snapshot that added a live file of each partition."""
     times = {one.snapshot_id: one.timestamp_ms for one in table.snapshots}
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for row in table.inspect("entries").to_pylist():
         if row["status"] != 2:
             key = _key(row["data_file"])
-            if key not in found or times[row["snapshot_id"]] > times[found[key]]:
-                found[key] = row["snapshot_id"]
-    return found
+            if key not in newest or times[row["snapshot_id"]] > times[newest[key]]:
+                newest[key] = row["snapshot_id"]
+    return newest
 
 
 def _read(path: str) -> list[dict[str, Any]]:
@@ -171,16 +171,16 @@ def test_from_an_ancestor(tmp_path: Path, version: str) -> None:
         lambda: table.append(_rows(30, 31)),
         lambda: table.overwrite(_rows(1)),
     ]
-    known, partitions = None, 0
+    base, partitions = None, 0
     for step in steps:
         step()
         table.refresh()
         done = table.compute_partition_stats()
         assert done is not None
         assert _inspected(table) == _from_manifests(table)
-        if table.snapshot_id != known:
-            assert done.base_snapshot_id == known
-            known = table.snapshot_id
+        if table.snapshot_id != base:
+            assert done.base_snapshot_id == base
+            base = table.snapshot_id
             partitions = len(_read(done.path))
             _check(table, done.path)
     assert partitions == 1
@@ -359,12 +359,12 @@ def test_beside_other_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         other.append(_rows(5))
         other.expire_snapshots("9999-12-31", retain_last=1)
 
-    known = len(list((tmp_path / "t").rglob("partition-stats-*")))
+    count = len(list((tmp_path / "t").rglob("partition-stats-*")))
     meanwhile(expire)
     with pytest.raises(VersionNotFoundError, match="there is no snapshot"):
         table.compute_partition_stats(table.refresh().snapshot_id)
     # With the snapshot of the first statistics, these have gone, too.
-    assert (known, len(list((tmp_path / "t").rglob("partition-stats-*")))) == (1, 0)
+    assert (count, len(list((tmp_path / "t").rglob("partition-stats-*")))) == (1, 0)
     meanwhile(expire)
     done = table.compute_partition_stats()
     assert done is not None

@@ -84,8 +84,8 @@ def test_deleted_rows_count_and_row_ids_stay(tmp_path: Path) -> None:
     table.append(rows)
     table.delete("id > 7", strategy="merge-on-read")
     table.alter().set(_ALL).commit()
-    wanted = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
-    before = table.scan(columns=wanted).to_arrow()
+    columns = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    before = table.scan(columns=columns).to_arrow()
     done = table.compute_statistics()
     (add,) = _adds(tmp_path, done.version)
     (name,) = (child.physical_name for child in table.schema)
@@ -97,7 +97,7 @@ def test_deleted_rows_count_and_row_ids_stay(tmp_path: Path) -> None:
         "nullCount": {name: 0},
         "tightBounds": False,
     }
-    assert table.scan(columns=wanted).to_arrow().equals(before)
+    assert table.scan(columns=columns).to_arrow().equals(before)
     assert not table.compute_statistics().committed
 
 

@@ -57,17 +57,17 @@ def test_files_are_kept_by_path_and_vector(builder: DeltaBuilder) -> None:
     builder.create(ID, plain, protocol=builder.features("deletionVectors"), configuration=_KEEP_ALL)
     builder.commit(builder.remove(plain))
     builder.commit(plain)
-    found = _checkpoint(builder)
-    assert [add["path"] for add in of_kind(found, "add")] == [plain["add"]["path"]]
-    assert of_kind(found, "remove") == []
+    actions = _checkpoint(builder)
+    assert [add["path"] for add in of_kind(actions, "add")] == [plain["add"]["path"]]
+    assert of_kind(actions, "remove") == []
 
     one, two = builder.vector([0]), builder.vector([0, 1])
     with_one = {"add": {**plain["add"], "deletionVector": one}}
     builder.commit(builder.remove(plain), with_one)
     builder.commit(builder.remove(with_one), {"add": {**plain["add"], "deletionVector": two}})
-    found = _checkpoint(builder)
-    assert [add["deletionVector"] for add in of_kind(found, "add")] == [two]
-    dead = [remove.get("deletionVector", {}).get("pathOrInlineDv") for remove in of_kind(found, "remove")]
+    actions = _checkpoint(builder)
+    assert [add["deletionVector"] for add in of_kind(actions, "add")] == [two]
+    dead = [remove.get("deletionVector", {}).get("pathOrInlineDv") for remove in of_kind(actions, "remove")]
     assert sorted(dead, key=str) == sorted([None, one["pathOrInlineDv"]], key=str)
     assert ids_of(DeltaTable(builder.root)) == [2]
 
@@ -79,14 +79,14 @@ def test_a_file_is_removed_as_it_was_added(builder: DeltaBuilder) -> None:
     foreign = builder.add(ids(1), stats="full", path=str(away), log_path=f"file:{away}")
     builder.create(ID, ours, foreign, configuration=_KEEP_ALL)
     DeltaTable(builder.root).delete(None)
-    found = _checkpoint(builder)
-    assert of_kind(found, "add") == []
-    assert sorted(one["path"] for one in of_kind(found, "remove")) == ["a%20b.parquet", f"file:{away}"]
+    actions = _checkpoint(builder)
+    assert of_kind(actions, "add") == []
+    assert sorted(one["path"] for one in of_kind(actions, "remove")) == ["a%20b.parquet", f"file:{away}"]
     builder.version += 1
     builder.commit(foreign)
     builder.commit({"remove": {"path": str(away), "deletionTimestamp": 1, "dataChange": True}})
-    found = _checkpoint(builder)
-    assert of_kind(found, "add") == []
+    actions = _checkpoint(builder)
+    assert of_kind(actions, "add") == []
 
 
 @pytest.mark.req("DL-DV-28", half="writer")

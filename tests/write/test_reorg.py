@@ -109,12 +109,12 @@ def test_no_add_has_a_vector(tmp_path: Path) -> None:
         table.append(ids(*range(first, first + 100)))
     table.delete("id = 5 OR id >= 200 AND id < 299", strategy="merge-on-read")
     kept = table.live_files.filter(pa.compute.is_null(table.live_files["deletionVector"]))["path"].to_pylist()
-    wanted = ids_of(table)
+    expected = ids_of(table)
     table.reorg()
     live = table.live_files
     assert live["deletionVector"].null_count == len(live) == 2
     assert set(kept) < set(live["path"].to_pylist())
-    assert ids_of(table) == ids_of(DeltaTable(tmp_path)) == wanted
+    assert ids_of(table) == ids_of(DeltaTable(tmp_path)) == expected
     info = table.history(1)[0].info
     assert info["operation"] == "REORG"
     assert info["operationParameters"] == {"predicate": "[]", "applyPurge": "true"}

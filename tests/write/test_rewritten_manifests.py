@@ -41,14 +41,14 @@ def _source(table: IcebergTable) -> IcebergSource:
 def _entries(table: IcebergTable) -> _Entries:
     """Return all live entries of a snapshot, whole, by what tells them apart."""
     source = _source(table)
-    found: _Entries = {}
+    entries: _Entries = {}
     for one in source.reader.read(source.manifests.to_pylist(), WHOLE_ENTRIES):
         for row in one.table.drop_columns(["position", "manifest"]).to_pylist():
             key = row["file_path"], row["content_offset"]
             if row["status"] != 2:
-                assert key not in found
-                found[key] = {**row, "spec": one.spec.spec_id}
-    return found
+                assert key not in entries
+                entries[key] = {**row, "spec": one.spec.spec_id}
+    return entries
 
 
 def _rows_of(table: IcebergTable) -> list[dict[str, Any]]:
@@ -298,7 +298,7 @@ def test_a_lost_entry_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     table = _table(tmp_path)
     for number in range(4):
         table.append(_rows(number))
-    known = sorted((tmp_path / "t").rglob("*"))
+    before = sorted((tmp_path / "t").rglob("*"))
     name = "merged_entries" if lost == "read" else "_divided"
     known_one = getattr(regrouped_entries, name)
 
@@ -309,7 +309,7 @@ def test_a_lost_entry_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(regrouped_entries, name, losing)
     with pytest.raises(CorruptMetadataError, match=r"hold . live files, .* counts 4, and 3 were"):
         table.rewrite_manifests()
-    assert sorted((tmp_path / "t").rglob("*")) == known
+    assert sorted((tmp_path / "t").rglob("*")) == before
     monkeypatch.undo()
     assert table.refresh().rewrite_manifests().entries == 4
 

@@ -69,7 +69,7 @@ def test_pairs_of_a_comparison_of_all(
         [lambda rows: rows["b"], lambda rows: rows["g"]][:keys],
         null_safe[:keys],
     )
-    found: Counter[Any] = Counter()
+    counted: Counter[Any] = Counter()
     alone: Counter[int] = Counter()
     with (
         stored,
@@ -87,7 +87,7 @@ def test_pairs_of_a_comparison_of_all(
             assert joined.pairs.schema.names == ["a", "f", "x", "b", "g", "y"]
             pairs = zip(addresses.take(joined.numbers).to_pylist(), joined.pairs.to_pylist(), strict=True)
             for address, pair in pairs:
-                found[address, _shown(tuple(pair.values())[3:])] += 1
+                counted[address, _shown(tuple(pair.values())[3:])] += 1
                 assert _shown(tuple(pair.values())[:3]) == _shown(left[address])
             if joined.alone is not None:
                 alone.update(addresses.take(joined.alone).to_pylist())
@@ -96,7 +96,7 @@ def test_pairs_of_a_comparison_of_all(
     expected = Counter(
         (number, _shown(other)) for number, row in enumerate(left) for other in right if _joins(row, other, **options)
     )
-    assert found == expected
+    assert counted == expected
     assert alone == Counter(
         number for number, row in enumerate(left) if not any(_joins(row, other, **options) for other in right)
     )

@@ -186,12 +186,12 @@ def test_files_that_are_added_again_can_be_changed_by_the_same_commit(
             else:
                 tx.alter().unset("delta.enableRowTracking").drop_feature("rowTracking")
             change(tx)
-        found = DeltaTable(root, validate=True)
-        assert sorted(ids_of(found)) == left, name
+        opened = DeltaTable(root, validate=True)
+        assert sorted(ids_of(opened)) == left, name
         if not vectors:
             assert sorted(deltalake.DeltaTable(root).to_pyarrow_table()["id"].to_pylist()) == left, name
         if enables:
-            facts = _row_facts(found)
+            facts = _row_facts(opened)
             assert len({number for number, _ in facts.values()}) == len(left)
 
 

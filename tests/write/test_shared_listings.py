@@ -96,7 +96,7 @@ def test_each_file_is_listed_once(tmp_path: Path, names: list[str], shared: list
 
 def test_a_directory_that_has_no_levels_is_walked_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that cannot be named ends a listing of one level, and a walk gets past it."""
-    made = _make(tmp_path, *(f"{p}/{q}/{n}" for p in range(2) for q in range(3) for n in range(3)))
+    files = _make(tmp_path, *(f"{p}/{q}/{n}" for p in range(2) for q in range(3) for n in range(3)))
     level = LocalStorage.level
 
     def without_one(self: LocalStorage, prefix: str) -> Any:
@@ -106,7 +106,7 @@ def test_a_directory_that_has_no_levels_is_walked_whole(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(LocalStorage, "level", without_one)
     tasks = _Tasks()
-    assert _listed(tmp_path, tasks) == made
+    assert _listed(tmp_path, tasks) == files
     assert [sorted(folder for share in job for folder in share) for job in tasks.jobs] == [["0/0", "0/1", "0/2", "1"]]
 
 

@@ -52,15 +52,15 @@ def _change_rows(table: DeltaTable) -> None:
 
 def test_a_bucket(s3: Bucket) -> None:
     """No file is left of the write that lost, and deltalake reads the table."""
-    found = _use(f"{s3.url}/a table", s3.options)
+    table = _use(f"{s3.url}/a table", s3.options)
     objects = [meta["path"] for page in s3.store().list() for meta in page]
     assert len([path for path in objects if path.endswith(".parquet")]) == 5
     theirs = deltalake.DeltaTable(f"{s3.url}/a table", storage_options={**s3.options, "AWS_ALLOW_HTTP": "true"})
-    assert theirs.version() == found.version
+    assert theirs.version() == table.version
     rows = pa.table(theirs.to_pyarrow_table())
     assert sorted(rows["id"].to_pylist()) == [1, 3, 4, 5]
-    _change_rows(found)
-    assert DeltaTable(f"{s3.url}/a table", storage_options=s3.options).version == found.version
+    _change_rows(table)
+    assert DeltaTable(f"{s3.url}/a table", storage_options=s3.options).version == table.version
 
 
 def test_a_directory_of_a_bucket_becomes_a_table(s3: Bucket) -> None:

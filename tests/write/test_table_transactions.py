@@ -70,14 +70,14 @@ def test_later_operations_see_earlier_ones(tmp_path: Path, table: DeltaTable) ->
     assert result is not None
     assert (result.version, result.added_files, result.removed_files, result.added_rows) == (2, 2, 1, 2)
     opened = DeltaTable(tmp_path / "t", validate=True)
-    for found in (table, opened):
-        rows = sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    for reader in (table, opened):
+        rows = sorted(reader.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
         assert rows == [
             {"id": 2, "p": "b", "y": None},
             {"id": 4, "p": "c", "y": 0.5},
             {"id": 5, "p": "a", "y": 1.5},
         ]
-        assert found.properties["owner"] == "ada"
+        assert reader.properties["owner"] == "ada"
     actions = actions_at(tmp_path / "t", 2)
     assert sorted(name for action in actions for name in action) == [
         *("add", "add", "commitInfo", "metaData", "remove"),

@@ -54,12 +54,12 @@ else:
 def test_a_million_files(tmp_path: Path, store: str) -> None:
     root, count = tmp_path / "t", _DIRECTORIES * _FILES
     _make(root, on_disk=store == "disk")
-    for verb, found in (("verify", 0), ("vacuum", count // 10)):
+    for verb, count_told in (("verify", 0), ("vacuum", count // 10)):
         command = [sys.executable, "-c", _WORK, str(root), store, verb, str(_DIRECTORIES), str(_FILES)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         *counts, peak = map(int, done.stdout.split())
-        assert counts == [found, count * 9 // 10]
+        assert counts == [count_told, count * 9 // 10]
         assert peak < _MOST, (verb, peak >> 20)
 
 

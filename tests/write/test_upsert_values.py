@@ -22,7 +22,7 @@ def _keyed(root: Path, kind: pa.DataType) -> DeltaTable:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given"),
+    ("kind", "keys"),
     [
         (pa.int64(), pa.array([1.5])),
         (pa.int32(), pa.array([1 << 40])),
@@ -36,9 +36,9 @@ def _keyed(root: Path, kind: pa.DataType) -> DeltaTable:
     ],
     ids=str,
 )
-def test_what_an_append_refuses_an_upsert_refuses(tmp_path: Path, kind: pa.DataType, given: pa.Array) -> None:
+def test_what_an_append_refuses_an_upsert_refuses(tmp_path: Path, kind: pa.DataType, keys: pa.Array) -> None:
     table = _keyed(tmp_path / "t", kind)
-    rows = pa.table({"k": given, "v": [1]})
+    rows = pa.table({"k": keys, "v": [1]})
     with pytest.raises(SchemaError) as appended:
         table.append(rows)
     for when in ("update", "ignore"):
@@ -48,12 +48,12 @@ def test_what_an_append_refuses_an_upsert_refuses(tmp_path: Path, kind: pa.DataT
         assert upserted.value.message == appended.value.message
     values = create_table(tmp_path / "values", pa.schema([("id", pa.int64()), ("k", kind)]))
     with pytest.raises(SchemaError, match=r"cannot be written|does not fit"):
-        values.upsert(pa.table({"id": [1], "k": given}), "id")
+        values.upsert(pa.table({"id": [1], "k": keys}), "id")
     assert (table.refresh().version, values.refresh().version) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("kind", "given"),
+    ("kind", "keys"),
     [
         (pa.int64(), pa.array([1, 2], pa.int8())),
         (pa.int32(), pa.array([1, 2], pa.int64())),
@@ -64,14 +64,14 @@ def test_what_an_append_refuses_an_upsert_refuses(tmp_path: Path, kind: pa.DataT
     ],
     ids=str,
 )
-def test_keys_that_stay_the_same_are_converted(tmp_path: Path, kind: pa.DataType, given: pa.Array) -> None:
+def test_keys_that_stay_the_same_are_converted(tmp_path: Path, kind: pa.DataType, keys: pa.Array) -> None:
     table = _keyed(tmp_path / "t", kind)
     for value in (1, 2):
-        table.upsert(pa.table({"K": given, "V": pa.array([value, value], pa.int8())}), "k")
+        table.upsert(pa.table({"K": keys, "V": pa.array([value, value], pa.int8())}), "k")
     rows = table.scan().to_arrow()
     assert (rows.num_rows, rows["v"].to_pylist()) == (2, [2, 2])
     with pytest.raises(ConstraintViolationError, match="the same key"):
-        table.upsert(pa.table({"k": pa.concat_arrays([given, given])}), "k")
+        table.upsert(pa.table({"k": pa.concat_arrays([keys, keys])}), "k")
 
 
 def test_times_without_a_zone_are_keys_in_the_zone_that_is_given(tmp_path: Path) -> None:

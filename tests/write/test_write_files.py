@@ -96,13 +96,13 @@ def test_many_partitions(tmp_path: Path, order: str) -> None:
     rows = pa.table({"p": [number % 100 if order == "random" else number // 10 for number in numbers], "n": numbers})
     spec = WriteSpec(schema, partition_columns(schema, ["p"]), open_files=3, memory=9_000)
     files = written(pa.Table.from_batches(rows.to_batches(max_chunksize=64)), spec, tmp_path)
-    found: dict[int, list[int]] = {}
+    rows_of: dict[int, list[int]] = {}
     for part, kept in zip(files["partition"].to_pylist(), stored(files, tmp_path), strict=True):
-        found.setdefault(part["p"], []).extend(row["n"] for row in kept)
+        rows_of.setdefault(part["p"], []).extend(row["n"] for row in kept)
     wanted: dict[int, list[int]] = {}
     for row in rows.to_pylist():
         wanted.setdefault(row["p"], []).append(row["n"])
-    assert found == wanted
+    assert rows_of == wanted
     assert len(files) == 100
 
 

@@ -194,16 +194,16 @@ def test_partitions_have_their_rows(data: st.DataObject, tmp_path_factory: pytes
     spec = WriteSpec(schema, partition_columns(schema, names), open_files=data.draw(st.integers(1, 3)), memory=500)
     stream = pa.Table.from_batches(table.to_batches(max_chunksize=size), table.schema)
     files = write_files(stream, spec, LocalStorage(), str(root / "t"))
-    found: dict[str, list[int]] = {}
+    rows_of: dict[str, list[int]] = {}
     for path, part in zip(files["path"].to_pylist(), files["partition"].to_pylist(), strict=True):
         assert not any(segment.startswith(("_", ".")) for segment in path.split("/"))
         numbers = pq.ParquetFile(root / "t" / path).read()["n"].to_pylist()
-        found.setdefault(repr(sorted(part.items())), []).extend(numbers)
+        rows_of.setdefault(repr(sorted(part.items())), []).extend(numbers)
     wanted: dict[str, list[int]] = {}
     for row in table.to_pylist():
         key = {name: math.nan if row[name] != row[name] else row[name] for name in names}
         wanted.setdefault(repr(sorted(key.items())), []).append(row["n"])
-    assert found == wanted
+    assert rows_of == wanted
     assert [path.name for path in root.iterdir()] == ["t"]
 
 

@@ -58,13 +58,13 @@ def by_duckdb(path: Path) -> pa.Table:
 @unhurried(20)
 def test_every_engine_reads_what_was_written(read: Any, rows: Rows) -> None:
     schema, values = rows
-    wanted = [shown(row) for row in values]
+    expected = [shown(row) for row in values]
     for required in (False, True):
         with tempfile.TemporaryDirectory() as root:
             spec = WriteSpec(schema, required=required)
             files = write_files(table_of(rows), spec, open_store(parse_location(root)), root)
             (path,) = files["path"].to_pylist()
-            assert [shown(row) for row in read(Path(root, path)).to_pylist()] == wanted
+            assert [shown(row) for row in read(Path(root, path)).to_pylist()] == expected
 
 
 def leaf_values(rows: list[dict[str, Any]], path: tuple[Field, ...]) -> Iterator[Any]:
@@ -87,20 +87,20 @@ def order(value: Any) -> Any:
 
 def naive_statistics(schema: Struct, rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the statistics of rows, computed one value after the other."""
-    found: dict[str, dict[str, Any]] = {"lower": {}, "upper": {}, "null_count": {}, "nan_count": {}}
+    statistics: dict[str, dict[str, Any]] = {"lower": {}, "upper": {}, "null_count": {}, "nan_count": {}}
     for number, path in leaf_paths(schema).items():
         values = list(leaf_values(rows, path))
-        found["null_count"][str(number)] = values.count(None)
+        statistics["null_count"][str(number)] = values.count(None)
         if isinstance(path[-1].type, List | Map):
             continue
         known = [value for value in values if value is not None and not is_nan(value)]
         lower, upper = min(known, key=order, default=None), max(known, key=order, default=None)
         is_float = path[-1].type in (Primitive("float"), Primitive("double"))
-        found["lower"][str(number)] = -0.0 if is_float and lower == 0 else lower
-        found["upper"][str(number)] = 0.0 if is_float and upper == 0 else upper
+        statistics["lower"][str(number)] = -0.0 if is_float and lower == 0 else lower
+        statistics["upper"][str(number)] = 0.0 if is_float and upper == 0 else upper
         if is_float:
-            found["nan_count"][str(number)] = sum(map(is_nan, values))
-    return found
+            statistics["nan_count"][str(number)] = sum(map(is_nan, values))
+    return statistics
 
 
 @pytest.mark.req("DL-STAT-06", "DL-STAT-07", half="writer")
@@ -115,12 +115,12 @@ def test_statistics_are_those_of_the_values(groups: int, rows: Rows) -> None:
     parquet = ParquetOptions(row_group_size=1 << 30, dictionary=[])
     spec = WriteSpec(schema, parquet=parquet, target_size=1 << 40, memory=memory)
     with tempfile.TemporaryDirectory() as root:
-        (found,) = write_files(table, spec, open_store(parse_location(root)), root).to_pylist()
-        row_groups = pq.ParquetFile(Path(root, found["path"])).num_row_groups
+        (described,) = write_files(table, spec, open_store(parse_location(root)), root).to_pylist()
+        row_groups = pq.ParquetFile(Path(root, described["path"])).num_row_groups
     assert row_groups > 1 or groups == 1 or len(values) < 2 * groups or table.nbytes < 100
-    assert found["record_count"] == len(values)
+    assert described["record_count"] == len(values)
     for name, wanted in naive_statistics(schema, values).items():
-        assert shown(found[name]) == shown(wanted)
+        assert shown(described[name]) == shown(wanted)
 
 
 def test_bounds_keep_what_python_has_no_type_for(tmp_path: Path) -> None:
