@@ -61,13 +61,13 @@ def test_a_clone_is_that_of_delta_spark(tmp_path: Path, judge: Judge, kind: str)
     assert mine.metadata.id not in (other.metadata.id, table.metadata.id)
     columns = ["partitionValues", "size", "modificationTime"]
     assert mine.live_files.select(columns).sort_by("size") == other.live_files.select(columns).sort_by("size")
-    (info,), (wanted,) = ([commit.info for commit in one.history()] for one in (mine, other))
-    assert info["operation"] == wanted["operation"] == "CLONE"
-    assert info["operationMetrics"] == wanted["operationMetrics"]
+    (info,), (recorded,) = ([commit.info for commit in one.history()] for one in (mine, other))
+    assert info["operation"] == recorded["operation"] == "CLONE"
+    assert info["operationMetrics"] == recorded["operationMetrics"]
     # The version is a number there, and a text here, as in all other operations; whether the clone is shallow is ours.
     said = {**info["operationParameters"], "sourceVersion": int(info["operationParameters"]["sourceVersion"])}
     assert said.pop("isShallow") == "true"
-    assert said == wanted["operationParameters"]
+    assert said == recorded["operationParameters"]
     expected = table.scan().to_arrow()
     # Of shallow clones, also those of delta-spark, deltalake and polars look for the files below the clone.
     if kind == "plain":

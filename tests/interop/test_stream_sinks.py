@@ -48,7 +48,7 @@ class _Stream:
                 path.unlink()
         (self.arrivals / f"{self.number}.json").write_text(json.dumps({"id": self.number}))
         self.number += 1
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "folder": str(self.arrivals),
             "format": self.format,
             "checkpoint": str(self.checkpoint),
@@ -56,8 +56,8 @@ class _Stream:
             "named": not by_us and self.ours != self.theirs,
         }
         if not by_us:
-            return str(self.judge.run(_QUERY, **given))
-        names: dict[str, Any] = {"spark": self.spark, **given}
+            return str(self.judge.run(_QUERY, **arguments))
+        names: dict[str, Any] = {"spark": self.spark, **arguments}
         body, last = _QUERY.rsplit("\n", 1)
         exec(body, names)
         return str(eval(last, names))

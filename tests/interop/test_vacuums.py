@@ -106,23 +106,23 @@ _Seen = dict[tuple[str, Any], pa.Table]
 
 
 def _ours(root: Path, versions: list[int], first: int) -> _Seen:
-    found = {}
+    states = {}
     for version in versions:
         rows = DeltaTable(root, version=version).scan(columns=["id", "p", "_metadata.row_id"]).to_arrow()
-        found["rows", version] = rows.sort_by("id")
-    found["changes", first] = DeltaTable(root).changes(first).to_arrow()
-    return found
+        states["rows", version] = rows.sort_by("id")
+    states["changes", first] = DeltaTable(root).changes(first).to_arrow()
+    return states
 
 
 def _of_delta_spark(judge: Judge, root: Path, versions: list[int], first: int) -> _Seen:
     ids = "_metadata.row_id, _metadata.row_commit_version"
-    found = {
+    states = {
         ("rows", version): judge.sql(f"SELECT *, {ids} FROM delta.`{root}` VERSION AS OF {version} ORDER BY id")
         for version in versions
     }
     changes = f"SELECT id, p, _change_type, _commit_version FROM table_changes_by_path('{root}', {first})"
-    found["changes", first] = judge.sql(changes)
-    return found
+    states["changes", first] = judge.sql(changes)
+    return states
 
 
 def _of_deltalake(root: Path, versions: list[int], first: int) -> _Seen:
@@ -243,7 +243,7 @@ def test_with_delta_spark(tmp_path: Path, judge: Judge, lite: bool) -> None:
     _aged(path)
     (path / "orphan.parquet").write_bytes(b"PAR1")
     table = DeltaTable(path)
-    wanted = ids_of(table)
+    remaining = ids_of(table)
     ours = table.vacuum(0, dry_run=False, full=False if lite else None)
     assert ours.deleted_files > 1
     assert (path / "orphan.parquet").exists()
@@ -251,16 +251,16 @@ def test_with_delta_spark(tmp_path: Path, judge: Judge, lite: bool) -> None:
     # Theirs comes right after ours, and finds nothing that ours has overlooked, or should have left.
     judge.sql(f"VACUUM delta.`{path}` {'LITE' if lite else ''} RETAIN 0 HOURS")
     assert _files(path) - {"orphan.parquet"} == left - {"orphan.parquet"}
-    assert judge.sql(f"SELECT id FROM delta.`{path}` ORDER BY id")["id"].to_pylist() == wanted
-    assert ids_of(table.refresh()) == wanted
-    assert sorted(pl.scan_delta(str(path)).collect()["id"].to_list()) == wanted
+    assert judge.sql(f"SELECT id FROM delta.`{path}` ORDER BY id")["id"].to_pylist() == remaining
+    assert ids_of(table.refresh()) == remaining
+    assert sorted(pl.scan_delta(str(path)).collect()["id"].to_list()) == remaining
     code = "[row.asDict() for row in spark.sql(query).select('operation', 'operationParameters').collect()]"
     history = judge.run(code, query=f"DESCRIBE HISTORY delta.`{path}`")
     assert [entry["operation"] for entry in history[:4]] == ["VACUUM END", "VACUUM START"] * 2
     judge.sql(f"DELETE FROM delta.`{path}` WHERE id = 2500")
     judge.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
     assert table.refresh().vacuum(0, dry_run=False).deleted_files == 0
-    assert ids_of(table.refresh()) == [one for one in wanted if one != 2500]
+    assert ids_of(table.refresh()) == [one for one in remaining if one != 2500]
     assert table.verify(depth="footers").findings == ()
 
 
@@ -282,17 +282,17 @@ def test_a_restore_by_delta_spark_beside_ours(
         table.append(pa.table({"id": range(first, first + 10)}))
     table.delete("id >= 20")
     table.delete("id = 3", strategy="merge-on-read")
-    wanted, version = ids_of(table), table.version
+    remaining, version = ids_of(table), table.version
     before = _files(root)
     table.delete("id = 4", strategy="merge-on-read")
     table.delete("id >= 10")
     # What was removed in this very millisecond is retained.
     time.sleep(0.01)
-    search, found = VacuumCandidates.find, set[str]()
+    search, candidates = VacuumCandidates.find, set[str]()
 
     def find(self: VacuumCandidates) -> pa.Table:
         files = search(self)
-        found.update(files["path"].to_pylist())
+        candidates.update(files["path"].to_pylist())
         judge.sql(f"RESTORE TABLE delta.`{root}` TO VERSION AS OF {version}")
         return files
 
@@ -302,9 +302,9 @@ def test_a_restore_by_delta_spark_beside_ours(
     )
     gone = set(done.files["path"].to_pylist())
     # A data file and a vector come back, and the file of the ids from 20 on does not.
-    assert len(found & before) == 3
+    assert len(candidates & before) == 3
     assert len(gone) == 1
-    assert gone < found
-    assert ids_of(table.refresh()) == wanted
-    assert judge.sql(f"SELECT id FROM delta.`{root}` ORDER BY id")["id"].to_pylist() == wanted
+    assert gone < candidates
+    assert ids_of(table.refresh()) == remaining
+    assert judge.sql(f"SELECT id FROM delta.`{root}` ORDER BY id")["id"].to_pylist() == remaining
     assert table.verify(depth="footers").is_clean

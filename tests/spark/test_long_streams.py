@@ -46,16 +46,16 @@ def _resident(process: int) -> int:
 
 def _workers(root: int) -> list[int]:
     """Return the processes below one, but for itself."""
-    found, known = [], [root]
-    while known:
-        for path in Path(f"/proc/{known.pop()}/task").glob("*/children"):
+    workers, waiting = [], [root]
+    while waiting:
+        for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             try:
                 below = [int(text) for text in path.read_text().split()]
             except OSError:
                 continue
-            found += below
-            known += below
-    return found
+            workers += below
+            waiting += below
+    return workers
 
 
 def measured(spark: Any, at: Path, table_format: Any, batches: int) -> dict[str, Any]:

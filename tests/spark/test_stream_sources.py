@@ -66,10 +66,10 @@ def test_what_is_planned_and_read(form: Any, options: dict[str, str], tmp_path: 
     properties = {"delta.enableChangeDataFeed": "true"} if form == "delta" else None
     table = create_table(tmp_path, {"id": pa.int64()}, format=form, properties=properties)
     table.append(pa.table({"id": list(range(1000))}))
-    made = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path), **options})
-    schema = made.schema()
+    source = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path), **options})
+    schema = source.schema()
     assert "_change_type" in schema.names
-    reader = made.streamReader(schema)
+    reader = source.streamReader(schema)
     end = reader.latestOffset()
     start = reader.initialOffset()
     (partition,) = reader.partitions(start, end)
@@ -80,18 +80,18 @@ def test_what_is_planned_and_read(form: Any, options: dict[str, str], tmp_path: 
     assert sum(batch.num_rows for batch in reading.read(partition)) == 1000
     # A query that was stopped in its first batch asks for it again, and knows its end only.
     table.append(pa.table({"id": [1]}))
-    again: Any = made.streamReader(schema)
+    again: Any = source.streamReader(schema)
     (repeated,) = again.partitions(again.initialOffset(), end)
     assert sum(batch.num_rows for batch in again.read(repeated)) == 1000
     assert again.latestOffset() != end
     # The first call after a restart is for no rows, and tells the position.
-    later: Any = made.streamReader(schema)
+    later: Any = source.streamReader(schema)
     assert later.partitions(end, end) == []
     (newer,) = later.partitions(end, later.latestOffset())
     assert sum(batch.num_rows for batch in later.read(newer)) == 1
     table.alter().add("name", pa.string()).commit()
     with pytest.raises(SchemaError, match="start the query again"):
-        made.streamReader(schema).latestOffset()
+        source.streamReader(schema).latestOffset()
 
 
 def test_a_stream_of_what_comes_later_begins_with_no_rows(tmp_path: Path) -> None:
@@ -99,13 +99,13 @@ def test_a_stream_of_what_comes_later_begins_with_no_rows(tmp_path: Path) -> Non
     from deltaberg.spark.source.datasource import DATA_SOURCES
 
     table = create_table(tmp_path, {"id": pa.int64()})
-    made: Any = DATA_SOURCES[0]({"path": str(tmp_path), "startingVersion": "latest"})
-    reader = made.streamReader(made.schema())
+    source: Any = DATA_SOURCES[0]({"path": str(tmp_path), "startingVersion": "latest"})
+    reader = source.streamReader(source.schema())
     begin = reader.initialOffset()
     table.append(pa.table({"id": [1]}))
     end = reader.latestOffset()
     assert end == begin
-    again = made.streamReader(made.schema())
+    again = source.streamReader(source.schema())
     assert again.partitions(again.initialOffset(), end) == []
     (partition,) = again.partitions(end, again.latestOffset())
     assert sum(batch.num_rows for batch in again.read(partition)) == 1
@@ -250,17 +250,17 @@ def test_what_was_vacuumed_is_passed_over_where_it_may_be_lost(tmp_path: Path) -
     strict: Any = DATA_SOURCES[0](options)
     with pytest.raises(VersionNotFoundError, match="cannot begin at version 0"):
         strict.streamReader(strict.schema()).latestOffset()
-    made: Any = DATA_SOURCES[0]({**options, "failOnDataLoss": "false"})
-    reader = made.streamReader(made.schema())
+    source: Any = DATA_SOURCES[0]({**options, "failOnDataLoss": "false"})
+    reader = source.streamReader(source.schema())
     with pytest.warns(UserWarning, match="rows of .* are lost"):
-        found = [
+        offsets = [
             one
             for partition in reader.partitions(reader.initialOffset(), reader.latestOffset())
             for batch in reader.read(partition)
             for one in batch["id"].to_pylist()
         ]
-    assert found == [2]
-    strict = DATA_SOURCES[0]({**options, "startingVersion": "2"}).streamReader(made.schema())
+    assert offsets == [2]
+    strict = DATA_SOURCES[0]({**options, "startingVersion": "2"}).streamReader(source.schema())
     partitions = strict.partitions(strict.initialOffset(), strict.latestOffset())
     with pytest.raises(DataFileNotFoundError):
         _ = [batch for partition in partitions for batch in strict.read(partition)]

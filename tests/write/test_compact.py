@@ -360,7 +360,7 @@ def test_a_store_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     table = create_table(tmp_path, columns, partition_by="p")
     for number in range(2):
         table.append(pa.table({"id": [number] * 3, "p": [0, 1, 2]}))
-    known = set(tmp_path.rglob("*.parquet"))
+    files = set(tmp_path.rglob("*.parquet"))
     opened, open_output = [0], LocalStorage.open_output
 
     def failing(store: LocalStorage, path: str) -> Any:
@@ -372,7 +372,7 @@ def test_a_store_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(LocalStorage, "open_output", failing)
     with pytest.raises(StorageError, match="no space"):
         table.compact()
-    assert set(tmp_path.rglob("*.parquet")) == known
+    assert set(tmp_path.rglob("*.parquet")) == files
     assert table.refresh().version == 2
 
 
@@ -418,7 +418,7 @@ def test_rows_that_are_lost_on_the_way(
         table.append(ids(number, number + 10))
     if version == 3:
         table.delete("id = 2", strategy="merge-on-read")
-    before, known = ids_of(table), set(tmp_path.rglob("*.parquet"))
+    before, files = ids_of(table), set(tmp_path.rglob("*.parquet"))
     batches_of = BoundScan.batches
 
     def read(scan: BoundScan) -> Any:
@@ -439,6 +439,6 @@ def test_rows_that_are_lost_on_the_way(
         table.compact()
     monkeypatch.undo()
     assert ids_of(table.refresh()) == before
-    assert set(tmp_path.rglob("*.parquet")) == known
+    assert set(tmp_path.rglob("*.parquet")) == files
     assert table.compact().removed_files == 3
     assert ids_of(table) == before

@@ -52,7 +52,7 @@ def test_rows_that_are_deleted_while_their_files_are_written(
     table = kind.create(tmp_path)
     # One file has deleted rows before: positions in the new file are others.
     table.delete("id IN (0, 5, 12)")
-    known, start = kind.known(table), table.version if kind is DELTA else table.snapshot_id
+    before, start = kind.known(table), table.version if kind is DELTA else table.snapshot_id
     while_files_are_written(monkeypatch, delete(table, [1, 13]))
     before_puts(monkeypatch, delete(table, [6, 29]), _append(table, 99), delete(table, [14]))
     done = table.compact("p = 0")
@@ -60,10 +60,10 @@ def test_rows_that_are_deleted_while_their_files_are_written(
     (commit,) = done.commits
     assert (commit.retries, commit.removed_files, commit.added_files) == (3, 3, 1)
     assert (commit.copied_rows, commit.added_rows) == (27, 27)
-    left = set(known) - {1, 13, 6, 29, 14}
-    found = kind.known(table)
-    assert {number: found[number] for number in left} == {number: known[number] for number in left}
-    assert set(found) == left | {99}
+    left = set(before) - {1, 13, 6, 29, 14}
+    after = kind.known(table)
+    assert {number: after[number] for number in left} == {number: before[number] for number in left}
+    assert set(after) == left | {99}
     if kind is DELTA:
         _look_at_log(tmp_path, commit)
     else:
@@ -75,7 +75,7 @@ def test_rows_that_are_deleted_while_their_files_are_written(
     assert kind.feed(table, start) == [*((number, "delete") for number in (1, 6, 13, 14, 29)), (99, "insert")]
     # What is hidden goes with the next compaction.
     assert table.compact("p = 0", max_deleted=0).conflicts == []
-    assert kind.known(table) == found
+    assert kind.known(table) == after
     assert kind is DELTA or table.inspect("delete_files").num_rows == 0
 
 
@@ -108,7 +108,7 @@ def test_every_attempt_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = DELTA.create(tmp_path, 2, size)
     generator = random.Random(7)
     gone: set[int] = set()
-    known, before = DELTA.known(table), DELTA.stored(tmp_path)
+    expected_rows, before = DELTA.known(table), DELTA.stored(tmp_path)
     written: set[str] = set()
 
     def delete_some() -> None:
@@ -132,7 +132,7 @@ def test_every_attempt_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert commit.retries == 3
     found = DELTA.known(table)
     new = {90_000: found.pop(90_000), 90_001: found.pop(90_001)}
-    assert found == {number: row for number, row in known.items() if number not in gone}
+    assert found == {number: row for number, row in expected_rows.items() if number not in gone}
     row_ids = [row["_metadata"]["row_id"] for row in [*found.values(), *new.values()]]
     assert len(set(row_ids)) == len(row_ids)
     (add,) = named_actions(tmp_path, commit.version, "add")
@@ -179,14 +179,14 @@ def _replace_vectors(root: Path, positions: dict[str, Sequence[int] | None], **m
     chosen = [one for one in _live(root) if one["path"] in positions]
     several = [positions[one["path"]] for one in chosen]
     hidden = [one for one in several if one is not None]
-    made = iter(builder.vectors(hidden) if hidden else [])
+    vectors = iter(builder.vectors(hidden) if hidden else [])
     actions: list[Action] = []
     for one, own in zip(chosen, several, strict=True):
         kept = ("path", "partitionValues", "deletionVector", "baseRowId", "defaultRowCommitVersion", "size")
         body = {name: one[name] for name in kept if name in one}
         actions.append({"remove": {**body, "dataChange": True, "deletionTimestamp": 0, "extendedFileMetadata": True}})
         add = {name: value for name, value in one.items() if name != "deletionVector"}
-        vector = {} if own is None else {"deletionVector": next(made)}
+        vector = {} if own is None else {"deletionVector": next(vectors)}
         actions.append({"add": {**add, **vector, "dataChange": True, **members}})
     builder.commit(*actions, info={"operation": "RESTORE"})
 
@@ -347,8 +347,8 @@ def test_rows_are_found_wherever_they_have_moved_to(
         table.alter().sort_by("x").commit()
     elif order == "in other partitions":
         table.alter().partition_by("bucket(4, x)").commit()
-    known = kind.known(table)
-    here = sorted(number for number in known if number >= 0)
+    expected_rows = kind.known(table)
+    here = sorted(number for number in expected_rows if number >= 0)
     gone = {*rng.sample(here, 500), *here[500:900]}
     while_files_are_written(monkeypatch, delete(table, sorted(gone)))
     row_order = RowOrder("sort", ("id desc",)) if order == "sorted" else None
@@ -357,7 +357,7 @@ def test_rows_are_found_wherever_they_have_moved_to(
     )
     assert done.conflicts == []
     assert (done.added_files == 1) == (order == "kept")
-    assert kind.known(table) == {number: row for number, row in known.items() if number not in gone}
+    assert kind.known(table) == {number: row for number, row in expected_rows.items() if number not in gone}
     assert kind.faults(table, tmp_path) == []
 
 

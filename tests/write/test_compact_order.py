@@ -307,14 +307,14 @@ def test_orders_that_are_refused(
 def test_nothing_is_put_into_order_by_what_has_none(tmp_path: Path, format: _Format) -> None:
     """A column without a type is null in all rows, and lists have no order: neither sorts or clusters."""
     schema = pa.schema([("id", pa.int64()), ("none", pa.null()), ("tags", pa.list_(pa.string()))])
-    made: Any = {"format": format, "properties": {"format-version": "3"} if format == "iceberg" else {}}
+    settings: Any = {"format": format, "properties": {"format-version": "3"} if format == "iceberg" else {}}
     orders = ("cluster_by",) if format == "delta" else ("sort_by",)
     with pytest.warns(UserWarning, match="has no type"):
-        table: Any = create_table(tmp_path / "t", schema, **made)
+        table: Any = create_table(tmp_path / "t", schema, **settings)
     for name in ("none", "tags"):
         for order in orders:
             with pytest.raises(InvalidArgumentError, match="have no order"):
-                create_table(tmp_path / "no", schema, **{**made, order: [name]})
+                create_table(tmp_path / "no", schema, **{**settings, order: [name]})
             with pytest.raises(InvalidArgumentError, match="have no order"):
                 getattr(table.alter(), order)("id", name)
     table.append(pa.table({"id": [1]}))

@@ -85,7 +85,7 @@ def _entries(table: IcebergTable) -> list[dict[str, Any]]:
 
 def _old_paths(root: Path) -> list[str]:
     """Return the files of a copy that still name the old place, compressed ones decoded."""
-    found = []
+    paths = []
     for path in root.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
@@ -97,8 +97,8 @@ def _old_paths(root: Path) -> list[str]:
             elif path.suffix == ".parquet":
                 data += str(pq.read_table(path).to_pydict()).encode()
             if f"/{_OLD}/".encode() in data:
-                found.append(str(path))
-    return found
+                paths.append(str(path))
+    return paths
 
 
 @pytest.mark.req("ICE-MNT-21", half="writer")

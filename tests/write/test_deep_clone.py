@@ -50,18 +50,18 @@ def test_a_deep_clone_has_files_and_vectors_of_its_own(tmp_path: Path) -> None:
 def test_a_deep_clone_that_is_repeated_copies_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, root = with_vectors(tmp_path / "t", **FEED), tmp_path / "clone"
     table.clone(root)
-    made = note_copies(monkeypatch)
+    copied = note_copies(monkeypatch)
     again = table.clone(root)
-    assert (again.copied_files, again.commit and again.commit.committed, made) == (0, False, [])
+    assert (again.copied_files, again.commit and again.commit.committed, copied) == (0, False, [])
     table.append(ids(-2))
     result = table.clone(root)
-    assert (result.copied_files, result.removed_files, len(made)) == (1, 0, 1)
+    assert (result.copied_files, result.removed_files, len(copied)) == (1, 0, 1)
     # Another vector of a file is copied without the file.
     table.delete("id % 3 = 1", strategy="merge-on-read")
-    made.clear()
+    copied.clear()
     result = table.clone(root)
-    assert result.copied_files == len(made) == 1
-    assert made[0].endswith(".bin")
+    assert result.copied_files == len(copied) == 1
+    assert copied[0].endswith(".bin")
     cloned = DeltaTable(root)
     assert ids_of(cloned) == ids_of(table)
     feed = cloned.changes(cloned.version).to_arrow()
@@ -82,10 +82,10 @@ def test_a_deep_clone_that_is_repeated_copies_what_is_new(tmp_path: Path, monkey
     # And so they do where the source goes back: nothing is named again that a vacuum may take.
     old = cloned.live_files.column("path").to_pylist()
     table.restore(3)
-    made.clear()
+    copied.clear()
     table.clone(root)
     assert ids_of(cloned.refresh()) == ids_of(table)
-    assert len(made) == 3
+    assert len(copied) == 3
     removed = set(cloned.tombstones.column("path").to_pylist())
     assert set(old) <= removed
     assert not removed & set(cloned.live_files.column("path").to_pylist())
@@ -147,13 +147,13 @@ def test_a_clone_that_is_killed_and_run_again_copies_nothing_twice(
         table.clone(root)
         table.append(ids(-2))
         table.append(ids(-3))
-    made = note_copies(monkeypatch)
+    copied = note_copies(monkeypatch)
     _kill(table, root, monkeypatch)
-    assert len(made) == (3 if is_new else 2)
-    made.clear()
+    assert len(copied) == (3 if is_new else 2)
+    copied.clear()
     result = table.clone(root)
     # The size of a vector's file is recorded nowhere, so that it is copied again.
-    assert [path for path in made if not path.endswith(".bin")] == []
+    assert [path for path in copied if not path.endswith(".bin")] == []
     assert (result.found_files, result.copied_files) == ((2, 1) if is_new else (2, 0))
     assert ids_of(DeltaTable(root)) == ids_of(table)
     assert len(files(root)) == (3 if is_new else 5)
@@ -222,13 +222,13 @@ def test_a_commit_to_the_clone_meanwhile(
         return planned(*arguments)
 
     monkeypatch.setattr(clone, "recorded_adds", interrupted)
-    made = note_copies(monkeypatch)
+    copied = note_copies(monkeypatch)
     if wins:
         assert table.clone(root).found_files == 1
     else:
         with pytest.raises(CommitConflictError, match="version 1 was committed meanwhile"):
             table.clone(root)
-    assert len(made) == 1
+    assert len(copied) == 1
     assert ids_of(DeltaTable(root)) == ([1, 2] if wins else [1, 77])
 
 

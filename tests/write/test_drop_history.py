@@ -44,13 +44,13 @@ def _with_vectors(root: Path, **properties: str) -> DeltaTable:
 
 
 def _widened(root: Path) -> DeltaTable:
-    made: DeltaTable = deltaberg.create_table(
+    table: DeltaTable = deltaberg.create_table(
         str(root), pa.schema([("id", pa.int32())]), properties={"delta.enableTypeWidening": "true"}
     )
-    made.append(pa.table({"id": pa.array([1], pa.int32())}))
-    made.alter().widen("id", pa.int64()).commit()
-    made.append(ids(2))
-    return made
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.alter().widen("id", pa.int64()).commit()
+    table.append(ids(2))
+    return table
 
 
 def _with_v2_checkpoints(root: Path) -> DeltaTable:

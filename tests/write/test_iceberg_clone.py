@@ -78,10 +78,19 @@ def test_a_clone_has_the_rows_in_files_of_its_own(tmp_path: Path, version: str) 
     shutil.rmtree(tmp_path / "t-elsewhere")
     cloned = IcebergTable(tmp_path / "clone")
     assert _rows(cloned) == rows
-    made = cloned.metadata
-    assert made.table_uuid != source.table_uuid
-    assert (made.schemas, made.specs, made.sort_orders) == (source.schemas, source.specs, source.sort_orders)
-    assert (made.current_schema_id, made.default_spec_id, made.last_column_id, made.last_partition_id) == (
+    metadata = cloned.metadata
+    assert metadata.table_uuid != source.table_uuid
+    assert (metadata.schemas, metadata.specs, metadata.sort_orders) == (
+        source.schemas,
+        source.specs,
+        source.sort_orders,
+    )
+    assert (
+        metadata.current_schema_id,
+        metadata.default_spec_id,
+        metadata.last_column_id,
+        metadata.last_partition_id,
+    ) == (
         source.current_schema_id,
         source.default_spec_id,
         source.last_column_id,
@@ -92,8 +101,8 @@ def test_a_clone_has_the_rows_in_files_of_its_own(tmp_path: Path, version: str) 
     assert cloned.properties == {**kept, "team": "x"}
     if version == "3":
         assert _rows(cloned, _LINEAGE) == lineage
-        assert made.next_row_id is not None
-        assert made.next_row_id >= (source.next_row_id or 0)
+        assert metadata.next_row_id is not None
+        assert metadata.next_row_id >= (source.next_row_id or 0)
     assert (
         cloned.remove_orphan_files(older_than=dt.datetime(2100, 1, 1), enforce_retention_duration=False).deleted_files
         == 0
@@ -298,9 +307,9 @@ def test_a_clone_says_where_its_source_is_and_takes_no_keys_along(tmp_path: Path
     metadata["location"] = "s3a://KEY:SECRET@bucket/t"
     metadata["snapshots"][-1]["summary"]["deltaberg.cloned-from"] = "elsewhere"
     path.write_text(json.dumps(metadata))
-    found = deltaberg.find_commit(tmp_path / "t", said.token)
-    assert found is not None
-    assert found.inserted_rows == 2
+    found_commit = deltaberg.find_commit(tmp_path / "t", said.token)
+    assert found_commit is not None
+    assert found_commit.inserted_rows == 2
     commit = IcebergTable(tmp_path / "t").clone(tmp_path / "clone").commit
     snapshot = IcebergTable(tmp_path / "clone").snapshot
     assert snapshot is not None
@@ -309,9 +318,9 @@ def test_a_clone_says_where_its_source_is_and_takes_no_keys_along(tmp_path: Path
     assert files
     assert not any(b"SECRET" in file.read_bytes() for file in files)
     assert commit is not None
-    found = deltaberg.find_commit(tmp_path / "clone", commit.token)
-    assert found is not None
-    assert found.inserted_rows is None
+    found_commit = deltaberg.find_commit(tmp_path / "clone", commit.token)
+    assert found_commit is not None
+    assert found_commit.inserted_rows is None
 
 
 class _KilledError(BaseException):
@@ -323,7 +332,7 @@ def test_a_clone_that_is_killed_and_run_again_copies_nothing_twice(
 ) -> None:
     table = _made(tmp_path / "t")
     rows, put = _rows(table), LocalStorage.put
-    made = note_copies(monkeypatch)
+    copied = note_copies(monkeypatch)
 
     def killed(self: LocalStorage, path: str, *arguments: Any, **named: Any) -> Any:
         if path.endswith(".metadata.json"):
@@ -334,10 +343,10 @@ def test_a_clone_that_is_killed_and_run_again_copies_nothing_twice(
         patched.setattr(LocalStorage, "put", killed)
         with pytest.raises(_KilledError):
             table.clone(tmp_path / "clone")
-    count = len(made)
+    count = len(copied)
     assert count > 3
     result = table.clone(tmp_path / "clone")
-    assert (len(made), result.copied_files, result.found_files) == (count, 0, count)
+    assert (len(copied), result.copied_files, result.found_files) == (count, 0, count)
     assert _rows(IcebergTable(tmp_path / "clone")) == rows
 
 

@@ -36,13 +36,13 @@ def test_keys_that_are_deleted_while_their_files_are_written(
     table = ICEBERG[version].create(tmp_path, properties={"write.target-file-size-bytes": "1000000"})
     _delete_keys(table, 3, 4, p=[0, 0])()
     table.refresh()
-    known = ICEBERG[version].known(table)
+    expected_rows = ICEBERG[version].known(table)
     planned = table.snapshot
     assert planned is not None
     while_files_are_written(monkeypatch, _delete_keys(table, 7, 20, -1, p=[0, 0, 1]))
     done = table.compact(None if whole else "p = 0")
     assert (done.conflicts, done.removed_files) == ([], 5 if whole else 3)
-    left = {number: row for number, row in known.items() if number not in (7, 20, -1)}
+    left = {number: row for number, row in expected_rows.items() if number not in (7, 20, -1)}
     assert ICEBERG[version].known(table) == left
     moved = [row for row in table.inspect("entries").to_pylist() if row["snapshot_id"] == done.commits[0].snapshot_id]
     numbers = {row["sequence_number"] for row in moved if row["data_file"]["content"] == 0 and row["status"] == 1}

@@ -30,14 +30,14 @@ _NOW: dict[str, Any] = {"older_than": "9999-12-31", "enforce_retention_duration"
 
 def _leave(table: IcebergTable, *names: str, age: int = _OLD) -> list[Path]:
     """Write files that nothing names below a table."""
-    made = []
+    paths = []
     for name in names:
         path = Path(table.location, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
         os.utime(path, (age, age))
-        made.append(path)
-    return made
+        paths.append(path)
+    return paths
 
 
 def _age(root: Path) -> None:

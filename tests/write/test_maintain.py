@@ -48,9 +48,9 @@ def _state(root: Path) -> list[tuple[Path, int]]:
 
 def test_all_steps_and_nothing_twice(tmp_path: Path, clock: Clock) -> None:
     table = _table(tmp_path, 12)
-    known = _state(tmp_path)
+    before = _state(tmp_path)
     planned = table.maintain()
-    assert (planned.dry_run, planned.is_due, _state(tmp_path)) == (True, True, known)
+    assert (planned.dry_run, planned.is_due, _state(tmp_path)) == (True, True, before)
     assert [one.step for one in planned.steps] == ["compact", "vacuum", "checkpoint", "cleanup_metadata"]
     assert [one.is_due for one in planned.steps] == [True, False, False, False]
     done = table.maintain(dry_run=False)
@@ -66,9 +66,9 @@ def test_all_steps_and_nothing_twice(tmp_path: Path, clock: Clock) -> None:
     assert planned["vacuum"].numbers == done["vacuum"].numbers
     assert done["vacuum"].numbers["deleted_files"] == 12
     assert done["checkpoint"].result.version == table.version == 15
-    known = _state(tmp_path)
+    before = _state(tmp_path)
     assert not table.maintain(with_checkpoint, dry_run=False).is_due
-    assert _state(tmp_path) == known
+    assert _state(tmp_path) == before
     assert ids_of(DeltaTable(tmp_path)) == list(range(12))
     assert not table.verify().findings
 

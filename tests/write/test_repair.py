@@ -139,14 +139,14 @@ def test_only_some_findings(lost: Path) -> None:
 def test_findings_do_not_decide(lost: Path) -> None:
     """The store does. Findings of other kinds, and of what is no file of the table, remove nothing."""
     table = DeltaTable(lost)
-    given = [
+    claimed = [
         Finding("missing", "data file", str(lost / "b.parquet"), "version 0"),
         Finding("size", "data file", str(lost / "a.parquet"), "version 0"),
         Finding("unchecked", "data file", str(lost / "a.parquet"), "version 0"),
         Finding("missing", "change data file", str(lost / "a.parquet"), "version 0"),
         Finding("missing", "data file", "/elsewhere/z.parquet", "version 0"),
     ]
-    assert table.repair(given).files == ()
+    assert table.repair(claimed).files == ()
     assert table.version == 0
 
 

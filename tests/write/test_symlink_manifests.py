@@ -38,8 +38,8 @@ def _files(table: DeltaTable) -> set[str]:
 
 def test_a_table_without_partitions(tmp_path: Path) -> None:
     table = create_table(tmp_path, _COLUMNS)
-    made = table.generate()
-    assert (made.version, made.files, made.manifests, made.removed) == (
+    result = table.generate()
+    assert (result.version, result.files, result.manifests, result.removed) == (
         0,
         0,
         ("_symlink_format_manifest/manifest",),
@@ -51,8 +51,8 @@ def test_a_table_without_partitions(tmp_path: Path) -> None:
     # What Hadoop says of the bytes that were there before would fail each read.
     checksum = tmp_path / "_symlink_format_manifest" / ".manifest.crc"
     checksum.write_bytes(b"crc")
-    made = table.generate("symlink_format_manifest")
-    assert (made.version, made.files) == (2, 2)
+    result = table.generate("symlink_format_manifest")
+    assert (result.version, result.files) == (2, 2)
     assert _manifests(tmp_path) == {".": _files(table)}
     assert not checksum.exists()
     with pytest.raises(InvalidArgumentError, match="mode must be 'symlink_format_manifest', not 'manifest'"):
@@ -65,15 +65,15 @@ def test_partitions(tmp_path: Path) -> None:
     table = create_table(tmp_path, _COLUMNS, partition_by="p")
     table.append(_rows((1, "a"), (2, "b/c"), (3, None), (4, "ü")))
     assert table.generate().files == 4
-    found = _manifests(tmp_path)
-    assert found.keys() == {"p=a", "p=b%2Fc", "p=__HIVE_DEFAULT_PARTITION__", "p=ü"}
-    assert set[str]().union(*found.values()) == _files(table)
-    assert all(len(files) == 1 for files in found.values())
+    manifests = _manifests(tmp_path)
+    assert manifests.keys() == {"p=a", "p=b%2Fc", "p=__HIVE_DEFAULT_PARTITION__", "p=ü"}
+    assert set[str]().union(*manifests.values()) == _files(table)
+    assert all(len(files) == 1 for files in manifests.values())
     table.delete("p = 'a'")
     # Nothing asks for manifests of later versions.
-    assert _manifests(tmp_path) == found
+    assert _manifests(tmp_path) == manifests
     assert table.generate().removed == ("_symlink_format_manifest/p=a/manifest",)
-    assert _manifests(tmp_path) == {name: files for name, files in found.items() if name != "p=a"}
+    assert _manifests(tmp_path) == {name: files for name, files in manifests.items() if name != "p=a"}
     assert not (tmp_path / "_symlink_format_manifest" / "p=a").exists()
     (tmp_path / "_symlink_format_manifest" / "p=b%2Fc" / "notes.txt").write_text("of somebody else")
     table.delete("id = 2 OR id = 3")

@@ -26,10 +26,10 @@ def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, mo
     """At each of its deletions; and a file that is gone already is no error."""
     table = every_kind(tmp_path)
     clock.ahead = 8 * DAY
-    wanted = paths(table.vacuum())
+    due = paths(table.vacuum())
     real = LocalStorage.delete
     runs = 0
-    while files(tmp_path) & wanted:
+    while files(tmp_path) & due:
         runs += 1
 
         def killed(self: LocalStorage, path: str) -> bool:
@@ -43,7 +43,7 @@ def test_a_run_that_was_killed_can_be_run_again(tmp_path: Path, clock: Clock, mo
             with pytest.raises(KeyboardInterrupt):
                 table.vacuum(dry_run=False)
         assert ids_of(DeltaTable(tmp_path)) == [7]
-    assert runs == len(wanted)
+    assert runs == len(due)
     assert table.vacuum(dry_run=False).deleted_files == 0
 
 
@@ -89,24 +89,24 @@ def test_two_at_once_delete_each_file(
     for number in range(6):
         table.overwrite(ids(number))
     clock.ahead = 8 * DAY
-    wanted = paths(table.vacuum())
-    assert len(wanted) == 5
+    due = paths(table.vacuum())
+    assert len(due) == 5
     monkeypatch.setattr(vacuum_module, "_AT_ONCE", 2)
     real = getattr(vacuum_module.Vacuum, moment)
     others: list[CleanupResult] = []
     begun = 0
 
-    def run(self: Any, *given: Any) -> Any:
+    def run(self: Any, *arguments: Any) -> Any:
         nonlocal begun
         begun += 1
         if begun == (1 if moment == "_delete" else 2):
             others.append(DeltaTable(root, storage_options=options).vacuum(dry_run=False))
-        return real(self, *given)
+        return real(self, *arguments)
 
     monkeypatch.setattr(vacuum_module.Vacuum, moment, run)
     done = table.vacuum(dry_run=False)
     ours, theirs = paths(done), paths(others[0])
-    assert ours | theirs == wanted
+    assert ours | theirs == due
     assert theirs
     if place == "local":
         assert not ours & theirs

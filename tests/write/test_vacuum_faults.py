@@ -73,16 +73,16 @@ def _checked(table: DeltaTable, done: CleanupResult, wanted: set[str], direct: B
 
 @pytest.mark.parametrize("answer", ["a part", 403, 503, "none"])
 def test_deletions(s3: Bucket, behind: Bucket, s3_proxy: FaultyProxy, clock: Clock, answer: int | str) -> None:
-    table, wanted = _vacuum(behind, clock)
-    part = min(wanted)
+    table, due = _vacuum(behind, clock)
+    part = min(due)
     s3_proxy.trouble = _refused(part) if answer == "a part" else _all(answer)
     done = table.vacuum(dry_run=False, logging=True)
     s3_proxy.trouble = None
-    assert set(done.failed) == ({part} if answer == "a part" else wanted)
+    assert set(done.failed) == ({part} if answer == "a part" else due)
     end = table.refresh().history(1)[0]
     assert (end.operation, end.info["operationParameters"]["status"]) == ("VACUUM END", "FAILED")
     assert end.info["operationMetrics"] == {"numDeletedFiles": str(done.deleted_files)}
-    _checked(table, done, wanted, s3)
+    _checked(table, done, due, s3)
 
 
 @pytest.mark.parametrize("lands", [False, True])
@@ -91,7 +91,7 @@ def test_the_end(
     s3: Bucket, behind: Bucket, s3_proxy: FaultyProxy, clock: Clock, answer: int | str, lands: bool
 ) -> None:
     """The files are gone, and the result says so. Where the store hides a success, the end is found."""
-    table, wanted = _vacuum(behind, clock)
+    table, due = _vacuum(behind, clock)
     last = table.version
 
     def trouble(seen: Seen) -> Fault | None:
@@ -101,9 +101,9 @@ def test_the_end(
     s3_proxy.trouble = trouble
     done = table.vacuum(dry_run=False, logging=True)
     s3_proxy.trouble = None
-    assert (paths(done), done.failed) == (wanted, {})
+    assert (paths(done), done.failed) == (due, {})
     recorded = DeltaTable(table.location, storage_options=s3.options).version - last
     assert recorded == 1 + lands
     # 403 is taken for what it says.
     assert bool(done.warnings) == (not lands or answer == 403)
-    _checked(table, done, wanted, s3)
+    _checked(table, done, due, s3)
