@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -452,3 +452,22 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="two columns have the same name"):
         create_table(tmp_path / "t", pa.schema([("a", pa.int32()), ("a", pa.int32())]))
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("described", ["an Iceberg table", "Arrow"])
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_doc_of_a_column_becomes_its_comment(
+    tmp_path: Path, format: Literal["delta", "iceberg"], described: str
+) -> None:
+    inner = pa.struct([pa.field("a", pa.int64(), metadata={"doc": "inside"})])
+    columns = pa.schema([pa.field("id", pa.int64(), metadata={"doc": "a key"}), pa.field("s", inner)])
+    schema: Any = columns
+    if described == "an Iceberg table":
+        schema = create_table(tmp_path / "from", columns, format="iceberg").schema
+        assert schema.get("id").metadata["doc"] == "a key"
+    table: Any = create_table(tmp_path / "t", schema, format=format)
+    word, other = ("comment", "doc") if format == "delta" else ("doc", "comment")
+    (found,) = (field for field in table.schema.get("s").type)
+    for field, text in ((table.schema.get("id"), "a key"), (found, "inside")):
+        assert field.metadata.get(word) == text
+        assert other not in field.metadata

@@ -113,10 +113,14 @@ def test_directories_of_add_files(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.one_backend
 @pytest.mark.parametrize("to", [None, "new/trial"])
 def test_dry_runs_leave_no_directories(tree: Path, to: str | None) -> None:
+    (tree / "_SUCCESS").touch()
+    files = len([path for path in tree.rglob("*.parquet") if path.is_file()])
     before = sorted(tree.parent.rglob("*"))
     words = [] if to is None else ["--to", str(tree.parent / to)]
     (planned,) = json_lines("convert", str(tree), "--table-format", "iceberg", *words, "--dry-run")
-    assert planned["tables_to_create"] == 1
+    assert (planned["tables_to_create"], planned["files_to_add"], planned["ignored_files"]) == (1, files, 1)
+    (planned,) = json_lines("convert", str(tree), "--dry-run")
+    assert (planned["files_to_add"], planned["ignored_files"]) == (files, 1)
     assert sorted(tree.parent.rglob("*")) == before
 
 

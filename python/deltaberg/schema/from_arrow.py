@@ -13,7 +13,7 @@ from deltaberg.schema.arrow import is_variant_field
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
-__all__ = ["FieldMetadata", "OwnTypes", "as_table_schema", "table_field", "table_schema"]
+__all__ = ["FieldMetadata", "OwnTypes", "as_comment", "as_table_schema", "table_field", "table_schema"]
 
 _MAX_PRECISION = 38
 _HINT = "pass an Arrow schema, the schema of a table, or a dict of names and Arrow types"
@@ -93,7 +93,7 @@ def table_schema(arrow: pa.Schema, kept: FieldMetadata | None = None, own: OwnTy
     Parameters
     ----------
     kept
-        Returns what is kept of the metadata of a field; by default only a ``comment`` is.
+        Returns what is kept of the metadata of a field, in which ``doc`` is a ``comment``; by default only that is.
     own
         Returns the types that only one table format has.
 
@@ -121,9 +121,22 @@ def table_field(arrow: pa.Field, path: _Path, kept: FieldMetadata | None = None,
     texts = {
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (arrow.metadata or {}).items()
     }
-    metadata = (kept or _comments)(texts)
+    metadata = (kept or _comments)(as_comment(texts))
     kind = Primitive("variant") if is_variant_field(arrow) else _table_type(arrow.type, path, kept, own)
     return Field(arrow.name, kind, arrow.nullable, metadata)
+
+
+def as_comment(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a field in which ``doc``, the word of Iceberg for a comment, is one.
+
+    Examples
+    --------
+    >>> as_comment({"doc": "in metres"}), as_comment({"doc": "old", "comment": "new"})
+    ({'comment': 'in metres'}, {'doc': 'old', 'comment': 'new'})
+    """
+    if not isinstance(metadata.get("doc"), str) or "comment" in metadata:
+        return dict(metadata)
+    return {"comment" if key == "doc" else key: value for key, value in metadata.items()}
 
 
 def _comments(metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from deltaberg.cli.show.results import print_done, print_result
 
 if TYPE_CHECKING:
     from deltaberg import CommitResult, DeltaTable, IcebergTable
+    from deltaberg.table.open.source_trees import SourceFiles
 
 __all__ = ["convert", "create"]
 
@@ -156,6 +157,7 @@ def convert(
         "files_to_add": len(files),
         "rows_to_add": total_rows(files),
         "bytes_to_add": sum(one.size for one in files),
+        "ignored_files": None if change is None else _found_files(place).ignored,
     }
     print_result(place.location, facts, as_json)
 
@@ -178,4 +180,18 @@ def _convert_tree(place: TablePlace, arguments: dict[str, Any], as_json: bool, d
             print_result(arguments["target"] or place.location, make(), as_json)
             return
         is_made = unsent(lambda policy: make(policy=policy)) is not None
-    print_result(arguments["target"] or place.location, {"tables_to_create": int(is_made)}, as_json)
+    facts = {"tables_to_create": int(is_made)}
+    if is_made:
+        found = _found_files(place)
+        facts |= {"files_to_add": len(found.files), "ignored_files": found.ignored}
+    print_result(arguments["target"] or place.location, facts, as_json)
+
+
+def _found_files(place: TablePlace) -> SourceFiles:
+    """Return the files of a directory that can become a table."""
+    from deltaberg.storage.location import parse_location
+    from deltaberg.table.open.opening import OpenOptions
+    from deltaberg.table.open.source_trees import files_below
+
+    store = OpenOptions(storage_options=None if place.catalog else place.storage_options).store
+    return files_below(parse_location(place.location), store)

@@ -16,6 +16,7 @@ from deltaberg.delta.schema.schema import PRIMITIVES, partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS, OF_ONE_TABLE
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, SchemaError
 from deltaberg.schema.columns import ColumnName, column_names, find_column, join_name
+from deltaberg.schema.from_arrow import as_comment
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct, field_paths
 
 __all__ = [
@@ -110,13 +111,14 @@ class ColumnNumbers:
 def as_given(schema: Struct) -> Struct:
     """Return columns as the caller describes those of a new table, without what they have as columns of another one.
 
-    These are ids, physical names, and changes of types.
+    These are ids, physical names, and changes of types. The ``doc`` of a field of an Iceberg table is its comment.
     """
     return Struct(tuple(map(_as_given, schema)))
 
 
 def _as_given(field: Field) -> Field:
-    metadata = {key: value for key, value in field.metadata.items() if not key.startswith(OF_ONE_TABLE)}
+    described = as_comment(field.metadata)
+    metadata = {key: value for key, value in described.items() if not key.startswith(OF_ONE_TABLE)}
     kind = _inside(field.type, _as_given)
     return replace(field, type=kind, metadata=metadata, id=None, physical_name=field.name)
 
