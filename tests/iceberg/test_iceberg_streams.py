@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,40 @@ def test_starts(tmp_path: Path) -> None:
     later = [number for number, found in enumerate(table.snapshots, 1) if found.timestamp_ms >= second]
     assert _flat(_drain(_stream(tmp_path, start_millis=second))[1]) == later
     assert _flat(_drain(_stream(tmp_path, start_millis=0), limits=Limits(rows=1))[1]) == [1, 2, 3]
-    with pytest.raises(VersionNotFoundError, match="after the last snapshot"):
-        _stream(tmp_path, start_millis=second + (1 << 40)).initial()
     table.expire_snapshots(older_than=_LATER, retain_last=2)
     with pytest.warns(UserWarning, match="older ones were expired"):
         assert _flat(_drain(_stream(tmp_path, start_millis=0))[1]) == [2, 3]
+
+
+def test_a_start_that_is_still_to_come(tmp_path: Path) -> None:
+    """So a stream begins with what comes later, whether or not older snapshots are there, or were expired."""
+    table = _table(tmp_path, [1], [2])
+    start = table.snapshots[-1].timestamp_ms + 1
+    stream = _stream(tmp_path, start_millis=start)
+    assert (stream.initial(), _drain(stream)) == (BEFORE_ALL, (BEFORE_ALL, []))
+    assert stream.latest(BEFORE_ALL, ALL, stream.newest()) == BEFORE_ALL
+    table.expire_snapshots(older_than=_LATER, retain_last=1)
+    while time.time_ns() // 1_000_000 < start:
+        pass
+    table.append(pa.table({"id": [3]}))
+    end, batches = _drain(stream, BEFORE_ALL)
+    assert _flat(batches) == [3]
+    again = _stream(tmp_path, start_millis=start)
+    assert _flat([_rows(again, again.first_before(end), end)]) == [3]
+    table.expire_snapshots(older_than=_LATER, retain_last=1)
+    with pytest.raises(VersionNotFoundError, match="expired before the stream had read them"):
+        stream.latest(BEFORE_ALL, ALL)
+
+
+@pytest.mark.parametrize("options", [{}, {"start_millis": 0}])
+def test_an_empty_table_in_the_place_of_another_is_an_error(tmp_path: Path, options: Any) -> None:
+    _table(tmp_path)
+    stream = _stream(tmp_path, **options)
+    end = SnapshotPosition(7, 1)
+    with pytest.raises(VersionNotFoundError, match="begin a new stream"):
+        stream.latest(end, ALL)
+    with pytest.raises(VersionNotFoundError, match="begin a new stream"):
+        stream.batch(stream.first_before(end), end)
 
 
 def test_a_table_without_snapshots(tmp_path: Path) -> None:

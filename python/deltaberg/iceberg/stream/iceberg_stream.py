@@ -50,8 +50,8 @@ class IcebergStreamOptions:
     Parameters
     ----------
     start_millis
-        Begin at the first snapshot that is not older than this, in milliseconds since 1970; None to begin with the rows
-        of the table.
+        Begin at the first snapshot that is not older than this, in milliseconds since 1970, which may be still to come;
+        None to begin with the rows of the table.
     branch
         The branch.
     changes
@@ -140,22 +140,23 @@ class IcebergStream(TableStream[SnapshotPosition]):
         chain, millis = self._refreshed(), self._options.start_millis
         if millis is None:
             return SnapshotPosition(chain[-1].snapshot_id, 0, scan_all_files=True) if chain else BEFORE_ALL
-        later = 0
-        for number, snapshot in enumerate(chain):
-            if snapshot.timestamp_ms < millis:
-                later = number + 1
-        if later == len(chain) and chain:
-            raise VersionNotFoundError(
-                "the time at which the stream is to begin is after the last snapshot",
-                hint=f"the last snapshot was committed at {chain[-1].timestamp_ms}, in milliseconds since 1970",
-                table=self._table,
-            )
-        if chain and not later and chain[0].parent_snapshot_id is not None:
+        later = self._first_after_start(chain)
+        if later == len(chain):
+            return BEFORE_ALL
+        if not later and chain[0].parent_snapshot_id is not None:
             warnings.warn(
                 f"the stream of {self._table} begins at snapshot {chain[0].snapshot_id}: older ones were expired",
                 stacklevel=2,
             )
-        return SnapshotPosition(chain[later].snapshot_id) if chain else BEFORE_ALL
+        return SnapshotPosition(chain[later].snapshot_id)
+
+    def _first_after_start(self, chain: list[Snapshot]) -> int:
+        """Return the place of the first snapshot that the stream does not leave out as too old."""
+        millis = self._options.start_millis
+        old = (
+            number for number, snapshot in enumerate(chain, 1) if millis is not None and snapshot.timestamp_ms < millis
+        )
+        return max(old, default=0)
 
     def newest(self) -> SnapshotPosition:
         """Return the position after the newest snapshot of the branch."""
@@ -169,14 +170,14 @@ class IcebergStream(TableStream[SnapshotPosition]):
         if self._options.start_millis is not None:
             begin = self.initial()
             chain = self._refreshed()
-            if begin.snapshot_id == chain[0].snapshot_id and chain[0].parent_snapshot_id is not None:
+            if chain and begin.snapshot_id == chain[0].snapshot_id and chain[0].parent_snapshot_id is not None:
                 raise self._unknown_beginning(end, "older snapshots were expired")
             return begin
         if end.scan_all_files:
             # All files of a snapshot are never in a batch with others.
             return replace(end, position=0)
         chain = self._refreshed()
-        before = chain[: self._place(chain, end)] if chain else []
+        before = chain[: self._place(chain, end)]
         if any(snapshot.operation not in ("append", "replace") for snapshot in before):
             raise self._unknown_beginning(end, "the table may have had no rows")
         return BEFORE_ALL
@@ -208,11 +209,11 @@ class IcebergStream(TableStream[SnapshotPosition]):
         """Yield the files of each snapshot between two positions; see `TableStream`."""
         self._keys = []
         chain = self._refreshed()
-        if end == BEFORE_ALL or not chain:
+        begin = self._first_after_start(chain) if start == BEFORE_ALL else self._place(chain, start)
+        if end == BEFORE_ALL or (end is None and not chain):
             return
-        begin = 0 if start == BEFORE_ALL else self._place(chain, start)
         stop = len(chain) - 1 if end is None else self._place(chain, end)
-        if start == BEFORE_ALL and chain[0].parent_snapshot_id is not None:
+        if start == BEFORE_ALL and not begin and chain[0].parent_snapshot_id is not None:
             raise VersionNotFoundError(
                 "the first snapshots of the table were expired before the stream had read them",
                 hint=NEW_STREAM,
@@ -247,7 +248,9 @@ class IcebergStream(TableStream[SnapshotPosition]):
         why = "is no longer in the branch, which was rolled back or replaced" if known else "was expired or removed"
         raise VersionNotFoundError(
             f"the stream has read up to snapshot {position.snapshot_id}, which {why}",
-            hint=f"{NEW_STREAM}; the oldest snapshot of the branch is now {chain[0].snapshot_id}",
+            hint=f"{NEW_STREAM}; the oldest snapshot of the branch is now {chain[0].snapshot_id}"
+            if chain
+            else NEW_STREAM,
             table=self._table,
         )
 
