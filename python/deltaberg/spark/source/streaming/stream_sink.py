@@ -1,8 +1,8 @@
 """The sinks of the Data Sources: the rows of each batch become one commit, once, whatever is sent again.
 
 Spark makes a writer for the tasks of a batch, and another one, in a process of its own, for its commit. Nothing travels
-between them but the replies of tasks, so that these carry the query and what was planned, without what opens stores. A table records
-the query and the number of the batch with the rows, where a batch that is sent again finds them.
+between them but the replies of tasks, so that these carry the query and what was planned, but for what opens stores. A
+table records the query and the number of the batch with the rows, where a batch that is sent again finds them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class StreamSink(_Base):
         compaction: tuple[int, int],
     ) -> None:
         self._plan = plan
-        self._store = store
+        self._store: Callable[[], StoreSpec] | None = store
         self._schema = schema
         self._application = application
         self._checkpoint = checkpoint
@@ -167,14 +167,18 @@ class StreamSink(_Base):
         if replies:
             # Any of them tells where the files are: the first task may have failed, and the table may be gone.
             written = [getattr(message, "written", None) for message in messages]
-            abort_tasks(written, lambda: (self._store(), replies[0].place))
+            abort_tasks(written, lambda: (self._opener(), replies[0].place))
 
     def _planned(self, replies: Sequence[_Reply]) -> TableWriter:
         """Return the writer that the tasks had: the table may have changed since."""
         planned = next((reply.planned for reply in replies if reply.planned is not None), None)
         # Our own workers sent it.
-        found: TableWriter = self._writer if planned is None else _PlanReader(planned, self._store).load()
+        found: TableWriter = self._writer if planned is None else _PlanReader(planned, self._opener).load()
         return found
+
+    def _opener(self) -> StoreSpec:
+        """Return what opens the stores of the table: a sink that has travelled has its plan, and no options."""
+        return self._writer.place[0] if self._store is None else self._store()
 
 
 def _replies(messages: Iterable[WriterCommitMessage | None]) -> list[_Reply]:
