@@ -149,7 +149,9 @@ class _Task:
 
 
 @pytest.mark.parametrize("place", ["t", "sales.new"])
-def test_replies_have_no_secrets(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any) -> None:
+def test_replies_have_no_secrets(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any
+) -> None:
     """Without them the files of a batch are committed, and those of one that failed are deleted."""
     settings: Any = DeltaWriteOptions if table_format == "delta" else IcebergWriteOptions
     options = {"path": str(tmp_path / place), "aws_secret_access_key": "of-the-store"}
