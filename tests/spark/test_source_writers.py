@@ -214,6 +214,30 @@ def test_a_table_that_gets_a_column_between_tasks_and_commit_gets_the_rows(tmp_p
 
 
 @needs_arrow_sinks
+@pytest.mark.req("ICE-STR-04", half="writer")
+def test_a_batch_outlives_the_metadata_file_that_it_was_planned_on(tmp_path: Path) -> None:
+    """Others delete it after their commits, where the table wants that. Files for other columns fit no newer one."""
+    root = tmp_path / "t"
+    clean = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    table: Any = create_table(root, {"id": pa.int64(), "p": pa.string()}, format="iceberg", properties=clean)
+    replies = []
+    for number, overwrite in ((1, False), (2, True), (3, False)):
+        sink = _sink("iceberg", root, txnAppId="query", overwrite=overwrite)
+        replies.append([sink.write(_batches([number]))])
+    for number in range(7, 10):
+        table.append(pa.table({"id": [number], "p": ["x"]}))
+    for _ in range(2):
+        # Sent again, its files are those of the table.
+        _sink("iceberg", root, txnAppId="query", commits=True).commit(replies[0], 0)
+        assert _ids(root) == [1, 7, 8, 9]
+    for name, late in zip(("one", "two"), replies[1:], strict=True):
+        with pytest.raises(CommitConflictError, match="the metadata file that the write was planned on is gone"):
+            _sink("iceberg", root, txnAppId="query", commits=True).commit(late, 1)
+        open_table(root).alter().add(name, pa.string()).commit()
+    assert _ids(root) == [1, 7, 8, 9]
+
+
+@needs_arrow_sinks
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_commit_that_is_sent_twice_adds_its_rows_once(tmp_path: Path, table_format: str, is_new: bool) -> None:
     """Without the progress of an application, too: sinks of no known query, and writes of a single batch."""

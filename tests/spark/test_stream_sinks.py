@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,19 +136,6 @@ def test_foreach_batch_finds_its_batch(arrivals: _Arrivals, tmp_path: Path, tabl
     assert refused == ['the batch 0 was committed to the table before by txn="auto"'] * 2
 
 
-class _Task:
-    """What a task of a query knows of itself."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def partitionId(self) -> int:
-        return self._number
-
-    def getLocalProperty(self, _: str) -> str:
-        return "a query"
-
-
 @pytest.mark.parametrize("place", ["t", "sales.new"])
 def test_replies_have_no_secrets(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: Any
@@ -171,14 +159,12 @@ def test_replies_have_no_secrets(
     def sink(*, commits: bool) -> sinks.StreamSink:
         return sinks.stream_sink(settings, options, columns, overwrite=False, commits=commits)
 
-    def replies() -> list[Any]:
-        found = []
-        for number in range(2):
-            monkeypatch.setattr(TaskContext, "get", lambda task=_Task(number): task)
-            found.append(sink(commits=False).write(iter(ids(number).to_batches())))
-        return found
+    def reply(number: int) -> Any:
+        task = SimpleNamespace(partitionId=lambda: number, getLocalProperty=lambda _: "a query")
+        monkeypatch.setattr(TaskContext, "get", lambda: task)
+        return sink(commits=False).write(iter(ids(number).to_batches()))
 
-    failed, sent = replies(), replies()
+    failed, sent = ([reply(number) for number in range(2)] for _ in range(2))
     assert b"of-the-store" not in pickle.dumps((failed, sent))
     assert len(list(tmp_path.rglob("*.parquet"))) == 4
     sink(commits=True).abort([*failed, None], 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from deltaberg.iceberg.create.create import metadata_of
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.maintain.auto_compact import compact_after
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.storage.location import Location
@@ -26,6 +28,27 @@ from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.staged import PlannedRows, WrittenRows
 
 __all__ = ["StagedWrite", "stage_write"]
+
+
+class _Layout(NamedTuple):
+    """What data files depend on. Where it is the same, files that were written for one state of a table fit another."""
+
+    table_uuid: str | None
+    schema_id: int
+    last_column_id: int | None
+    spec_id: int
+    sort_order_id: int
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> _Layout:
+        """Return that of a state of a table."""
+        return cls(
+            metadata.table_uuid,
+            metadata.current_schema_id,
+            metadata.last_column_id,
+            metadata.default_spec_id,
+            metadata.default_sort_order_id,
+        )
 
 
 @dataclass(frozen=True)
@@ -40,8 +63,9 @@ class StagedWrite:
         The request.
     columns
         The columns of the rows.
-    file, root
-        The metadata file that the write is planned on, and the directory of the table; None if it creates the table.
+    file, root, layout
+        The metadata file that the write is planned on, the directory of the table, and what data files depend on; None
+        if it creates the table.
     spec, store, place
         What the table asks of data files, and where they go.
     token
@@ -54,6 +78,7 @@ class StagedWrite:
     columns: pa.Schema
     file: Location | None
     root: Location | None
+    layout: _Layout | None
     spec: WriteSpec
     store: StoreSpec
     place: Location
@@ -65,24 +90,36 @@ class StagedWrite:
 
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
         """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
-        planned = None
+        planned, is_late = None, False
         if self.file is not None and self.root is not None:
             try:
                 planned = LoadedTable(load_file(self.file, self.store), self.file, self.root, self.store)
             except ObjectNotFoundError:
-                raise CommitConflictError(
-                    "the metadata file that the write was planned on is gone: other commits came first",
-                    hint="repeat the write",
-                    table=str(self.root),
-                    file=str(self.file),
-                ) from None
+                planned, is_late = self._newest_alike(), True
         transaction = _transaction(self.pointer, self.location, planned, self.columns, self.request)
-        transaction.stand_for(self.token, was_tried=was_tried)
+        transaction.stand_for(self.token, was_tried=was_tried, is_late=is_late)
         if self.request.compact_seconds:
             committer = self.pointer.committer()
             transaction.follow = partial(compact_after, committer=committer, seconds=self.request.compact_seconds)
         self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
         return transaction
+
+    def _newest_alike(self) -> LoadedTable:
+        """Return the newest metadata in place of that of the plan, which others have deleted after their commits.
+
+        A batch of a stream is appended to it. Other writes look for rows that were added since the plan, or are known
+        by their snapshots alone, which may be expired.
+        """
+        if self.request.commit.txn is not None and not self.request.overwrite:
+            newest = self.pointer.load()
+            if _Layout.of(newest.metadata) == self.layout:
+                return newest
+        raise CommitConflictError(
+            "the metadata file that the write was planned on is gone: other commits came first",
+            hint="repeat the write",
+            table=str(self.root),
+            file=str(self.file),
+        )
 
 
 def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
@@ -102,9 +139,9 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
     transaction.abort()
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
-    file, root = (None, None) if loaded is None else (loaded.file, loaded.root)
+    file, root, layout = (None,) * 3 if loaded is None else (loaded.file, loaded.root, _Layout.of(loaded.metadata))
     own = (rows.spec, transaction.store, rows.place, transaction.token)
-    return StagedWrite(pointer, location, request, columns, file, root, *own)
+    return StagedWrite(pointer, location, request, columns, file, root, layout, *own)
 
 
 def _transaction(

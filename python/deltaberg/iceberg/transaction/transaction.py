@@ -126,9 +126,9 @@ class Transaction(shared.Transaction):
         own = (int(self.token), self.pending, self._target.summary)
         self._production = Production(self.store, self.resolver, *own)
 
-    def stand_for(self, token: str, *, was_tried: bool) -> None:
+    def stand_for(self, token: str, *, was_tried: bool, is_late: bool = False) -> None:
         """Have the commit be the one with this token; see the base."""
-        super().stand_for(token, was_tried=was_tried)
+        super().stand_for(token, was_tried=was_tried, is_late=is_late)
         self._plan_on(self._loaded)
 
     @property

@@ -61,6 +61,7 @@ class Transaction(ABC):
         self._is_ended = False
         #: Whether files were written by others, who may have committed them already where there is nothing to do.
         self.has_foreign_files = False
+        self._is_late = False
         #: What does more after a commit that changes data. It gets the recorded paths of the files written for
         #: it, and returns a sentence for each part that failed.
         self.follow: Callable[[Any, Collection[str]], list[str]] | None = None
@@ -70,14 +71,18 @@ class Transaction(ABC):
         if self._batch is not None:
             self._batch.begin(root, options.branch)
 
-    def stand_for(self, token: str, *, was_tried: bool) -> None:
+    def stand_for(self, token: str, *, was_tried: bool, is_late: bool = False) -> None:
         """Have the commit be the one with this token, whose files others have written. It comes before all changes.
 
         Parameters
         ----------
         was_tried
             Whether it was sent before, and may have landed.
+        is_late
+            Whether the transaction is not on the state of the table that the files were planned on, so that another one
+            with this token may have committed them before.
         """
+        self._is_late = is_late
         self.token, self.has_foreign_files, self._files.are_kept = token, True, was_tried
 
     @property
@@ -92,8 +97,8 @@ class Transaction(ABC):
 
     @property
     def is_done_for_good(self) -> bool:
-        """Whether it is done, and will be so whenever it is asked."""
-        return self.is_done
+        """Whether it is done, and was so for every transaction with its token."""
+        return self.is_done and not self._is_late
 
     @property
     def progress(self) -> Progress | None:
