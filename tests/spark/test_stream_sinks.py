@@ -148,6 +148,7 @@ def test_replies_have_no_secrets(
     elif table_format == "delta":
         pytest.skip("catalogs have no Delta tables")
     else:
+        pytest.importorskip("sqlalchemy")
         options = {"path": place, "catalog": "shop"}
         own = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": str(tmp_path / "t")}
         for name, value in {**own, "s3__secret_access_key": "of-the-store"}.items():

@@ -134,6 +134,17 @@ def test_what_is_refused(form: Any, options: dict[str, str], message: str, tmp_p
         made.streamReader(made.schema()).latestOffset()
 
 
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+@pytest.mark.parametrize("recorded", [0, [], "1", None, {"logOffset": 0}])
+def test_offsets_of_other_sources_are_refused(form: Any, recorded: Any, tmp_path: Path) -> None:
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    create_table(tmp_path, {"id": pa.int64()}, format=form)
+    made: Any = DATA_SOURCES[form == "iceberg"]({"path": str(tmp_path)})
+    with pytest.raises(InvalidArgumentError, match="is no offset"):
+        made.streamReader(made.schema()).partitions(recorded, recorded)
+
+
 @pytest.mark.skipif(VERSION >= (4, 2), reason="Spark 4.2 and newer lets a source know its position")
 def test_limits_are_refused_where_they_would_lose_rows(tmp_path: Path) -> None:
     from deltaberg.spark.source.datasource import DATA_SOURCES
@@ -154,6 +165,7 @@ def test_a_function_runs_where_a_stream_is_read(kind: Any, spark: Any, tmp_path:
     """The query goes on from the checkpoint of one without a function."""
     columns = {"id": pa.int64(), "name": pa.string()}
     if kind == "catalog":
+        pytest.importorskip("sqlalchemy")
         catalog = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
         catalog.create_namespace("sales")
         table = catalog.create_table("sales.orders", pa.schema(columns.items()))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from deltaberg.errors import SchemaError
+from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.spark.read.read_tasks import (
     NUMBER_COLUMN,
     BatchFunction,
@@ -118,11 +118,21 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
         """
         stream = self._stream
         is_first, self._has_planned = not self._has_planned and self._position is None, True
-        at = (self._position or self._begin()) if start is None else stream.read_position(start)
+        at = (self._position or self._begin()) if start is None else self._read(start)
         if is_first and stream.begins_empty and at == self._begin():
             return stream.record(at)
         end = stream.latest(at, self._limits(limit), self._target)
         return stream.record(end)
+
+    def _read(self, recorded: object) -> Any:
+        """Return the position of an offset of a checkpoint, which may be that of another source."""
+        if not isinstance(recorded, Mapping):
+            raise InvalidArgumentError(
+                f"{recorded!r:.200} is no offset of a stream of a table",
+                hint="the checkpoint is that of another query: choose a new one",
+                table=self._stream.source.table,
+            )
+        return self._stream.read_position(recorded)
 
     def _limits(self, limit: object) -> Limits:
         from deltaberg.table.streaming.limits import ALL
@@ -158,7 +168,7 @@ class StreamReader(DataSourceStreamReader, _Bounded):  # type: ignore[misc]
 
         assert self._settings is not None  # noqa: S101 - only the driver plans
         stream = self._stream
-        first, last = stream.read_position(start), stream.read_position(end)
+        first, last = self._read(start), self._read(end)
         if not self._has_planned and first == self._initial and first != last:
             # The first batch of a query that was stopped in it: Spark logs ends of batches only.
             first = stream.first_before(last)
