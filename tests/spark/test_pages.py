@@ -34,7 +34,9 @@ def _orders() -> pa.Table:
 def test_the_first_example(table_format: Any, spark: Any, tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2], "region": ["north", "south"], "price": [4.0, 16.0]})
     write_table(tmp_path / "orders", rows, format=table_format)
-    names = run_blocks("README.md", heading="## On Spark", places={"s3://bucket": tmp_path})
+    names = run_blocks(
+        "README.md", heading="## One table on this machine and on Spark", places={"s3://bucket": tmp_path}
+    )
     assert names["spark"] is spark
     assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [3.0, 9.5, 16.0]
 
@@ -45,7 +47,7 @@ def test_reading(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         write_table(tmp_path / "orders", _orders().slice(number), mode="append")
         write_table(tmp_path / "events", _orders().slice(number), format="iceberg", mode="append")
     open_table(tmp_path / "events", "iceberg").alter().create_branch("audit").commit()
-    run_blocks("README.md", heading="## Reading on Spark", places={"s3://bucket": tmp_path})
+    run_blocks("README.md", heading="## On Spark", places={"s3://bucket": tmp_path})
     shown = capsys.readouterr().out
     assert "|2026-01-01|      1.50|" in shown
     assert shown.count("| south| 3.25|2019-12-31|") == 4

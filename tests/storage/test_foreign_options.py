@@ -68,6 +68,10 @@ def test_options_that_are_refused_with_the_reason(option: str, said: str) -> Non
         assert "hush" not in str(caught.value)
 
 
+#: Names that a hint gives, and of which it says at once why they are not taken.
+_NOT_TAKEN = {"AWS_S3_LOCKING_PROVIDER", "DELTA_DYNAMO_TABLE_NAME", "OBJECT_STORE_CONCURRENCY_LIMIT"}
+
+
 @pytest.mark.parametrize(
     ("place", "option", "meant"),
     [
@@ -95,7 +99,9 @@ def test_misspelled_names(place: str, option: str, meant: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is not known") as caught:
         open_table(f"{place}/t", storage_options={**options, option: "hush"})
     assert caught.value.message.endswith(option)
-    assert caught.value.hint == f"did you mean {meant}?"
+    hint, _, reason = str(caught.value.hint).partition("? ")
+    assert f"{hint.removesuffix('?')}?" == f"did you mean {meant}?"
+    assert reason.startswith("It is not taken: ") == (meant in _NOT_TAKEN)
     assert "hush" not in str(caught.value)
 
 

@@ -123,6 +123,8 @@ def test_texts_that_are_too_long_are_refused_by_every_write(tmp_path: Path, colu
     if name != "s":
         with pytest.raises(ConstraintViolationError, match="too long"):
             table.update({name: "'abcdefgh'"}, "id = 1")
+        with pytest.raises(ConstraintViolationError, match="too long"):
+            table.alter().set_default(name, "'abcdefgh'").commit()
 
 
 @pytest.mark.parametrize(

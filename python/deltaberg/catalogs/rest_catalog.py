@@ -46,7 +46,8 @@ __all__ = ["RestCatalog"]
 #: The largest number of pages in one listing, how many of them in a row may bring no new name, how many bytes they may
 #: have, and how many timeouts they may take. A catalog with more is taken to be broken.
 _MOST_PAGES, _MOST_IDLE, _MOST_BYTES, _MOST_TIMEOUTS = 10_000, 200, 1 << 28, 10
-#: So many pages may be nearly empty; behind them, a page has ten names on average.
+#: So many pages may be nearly empty; behind them, a page has ten names on average, or as many as it is
+#: asked for where these are fewer.
 _SMALL_PAGES, _NAMES = 200, 10
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _SEVERAL = "POST /v1/{prefix}/transactions/commit"
@@ -303,7 +304,7 @@ class RestCatalog(Catalog):
     ) -> list[Levels]:
         """Return the names on all pages of a listing, sorted."""
         size_of_page = self._door.config.page_size
-        asked = {**query, "pageToken": "", **({"pageSize": size_of_page} if size_of_page else {})}
+        asked = {**query, "pageToken": "", **({"pageSize": str(size_of_page)} if size_of_page else {})}
         until = _monotonic() + _MOST_TIMEOUTS * self._door.settings.transport.timeout
         listed: set[Levels] = set()
         tokens, idle, size = {""}, 0, 0
@@ -319,7 +320,7 @@ class RestCatalog(Catalog):
                 return sorted(listed)
             idle = 0 if len(listed) > before else idle + 1
             size += len(answer.body)
-            is_sparse = pages > _SMALL_PAGES + len(listed) // _NAMES
+            is_sparse = pages > _SMALL_PAGES + len(listed) // min(_NAMES, size_of_page or _NAMES)
             if token in tokens or idle > _MOST_IDLE or is_sparse or size > _MOST_BYTES or _monotonic() > until:
                 break
             tokens.add(token)

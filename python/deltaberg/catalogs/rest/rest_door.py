@@ -15,6 +15,7 @@ from deltaberg.errors import CorruptMetadataError, NamespaceNotFoundError, Table
 from deltaberg.iceberg.schema.json_members import optional, strings
 from deltaberg.storage.options.options import is_store_option, option_name
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.property_values import number_of
 
 __all__ = ["RestDoor"]
 
@@ -26,7 +27,7 @@ class RestConfig(NamedTuple):
 
     root: str
     separator: str
-    page_size: str | None
+    page_size: int | None
     endpoints: frozenset[str]
     stores: dict[str, str]
     takes_keys: bool
@@ -91,7 +92,7 @@ class RestDoor:
         return RestConfig(
             root,
             unquote(merged.get("namespace-separator", "%1F")),
-            merged.get("rest-page-size"),
+            number_of(merged, "rest-page-size", 0) or None,
             frozenset(entry for entry in endpoints if isinstance(entry, str)),
             {**stores, **server_config(overrides, "overrides")},
             bool(configuration.get("idempotency-key-lifetime")),

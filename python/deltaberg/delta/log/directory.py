@@ -53,11 +53,11 @@ class LogDirectory:
         ObjectNotFoundError
             If the file does not exist any more.
         CorruptLogError
-            If a directory or a special file has its name, which no clean-up leaves.
+            If a directory or a special file has its name, which no clean-up leaves, or it is too large to be read.
         """
         try:
             return self.storage.get(entry.meta.path)
-        except NotAFileError as error:
+        except (NotAFileError, TooLargeError) as error:
             raise CorruptLogError(
                 error.message,
                 hint="put the file back in its place from a copy of the log",

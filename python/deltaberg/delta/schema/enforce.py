@@ -37,6 +37,7 @@ from deltaberg.expressions.bind.bind import BoundValue, Relation, bind_condition
 from deltaberg.expressions.build.parse import parse_value
 from deltaberg.expressions.tree.tree import Value
 from deltaberg.schema.arrow import count_up
+from deltaberg.schema.rows.text_lengths import fit_texts
 from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.rows.row_rules import ColumnFill, RowCheck, RowRules
 from deltaberg.table.rows.table_rules import TableRules
@@ -251,6 +252,8 @@ def default_value(schema: Struct, column: Field, text: str) -> BoundValue:
         The column is a variant, and the value is not null.
     EvaluationError
         Its value does not fit the type of the column.
+    ConstraintViolationError
+        It is a text that is too long for the column.
     """
     rule = f"the default value of {column.name}"
     if column.type == _VARIANT and text.strip().lower() != "null":
@@ -265,7 +268,9 @@ def default_value(schema: Struct, column: Field, text: str) -> BoundValue:
             column=column.name,
             expression=text,
         ) from error
-    value.evaluate(_ONE_ROW)
+    texts = value.evaluate(_ONE_ROW)
+    if (fit := fit_texts(column)) is not None:
+        fit(texts)
     return value
 
 

@@ -11,11 +11,9 @@ import pyarrow.types as pt
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.rows.equal_rows import equal_rows
+from deltaberg.schema.rows.shown_scalar import shown_scalar
 
-__all__ = ["SHOWN_KEY", "check_keys", "repeated_key"]
-
-#: Characters of a key that a message shows at most.
-SHOWN_KEY = 80
+__all__ = ["check_keys", "repeated_key"]
 
 
 def check_keys(lists: pa.ListArray, path: Sequence[str]) -> None:
@@ -41,17 +39,15 @@ def check_keys(lists: pa.ListArray, path: Sequence[str]) -> None:
     if pc.count_distinct(numbers).as_py() == len(numbers):
         return
     seen = pc.index(pc.equal(numbers, pc.mode(numbers)[0]["mode"]), pa.scalar(value=True)).as_py()
-    raise repeated_key(keys[seen].as_py(), join_name(path))
+    raise repeated_key(shown_scalar(keys[seen]), join_name(path))
 
 
-def repeated_key(key: object, column: str) -> ConstraintViolationError:
-    """Return the error of a map that has a key twice.
+def repeated_key(key: str, column: str) -> ConstraintViolationError:
+    """Return the error of a map that has a key twice, which is shown as a message shows it.
 
     Examples
     --------
-    >>> print(repeated_key("a", "m").message)
+    >>> print(repeated_key("'a'", "m").message)
     a map has the key 'a' twice
     """
-    return ConstraintViolationError(
-        f"a map has the key {key!r:.{SHOWN_KEY}} twice", hint="leave one of its values out", column=column
-    )
+    return ConstraintViolationError(f"a map has the key {key} twice", hint="leave one of its values out", column=column)

@@ -220,4 +220,6 @@ def unknown_option(scheme: str, option: str) -> InvalidArgumentError:
     near = [bare[name] for name in difflib.get_close_matches(spelled.removeprefix(start), bare, n=1, cutoff=0.7)]
     meant = _MEANT.get(spelled, near[0] if near else None)
     hint = f"did you mean {meant}?" if meant else "leave it out; the names are in docs/storage.md"
+    if meant and (refused := _REFUSED.get(meant.lower())):
+        hint += f" It is not taken: {refused[0]}; {refused[1]}"
     return InvalidArgumentError(f"a storage option is not known: {option}", hint=hint)

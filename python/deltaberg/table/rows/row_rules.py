@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions.compute.bound import Bound, bound_paths
 from deltaberg.expressions.compute.evaluate import evaluate
+from deltaberg.schema.rows.shown_scalar import shown_scalar
 from deltaberg.schema.rows.text_lengths import fit_texts
 from deltaberg.schema.types import Field, Struct
 
 __all__ = ["ColumnFill", "RowCheck", "RowRules", "check_of_replaced", "empty_to_null"]
 
 #: Characters of a value that a message shows at most.
-_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RowCheck:
 
     def violation(self, values: Sequence[pa.Scalar]) -> ConstraintViolationError:
         """Return the error for a row that has these values of the columns."""
-        row = ", ".join(f"{name}={_shown(value)}" for name, value in zip(self.columns, values, strict=True))
+        row = ", ".join(f"{name}={shown_scalar(value)}" for name, value in zip(self.columns, values, strict=True))
         return ConstraintViolationError(
             f"a row violates {self.name}{f': {row}' if row else ''}", hint=self.hint, expression=self.sql
         )
@@ -118,25 +118,6 @@ def check_of_replaced(where: Bound, condition: str) -> RowCheck:
     names = tuple(dict.fromkeys(path[0].name for path in bound_paths(where)))
     hint = "write only rows that match it⟦, or use ⟪check=False⟫⟧"
     return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names, hint=hint)
-
-
-def _shown(value: pa.Scalar) -> str:
-    try:
-        text = "null" if not value.is_valid else repr(value.as_py())
-    except (ValueError, OverflowError):
-        # Python has no dates before the year 1, and none after the year 9999.
-        text = _written(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _written(value: pa.Scalar) -> str:
-    """Return a value as Arrow writes it."""
-    if isinstance(value, pa.StructScalar):
-        return f"{{{', '.join(f'{child.name!r}: {_shown(value[at])}' for at, child in enumerate(value.type))}}}"
-    try:
-        return str(value.cast(pa.string()).as_py())
-    except pa.ArrowException:
-        return " ".join(pa.repeat(value, 1).to_string(indent=0).split())
 
 
 @dataclass(frozen=True)
