@@ -37,8 +37,8 @@ small.verify()
 if store == "listed":
     plain = type("Plain", (LocalStorage,), {"walk": LocalStorage.walk, "delete_many": LocalStorage.delete_many})()
     listing = LongListing(plain, root, directories, files)
-    LocalStorage.walk = lambda _, prefix, selects=None: listing.walk(prefix, selects)
-    LocalStorage.delete_many = lambda _, paths: listing.delete_many(paths)
+    LocalStorage.walk = lambda _, *asked: listing.walk(*asked)
+    LocalStorage.delete_many = lambda _, *asked: listing.delete_many(*asked)
 before = peak_memory()
 if verb == "vacuum":
     done = DeltaTable(root).vacuum(0, dry_run=False, enforce_retention_duration=False)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.rows.map_keys import repeated_key
-from deltaberg.schema.rows.shown_scalar import MOST_SHOWN
+from deltaberg.schema.rows.shown_scalar import MOST_SHOWN, shown_scalar
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, inner_types, nested_fields
 
 __all__ = ["has_known_keys", "refused_key", "refusing_repeated_keys"]
@@ -44,7 +45,7 @@ def refused_key(error: BaseException | None) -> ConstraintViolationError | None:
         _, mark, rest = str(error).partition(_MARK)
         if mark:
             told, _ = json.JSONDecoder().raw_decode(rest)
-            return repeated_key(repr(told["key"]), told["column"])
+            return repeated_key(shown_scalar(pa.scalar(told["key"])), told["column"])
         # Spark 4.0 hides the error of a task behind that of the job.
         error = getattr(error, "cause", None)
     return None
@@ -79,6 +80,6 @@ def _text(keys: Column, kind: DataType, path: _Path) -> Column:
     pairs = sf.zip_with(ordered, following, lambda one, other: sf.when(one == other, one))
     key = sf.get(sf.filter(pairs, lambda one: one.isNotNull()), sf.lit(0))
     # Long texts are shown in part.
-    shown = sf.substring(key, 1, MOST_SHOWN) if kind == _TEXT else key
+    shown = sf.substring(key, 1, MOST_SHOWN + 1) if kind == _TEXT else key
     told = sf.struct(sf.lit(join_name(path)).alias("column"), shown.alias("key"))
     return sf.concat(sf.lit(_MARK), sf.to_json(told))
