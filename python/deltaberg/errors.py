@@ -137,6 +137,8 @@ _QUERY = re.compile(
     re.IGNORECASE,
 )
 
+#: Control characters, which a terminal would obey. Lines may end.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: The most characters of a message or a hint, and of a fact, that are printed.
 _LONGEST, _LONGEST_FACT = 4000, 1000
 
@@ -164,7 +166,7 @@ class DeltabergError(Exception):
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
         self.message: str = _shown(message)
         super().__init__(_cut(self.message, _LONGEST))
-        self.hint: str | None = None if hint is None else Hint(masked(getattr(hint, "marked", hint)))
+        self.hint: str | None = None if hint is None else Hint(_printable(masked(getattr(hint, "marked", hint))))
         self.context: dict[str, Any] = {name: _shown(fact) for name, fact in context.items() if fact is not None}
 
     @property
@@ -199,12 +201,17 @@ def in_context(**context: Any) -> Iterator[None]:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text, or the beginning and the end of one that is longer than is of use to a reader."""
+    """Return a text as it is printed: of one that is longer than is of use to a reader, the beginning and the end."""
     if len(text) <= most:
-        return text
+        return _printable(text)
     left_out = len(text) - most
     first = most - most // 3
-    return f"{text[:first]} ... ({left_out:,} characters left out) ... {text[first + left_out :]}"
+    return _printable(f"{text[:first]} ... ({left_out:,} characters left out) ... {text[first + left_out :]}")
+
+
+def _printable(text: str) -> str:
+    """Return a text with escapes in place of control characters."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text) if _CONTROL.search(text) else text
 
 
 def masked(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 __all__ = ["Hint", "Mark", "at_fault", "shown_value", "verbatim"]
 
@@ -15,6 +16,10 @@ _ESCAPED = {"⟪": "\ufdd0[", "⟫": "\ufdd0]", "⟦": "\ufdd0(", "⟧": "\ufdd0
 _OF_DATA, _TO_ESCAPE = re.compile(r"\ufdd0[][().]"), re.compile("[⟪⟫⟦⟧\ufdd0]")
 #: The modules of types whose values are brief.
 _PLAIN = frozenset({"builtins", "datetime", "decimal", "pathlib", "uuid"})
+#: How many values of a list are looked at, and how many lists inside one another.
+_MOST, _DEEPEST = 200, 4
+#: Python writes no number that is longer.
+_MOST_BITS = 14_000
 _SHOWN = {escaped: character for character, escaped in _ESCAPED.items()}
 
 
@@ -132,12 +137,25 @@ def shown_value(value: object) -> str:
 
     Examples
     --------
-    >>> shown_value("fast"), shown_value([1, None]), shown_value(object())
-    ("'fast'", '[1, None]', 'an object of the type object')
+    >>> shown_value("fast"), shown_value([1, None]), shown_value([object()])
+    ("'fast'", '[1, None]', '[an object of the type object]')
     """
-    if type(value) is object or type(value).__module__ not in _PLAIN:
-        return f"an object of the type {type(value).__name__}"
-    return f"{value!r:.200}".replace("\n", " ")
+    return f"{_brief(value):.200}"
+
+
+def _brief(value: Any, depth: int = 0) -> str:
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        ends = {list: "[]", tuple: "()", dict: "{}"}[kind]
+        inside = ["..."] if depth == _DEEPEST else [_brief(part, depth + 1) for part in islice(value, _MOST)]
+        if kind is dict and depth < _DEEPEST:
+            inside = [f"{key}: {_brief(part, depth + 1)}" for key, part in zip(inside, value.values(), strict=False)]
+        return f"{ends[0]}{', '.join(inside)}{',' if kind is tuple and len(value) == 1 else ''}{ends[1]}"
+    if kind is int and value.bit_length() > _MOST_BITS:
+        return "a number of thousands of digits"
+    if kind is object or kind.__module__ not in _PLAIN:
+        return f"an object of the type {kind.__name__}"
+    return repr(value).replace("\n", " ")
 
 
 def at_fault(name: str, fault: str) -> Hint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,6 +105,8 @@ def _methods(kind: type) -> Iterator[str]:
             yield name
 
 
+_ENDED = threading.Event()
+_ENDED.set()
 #: Arguments that must be given.
 _NEEDED: dict[str, dict[str, Any]] = {
     "append": {"data": _NEW},
@@ -117,6 +120,8 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "compact_log": {"first": 0, "last": 1},
     "delete_by_keys": {"keys": pa.table({"id": [1]})},
     "add_files": {"file_paths": []},
+    # Without it, a time to wait between looks at the table would have no end.
+    "follow": {"stop": _ENDED},
     "publish": {"wap_id": "w"},
     "cherrypick_snapshot": {"snapshot_id": 1},
     "inspect": {"name": "files"},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
@@ -19,6 +21,10 @@ from tests.arguments.doors import DOORS, NOWHERE, Door, Opened, argument_names
 from tests.support.effort import VARIABLE
 
 pytestmark = pytest.mark.one_backend
+
+
+#: What terminals obey, and the most characters of an error with its facts and hint.
+_CONTROL, _LONGEST = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]"), 8000
 
 
 class _Odd:
@@ -79,6 +85,7 @@ _ODD: dict[str, Any] = {
     "empty": "",
     "tuple": (None,),
     "with a zero byte": "a\0b",
+    "rows": [pa.table({"id": range(1000)})],
     "day": dt.date(1, 1, 1),
 }
 #: What takes nonsense all the same: values to compare with, of which each is equal to nothing, and places.
@@ -156,8 +163,11 @@ def _is_taken(door: Door, opened: Opened, argument: str, value: Any, shown: str)
         else:
             opened.call(**{**arguments, argument: value})
     except DeltabergError as error:
-        # An error that cannot be shown helps nobody.
-        _ = str(error)
+        # An error that cannot be shown helps nobody, nor does one that a terminal obeys, or that shows what holds rows.
+        text = str(error)
+        is_plain = not _CONTROL.search(text) and "pyarrow.Table" not in text
+        assert is_plain, f"{shown}: {text:.300}"
+        assert len(text) < _LONGEST, f"{shown}: {text:.300}"
         return False
     except Exception as error:
         raise AssertionError(f"{shown} raises {type(error).__name__}: {error!s:.300}") from error

@@ -19,6 +19,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
     in_context,
 )
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.create.create import checked_metadata
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
@@ -295,7 +296,7 @@ class Catalog(ABC):
             If there is a table of this name.
         """
         name = ".".join(identifier_levels(identifier))
-        raise self._refused(f"{metadata_location} cannot be registered as the table {name}")
+        raise self._refused(f"{shown_value(metadata_location)} cannot be registered as the table {name}")
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace.

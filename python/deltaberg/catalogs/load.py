@@ -10,7 +10,7 @@ from deltaberg.catalogs.config import catalog_properties
 from deltaberg.catalogs.filesystem import FilesystemCatalog
 from deltaberg.catalogs.sql.sql_engine import open_engine
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.hints import verbatim
+from deltaberg.hints import shown_value, verbatim
 from deltaberg.signatures import public
 from deltaberg.storage.options.options import is_store_option
 
@@ -97,7 +97,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
             f"catalogs of type {kind} are not supported", hint=_REFUSED[kind], catalog=name, feature=kind
         )
     raise InvalidArgumentError(
-        f"there is no catalog type {kind!r}", hint="known are rest, sql, hadoop and filesystem", catalog=name
+        f"there is no catalog type {shown_value(kind)}", hint="known are rest, sql, hadoop and filesystem", catalog=name
     )
 
 

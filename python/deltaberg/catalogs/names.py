@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.lossless_json import has_lone_surrogate
 
 __all__ = ["Identifier", "Levels", "identifier_levels", "namespace_levels"]
@@ -28,7 +29,7 @@ def namespace_levels(namespace: Identifier) -> Levels:
     names = tuple(level for level in texts if not _CONTROL.search(level))
     if len(names) < len(levels):
         raise InvalidArgumentError(
-            f"{namespace!r:.200} is not the name of a namespace or table",
+            f"{shown_value(namespace)} is not the name of a namespace or table",
             hint="pass 'a.b' or ('a', 'b'), without empty levels",
         )
     return names

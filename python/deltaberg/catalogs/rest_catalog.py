@@ -30,6 +30,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
     in_context,
 )
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
@@ -392,5 +393,5 @@ def _is_same(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
 def _levels(value: Any) -> Levels:
     """Read the levels of a namespace."""
     if not isinstance(value, list) or not value or not all(isinstance(level, str) and level for level in value):
-        raise CorruptMetadataError(f"{value!r:.80} in the catalog's answer is not a namespace")
+        raise CorruptMetadataError(f"{shown_value(value)} in the catalog's answer is not a namespace")
     return tuple(value)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from deltaberg._version import __version__
 from deltaberg.errors import InvalidArgumentError, KernelUnavailableError
+from deltaberg.hints import shown_value
 
 __all__ = ["Selection", "backend", "native_module", "select"]
 
@@ -68,7 +69,7 @@ def backend(name: str) -> ModuleType:
         return native_module()
     if name == "python":
         return importlib.import_module("deltaberg.kernels.pure")
-    raise InvalidArgumentError(f"there is no kernel backend {name!r}", hint="use native or python")
+    raise InvalidArgumentError(f"there is no kernel backend {shown_value(name)}", hint="use native or python")
 
 
 def native_module() -> ModuleType:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.hints import verbatim
+from deltaberg.hints import shown_value, verbatim
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
@@ -55,7 +55,9 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
     if not isinstance(name, str):
         path: object = name
         if not isinstance(path, (tuple, list)) or not all(isinstance(part, str) for part in path):
-            raise InvalidArgumentError(f"{name!r} is not a column name", hint="pass text, or a tuple of names")
+            raise InvalidArgumentError(
+                f"{shown_value(name)} is not a column name", hint="pass text, or a tuple of names"
+            )
         if not path:
             raise InvalidArgumentError("a column name has no parts")
         for part in path:
@@ -99,7 +101,8 @@ def column_names(argument: ColumnName | Sequence[ColumnName] | None) -> Sequence
     names: object = (argument,) if isinstance(argument, str) else argument
     if not isinstance(names, Sequence) or isinstance(names, bytes):
         raise InvalidArgumentError(
-            f"{argument!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
+            f"{shown_value(argument)} does not name columns",
+            hint='pass a name, or a list of them such as ["day", "region"]',
         )
     for name in names:
         # A text may be more than a name, such as a transform of one.

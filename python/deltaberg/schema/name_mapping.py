@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import CorruptDataFileError
+from deltaberg.hints import shown_value
 from deltaberg.schema.types import DataType, List, Map, Struct
 
 __all__ = [
@@ -66,7 +67,9 @@ def field_id(child: pa.Field) -> int | None:
     try:
         return None if text is None else int(text)
     except ValueError:
-        raise CorruptDataFileError(f"the id of the column {child.name!r:.100} is {text!r:.40}, not a number") from None
+        raise CorruptDataFileError(
+            f"the id of the column {shown_value(child.name)} is {shown_value(text)}, not a number"
+        ) from None
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:

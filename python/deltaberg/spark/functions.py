@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.partition.of_arrow import partition_values
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 
@@ -88,7 +89,7 @@ def hours(column: Column | str) -> Column:
 
 def _width(number: Any) -> int:
     if type(number) is not int or isinstance(parse_transform(f"bucket[{number}]"), Unknown):
-        raise InvalidArgumentError(f"the number of a transform is from 1 to 2147483647, not {number!r:.40}")
+        raise InvalidArgumentError(f"the number of a transform is from 1 to 2147483647, not {shown_value(number)}")
     return number
 
 

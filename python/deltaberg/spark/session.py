@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.storage.location import Location
 from deltaberg.table.read.scan_options import processors
 from deltaberg.whole_numbers import whole_number
@@ -100,7 +101,7 @@ class SessionFacts:
         # Sessions of Spark Connect are of another class.
         if not callable(getattr(spark, "createDataFrame", None)):
             raise InvalidArgumentError(
-                f"{spark!r} is not a Spark session", hint="pass SparkSession.builder.getOrCreate()"
+                f"{shown_value(spark)} is not a Spark session", hint="pass SparkSession.builder.getOrCreate()"
             )
         return cls(cast("SparkSession", spark))
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.hints import shown_value
 from deltaberg.schema.arrow import arrow_schema, arrow_type
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
 
@@ -253,4 +254,6 @@ def output_schema(spark: SparkSession, schema: Any) -> st.StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    raise InvalidArgumentError(f"{schema!r} is not a schema", hint="pass DDL text, a StructType or a pyarrow schema")
+    raise InvalidArgumentError(
+        f"{shown_value(schema)} is not a schema", hint="pass DDL text, a StructType or a pyarrow schema"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.whole_numbers import whole_number
 
 __all__ = ["number_of", "wrong_value"]
@@ -51,4 +52,4 @@ def _bounds(least: int, most: int) -> str:
 
 def wrong_value(name: str, text: str, wanted: str) -> InvalidArgumentError:
     """Return the error for a property with another value than is wanted."""
-    return InvalidArgumentError(f"the property {name} must be {wanted}, not {text!r:.40}", setting=name)
+    return InvalidArgumentError(f"the property {name} must be {wanted}, not {shown_value(text)}", setting=name)

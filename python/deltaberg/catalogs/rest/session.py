@@ -27,6 +27,7 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from deltaberg.hints import shown_value
 from deltaberg.lossless_json import write_json
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.table.property_values import number_of
@@ -97,7 +98,7 @@ def read_settings(properties: Mapping[str, str]) -> SessionSettings:
     has_section = any(name == "auth" or name.startswith("auth.") for name in properties)
     if has_section and kind.lower() not in ("none", "noop"):
         raise UnsupportedFeatureError(
-            f"authentication of type {kind!r:.40} is not supported"
+            f"authentication of type {shown_value(kind)} is not supported"
             if kind
             else "the section auth does not name a supported type",
             hint="use credential with oauth2-server-uri, or token",

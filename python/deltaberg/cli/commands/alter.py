@@ -13,6 +13,7 @@ from deltaberg.cli.options import pairs
 from deltaberg.cli.rows.column_types import column_type, columns_of
 from deltaberg.cli.show.results import numbers_of, state_of
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class _Change(NamedTuple):
 def _number(text: str) -> int:
     number = whole_number(text, 0)
     if number is None:
-        raise click.UsageError(f"{text!r:.40} is not the number of a snapshot")
+        raise click.UsageError(f"{shown_value(text)} is not the number of a snapshot")
     return number
 
 

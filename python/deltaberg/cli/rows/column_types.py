@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +122,7 @@ class _Reader:
         return self._word()
 
     def _wrong(self, what: str, text: str | None = None) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{(self.text if text is None else text)!r:.80} {what}", hint=_HINT)
+        return InvalidArgumentError(f"{shown_value(self.text if text is None else text)} {what}", hint=_HINT)
 
 
 def _plain_types() -> dict[str, pa.DataType]:
@@ -166,7 +167,7 @@ def column_type(text: str) -> pa.DataType:
     reader = _Reader(text)
     found = reader.type()
     if text[reader.at :].strip():
-        raise InvalidArgumentError(f"{text!r:.80} is not a type of a column", hint=_HINT)
+        raise InvalidArgumentError(f"{shown_value(text)} is not a type of a column", hint=_HINT)
     return found
 
 
@@ -193,11 +194,11 @@ def columns_of(texts: Iterable[str]) -> pa.Schema:
     for text in texts:
         reader = _Reader(text.strip())
         if len(reader.text.split(maxsplit=1)) < 2:
-            raise InvalidArgumentError(f"{text!r:.80} is not a column", hint=_FORM)
+            raise InvalidArgumentError(f"{shown_value(text)} is not a column", hint=_FORM)
         name, kind = reader.name(), reader.type()
         rest = _REST.fullmatch(reader.text, reader.at)
         if rest is None:
-            raise InvalidArgumentError(f"{text!r:.80} is not a column", hint=_FORM)
+            raise InvalidArgumentError(f"{shown_value(text)} is not a column", hint=_FORM)
         says = {"CURRENT_DEFAULT": rest["default"], "comment": rest["comment"] and rest["comment"].replace("''", "'")}
         metadata = {key: value for key, value in says.items() if value}
         fields.append(pa.field(name, kind, nullable=rest["required"] is None, metadata=metadata or None))

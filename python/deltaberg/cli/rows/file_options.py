@@ -12,6 +12,7 @@ import click
 from deltaberg.cli.options import column_names
 from deltaberg.cli.rows.csv_rows import EMPTY_FIELDS, CsvForm
 from deltaberg.cli.rows.files import FORMATS
+from deltaberg.hints import shown_value
 
 __all__ = ["FileReading", "file_options"]
 
@@ -42,7 +43,7 @@ def _encoding(_context: click.Context, parameter: click.Parameter, name: str | N
         codecs.getincrementaldecoder(name)
         return codecs.lookup(name).name
     except (LookupError, UnicodeError):
-        raise click.BadParameter(f"there is no encoding {name!r:.40}", param=parameter) from None
+        raise click.BadParameter(f"there is no encoding {shown_value(name)}", param=parameter) from None
 
 
 def _header(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:

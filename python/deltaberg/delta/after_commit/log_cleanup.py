@@ -23,6 +23,7 @@ from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.retention import PROTECTED_BEFORE, kept_versions, log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, UnsafePathError, in_context
+from deltaberg.hints import shown_value
 from deltaberg.storage.location import PathResolver
 from deltaberg.table.maintain.listed_files import earlier_clock
 from deltaberg.table.removal import FileKind, delete_files
@@ -192,7 +193,7 @@ def _first_unprotected(snapshot: Snapshot) -> int:
     text = snapshot.metadata.configuration.get(PROTECTED_BEFORE, "0").strip()
     version = whole_number(text, 0)
     if version is None:
-        raise CorruptLogError(f"the property {PROTECTED_BEFORE} is {text!r:.40}, which is not a version")
+        raise CorruptLogError(f"the property {PROTECTED_BEFORE} is {shown_value(text)}, which is not a version")
     return version
 
 

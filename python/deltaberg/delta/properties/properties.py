@@ -16,6 +16,7 @@ from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import KEPT_VERSIONS, kept_versions, parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.hints import shown_value
 from deltaberg.table.arguments import checked_properties as named_properties
 from deltaberg.whole_numbers import whole_number
 
@@ -157,7 +158,9 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
         if isinstance(text, int):
             text = str(text)
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"the property {name} must be text, a number, True or False, not {value!r}")
+            raise InvalidArgumentError(
+                f"the property {name} must be text, a number, True or False, not {shown_value(value)}"
+            )
         texts[name] = _checked(name, text)
     return texts
 
@@ -188,6 +191,6 @@ def _checked(name: str, text: str) -> str:
     is_valid, hint = _KNOWN[name]
     value = text.strip()
     if not is_valid(value):
-        raise InvalidArgumentError(f"the property {name} must be {hint}, not {text!r}")
+        raise InvalidArgumentError(f"the property {name} must be {hint}, not {shown_value(text)}")
     # Readers compare the letters as they are.
     return value.lower() if name == MAPPING_MODE else value

@@ -11,6 +11,7 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import FEATURES, not_done, refuse_features, supported_features
 from deltaberg.delta.schema.writer_rules import features_of_rules
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.schema.types import DataType, Primitive, Struct, inner_types
 from deltaberg.whole_numbers import whole_number
 
@@ -56,7 +57,7 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
     for name, value in properties.items():
         if name.startswith(_SUPPORT):
             if value.strip().lower() not in ("supported", "enabled"):
-                raise InvalidArgumentError(f"the property {name} must be supported, not {value!r}")
+                raise InvalidArgumentError(f"the property {name} must be supported, not {shown_value(value)}")
             features.add(name.removeprefix(_SUPPORT))
         elif name in (_READER_VERSION, _WRITER_VERSION):
             features |= _features_of_version(name, value)
@@ -81,7 +82,9 @@ def _features_of_version(name: str, value: str) -> set[str]:
     highest = _LISTING_READER if name == _READER_VERSION else _LISTING_WRITER
     version = whole_number(value.strip())
     if version is None or not 1 <= version <= highest:
-        raise InvalidArgumentError(f"the property {name} must be a version from 1 to {highest}, not {value!r:.40}")
+        raise InvalidArgumentError(
+            f"the property {name} must be a version from 1 to {highest}, not {shown_value(value)}"
+        )
     if version == highest:
         return set()
     if name == _READER_VERSION:

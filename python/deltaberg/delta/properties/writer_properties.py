@@ -14,7 +14,7 @@ from deltaberg.choices import Codec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write.write_parquet import ParquetOptions, leaf_columns, main_codec
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.schema.columns import find_column
 from deltaberg.schema.file_schema import file_schema
 from deltaberg.table.property_values import number_of
@@ -100,7 +100,7 @@ def _of_deltalake(table: Snapshot, writer_properties: Any, own: ParquetOptions) 
         match = _LEVEL.fullmatch(str(writer_properties.compression).strip().lower())
         if match is None:
             raise InvalidArgumentError(
-                f"{writer_properties.compression!r} is not a codec", hint="pass one such as ZSTD"
+                f"{shown_value(writer_properties.compression)} is not a codec", hint="pass one such as ZSTD"
             )
         codec, level = _codec(match[1]), None if match[2] is None else int(match[2])
     return ParquetOptions(

@@ -14,7 +14,7 @@ from deltaberg.delta.scan.changes import lost_column
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError, VersionNotFoundError
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.kernels.results import Replay
 from deltaberg.schema.types import DataType, Field, List, Map, Struct
 from deltaberg.table.streaming.table_stream import NEW_COLUMNS, NEW_STREAM, WAYS_ON
@@ -59,7 +59,7 @@ class DeltaStreamOptions:
             pattern = re.compile(self.exclude)
         except (re.error, RecursionError, OverflowError) as error:
             raise InvalidArgumentError(
-                at_fault("exclude", f"must be a regular expression, not {self.exclude!r:.200}: {error}")
+                at_fault("exclude", f"must be a regular expression, not {shown_value(self.exclude)}: {error}")
             ) from None
         return pa.array([pattern.search(path) is not None for path in paths.to_pylist()], pa.bool_())
 

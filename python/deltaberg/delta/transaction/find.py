@@ -13,6 +13,7 @@ from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import OPERATIONS, SEVERAL
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
+from deltaberg.hints import shown_value
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.whole_numbers import whole_number
 
@@ -54,7 +55,7 @@ def find_commit_of(log: LogDirectory, token: str) -> CommitResult | None:
     """
     first = whole_number(token.partition("-")[0], 0)
     if first is None or first >= 1 << 63:
-        raise InvalidArgumentError(f"{token!r:.100} is not a token of a commit")
+        raise InvalidArgumentError(f"{shown_value(token)} is not a token of a commit")
     listed = list(log.entries(first))
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
     newest = max((entry.version for entry in listed if entry.file.is_checkpoint), default=first - 1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.table.arguments import checked_text
 
 __all__ = ["IsolationLevel", "isolation_level"]
@@ -61,7 +62,7 @@ def isolation_level(
     level = next((one for one in IsolationLevel if one.value.lower() == named.strip().lower()), None)
     if level is None:
         levels = ", ".join(one.value for one in IsolationLevel)
-        raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {levels}")
+        raise InvalidArgumentError(f"there is no isolation level {shown_value(named)}", hint=f"known are {levels}")
     if changes_metadata and not requested and level is IsolationLevel.SNAPSHOT:
         return IsolationLevel.WRITE_SERIALIZABLE
     return level if changes_data or requested else IsolationLevel.SNAPSHOT

@@ -72,6 +72,7 @@ from deltaberg.expressions.tree.types import (
     is_moment,
     nanos_of,
 )
+from deltaberg.hints import shown_value
 from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.columns import find_path, split_name
@@ -314,7 +315,7 @@ class _Binder:
             return folded(cast)
         if isinstance(value, GetField):
             return self.bind(Call("get_field", (value.value, Literal(value.name, STRING))))
-        raise ExpressionError(f"{value!r} is not a value")
+        raise ExpressionError(f"{shown_value(value)} is not a value")
 
     def _literal(self, value: Literal) -> Node:
         kind, content = value.type, value.value

@@ -18,6 +18,7 @@ from deltaberg.expressions.tree.nodes import (
 from deltaberg.expressions.tree.scalars import python_value
 from deltaberg.expressions.tree.tree import type_text
 from deltaberg.expressions.tree.types import MICROS_OF
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import join_name
 
 __all__ = ["moment_out_of_range", "refuse_failing"]
@@ -98,7 +99,7 @@ def _check(constant: Node, parent: Node) -> None:
     if isinstance(inner, LiteralNode) and columns and is_compared:
         column = columns[0].path
         raise ExpressionError(
-            f"{python_value(inner.scalar)!r:.200} cannot be compared with a column of type {column[-1].type}: "
+            f"{shown_value(python_value(inner.scalar))} cannot be compared with a column of type {column[-1].type}: "
             f"it is not a value of the type {type_text(kind)}",
             column=join_name([part.name for part in column]),
         )

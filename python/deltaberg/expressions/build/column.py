@@ -14,6 +14,7 @@ from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.scalars import python_value
 from deltaberg.expressions.tree.tree import FALSE, TRUE, Call, ColumnPath, ColumnValue, Literal, Value
 from deltaberg.expressions.tree.types import INTEGER
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import ColumnName, split_name
 from deltaberg.schema.types import Primitive
 from deltaberg.signatures import public
@@ -131,7 +132,7 @@ class Column(ColumnPath):
 def _text(name: str, given: object, column: Column) -> str | None:
     text = python_value(given)
     if text is not None and not isinstance(text, str):
-        raise ExpressionError(f"a {name} is a text, not {given!r:.200}", column=str(column))
+        raise ExpressionError(f"a {name} is a text, not {shown_value(given)}", column=str(column))
     return text
 
 

@@ -9,6 +9,7 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.build.column import Column, all_of, any_of, col, comparison, is_list
 from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.tree import TRUE, ColumnValue, Value
+from deltaberg.hints import shown_value
 
 if TYPE_CHECKING:
     from deltaberg.expressions.build.pyiceberg import PyIcebergExpression
@@ -38,15 +39,15 @@ def from_tuples(filters: Sequence[Any]) -> Value:
 
 def _of_tuple(item: Any) -> Value:
     if not isinstance(item, tuple) or len(item) != 3:
-        raise ExpressionError(f"{item!r} is not a filter", hint="pass (column, operator, value)")
+        raise ExpressionError(f"{shown_value(item)} is not a filter", hint="pass (column, operator, value)")
     name, given, value = item
     operator = str(given).lower()
     if operator not in _OPERATORS:
-        raise ExpressionError(f"{given!r} is not an operator", hint=f"use one of {', '.join(_OPERATORS)}")
+        raise ExpressionError(f"{shown_value(given)} is not an operator", hint=f"use one of {', '.join(_OPERATORS)}")
     column, plain = col(name), {"==": "=", "!=": "=", "not in": "in"}.get(operator, operator)
     if plain == "in":
         if not is_list(value):
-            raise ExpressionError(f"{operator} takes a list of values, not {value!r}")
+            raise ExpressionError(f"{operator} takes a list of values, not {shown_value(value)}")
         found = column.is_in(value)
     else:
         found = column.is_null() if value is None and plain == "=" else comparison(plain, column, value)
@@ -85,7 +86,9 @@ def as_filter(condition: Filter | None) -> Value:
 
     if is_of_pyiceberg(condition):
         return from_pyiceberg(condition)
-    raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")
+    raise ExpressionError(
+        f"{shown_value(condition)} is not a filter", hint="pass SQL text, an expression of col(), or tuples"
+    )
 
 
 def as_value(expression: Any) -> Value:

@@ -13,6 +13,7 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.tree.scalars import arrow_scalar
 from deltaberg.expressions.tree.tree import Call, Cast, Literal, Value
 from deltaberg.expressions.tree.types import DATE, NTZ, NTZ_NANOS, STRING, TIMESTAMP, TIMESTAMP_NANOS
+from deltaberg.hints import shown_value
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Decimal, Primitive
@@ -65,7 +66,7 @@ def _plain(value: Any) -> Any:
             return value
         value = value.cast(pa.timestamp("us", value.type.tz))
     if isinstance(value, str) and has_lone_surrogate(value):
-        raise ExpressionError(f"{value!r:.80} is not valid Unicode")
+        raise ExpressionError(f"{shown_value(value)} is not valid Unicode")
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if not isinstance(value, pa.Scalar):
@@ -99,7 +100,8 @@ def _far_moment(scalar: pa.Scalar) -> Value:
 def no_value(given: object) -> ExpressionError:
     """Return the error of a Python object that is no literal."""
     return ExpressionError(
-        f"{given!r} ({type(given).__name__}) is not a value", hint="pass SQL text, a condition, or a Python literal"
+        f"{shown_value(given)} is not a value",
+        hint="pass SQL text, a condition, or a Python literal",
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError, first_line
+from deltaberg.hints import shown_value
 
 __all__ = ["java_groups", "java_regex", "matches_nothing"]
 
@@ -51,8 +52,8 @@ def java_groups(pattern: str) -> tuple[str, int]:
     matches_nothing(pattern, translated)
     if any(matches_nothing(pattern, f"^(?:{group})$") for group in reader.repeated):
         raise UnsupportedExpressionError(
-            f"a repeated group that matches nothing at all, in the regular expression {pattern!r:.200}, cannot be "
-            "evaluated"
+            "a repeated group that matches nothing at all, in the regular expression "
+            f"{shown_value(pattern)}, cannot be evaluated"
         )
     return translated, reader.groups
 
@@ -70,7 +71,7 @@ def matches_nothing(pattern: str, regex: str) -> bool:
     except pa.ArrowException as error:
         why = first_line(error).removeprefix("Invalid regular expression: ")
         raise UnsupportedExpressionError(
-            f"the regular expression {pattern!r:.200} cannot be evaluated: {why:.200}"
+            f"the regular expression {shown_value(pattern)} cannot be evaluated: {why:.200}"
         ) from None
 
 
@@ -112,7 +113,7 @@ class _Reader:
 
     def _refuse(self, what: str) -> UnsupportedExpressionError:
         return UnsupportedExpressionError(
-            f"{what} in the regular expression {self._pattern!r:.200} cannot be evaluated"
+            f"{what} in the regular expression {shown_value(self._pattern)} cannot be evaluated"
         )
 
     def _plain(self, mark: str, depth: int) -> str:

@@ -14,6 +14,7 @@ from deltaberg.expressions.functions.text import growing, lowered
 from deltaberg.expressions.tree.like import ESCAPE, like_kernel
 from deltaberg.expressions.tree.nodes import CallNode, LiteralNode, Node, Outcome
 from deltaberg.expressions.tree.types import BOOLEAN, INTEGER, STRING
+from deltaberg.hints import shown_value
 from deltaberg.kernels import plain_values as pv
 from deltaberg.schema.types import Field, List
 
@@ -70,7 +71,7 @@ def _extract(context: Context, nodes: Sequence[Node]) -> Node:
         raise UnsupportedExpressionError("regexp_extract takes a pattern and a number that are literals")
     (regex, groups), group = java_groups(pattern), int(number.scalar.as_py())
     if not 0 <= group <= groups:
-        raise UnsupportedExpressionError(f"the pattern {pattern!r:.200} has no group {group}")
+        raise UnsupportedExpressionError(f"the pattern {shown_value(pattern)} has no group {group}")
 
     def find(values: pa.Array) -> pa.Array:
         found = pc.struct_field(pc.extract_regex(values, regex), [group])

@@ -27,6 +27,7 @@ from deltaberg.expressions.tree.nodes import (
 )
 from deltaberg.expressions.tree.tree import Cast, ColumnValue, type_text
 from deltaberg.expressions.tree.types import BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, LONG, NTZ, STRING, TIMESTAMP, VOID
+from deltaberg.hints import shown_value
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Primitive
 from deltaberg.schema.variants.values import variant_at, variant_scalar
@@ -80,7 +81,7 @@ def _literal(node: Node, what: str) -> str:
 def _type(text: str) -> DataType:
     found = parse_value(f"CAST(x AS {text})")
     if not isinstance(found, Cast) or not isinstance(found.value, ColumnValue):
-        raise ExpressionError(f"{text!r:.100} is not a type")
+        raise ExpressionError(f"{shown_value(text)} is not a type")
     return found.type
 
 
@@ -92,7 +93,9 @@ def _steps(path: str) -> tuple[str | int, ...]:
         steps.append(int(found[4]) if found[4] else found[1] or found[2] or found[3])
         at = found.end()
     if not path.startswith("$") or at != len(path):
-        raise UnsupportedExpressionError(f"the path {path!r:.100} cannot be evaluated", hint="write it as '$.name[0]'")
+        raise UnsupportedExpressionError(
+            f"the path {shown_value(path)} cannot be evaluated", hint="write it as '$.name[0]'"
+        )
     return tuple(steps)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.time.moments import days_of
 from deltaberg.expressions.time.zones import to_micros
+from deltaberg.hints import shown_value
 
 __all__ = ["moment_reader", "pattern_parts"]
 
@@ -41,7 +42,7 @@ def pattern_parts(pattern: str | None, function: str) -> list[str]:
 def refused(pattern: str | None, function: str) -> UnsupportedExpressionError:
     """Return the error of a pattern that is not known."""
     return UnsupportedExpressionError(
-        f"{function} with the pattern {pattern!r:.100} cannot be evaluated",
+        f"{function} with the pattern {shown_value(pattern)} cannot be evaluated",
         hint="a pattern is a literal of letters that docs/expressions.md lists, marks, and text in single quotes",
     )
 

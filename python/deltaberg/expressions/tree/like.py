@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
+from deltaberg.hints import shown_value
 
 __all__ = ["ESCAPE", "like_kernel"]
 
@@ -37,13 +38,13 @@ def like_kernel(pattern: str | None, escape: str | None) -> _Kernel:
     if pattern is None or escape is None:
         return lambda values: pa.nulls(len(values), pa.bool_())
     if len(escape) != 1:
-        raise ExpressionError(f"{escape!r} is not one character", hint="ESCAPE takes one character")
+        raise ExpressionError(f"{shown_value(escape)} is not one character", hint="ESCAPE takes one character")
     parsed = _Pattern.of(pattern, escape)
     inner = pattern.strip("%")
     if not set(inner) & {"%", "_", escape} and escape not in ("%", "_"):
         return _plain(inner, pattern)
     if len(parsed.characters) > _MOST:
-        raise ExpressionError(f"the pattern {pattern!r:.200} is too long", hint="write a shorter one")
+        raise ExpressionError(f"the pattern {shown_value(pattern)} is too long", hint="write a shorter one")
     if len(parsed.characters) > _MOST_OF_REGEX:
         return parsed.kernel()
     regex = parsed.regex()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.tree.double_quotes import quoted
 from deltaberg.expressions.tree.scalars import python_value
+from deltaberg.hints import shown_value
 from deltaberg.schema.types import DataType, List, Map, Primitive, Struct
 
 __all__ = [
@@ -102,7 +103,7 @@ def _condition(other: object) -> Value:
         return other
     if isinstance(other, ColumnPath):
         return ColumnValue(other.path)
-    raise ExpressionError(f"a condition was expected, not {other!r}")
+    raise ExpressionError(f"a condition was expected, not {shown_value(other)}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,7 @@ class ParquetOptions:
         for name in ("row_group_size", "bloom_filter_size"):
             if not _is_count(getattr(self, name)):
                 raise InvalidArgumentError(
-                    f"{name} must be a positive number of bytes, not {getattr(self, name)!r:.200}"
+                    f"{name} must be a positive number of bytes, not {shown_value(getattr(self, name))}"
                 )
         for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size", "page_rows"):
             value = getattr(self, name)

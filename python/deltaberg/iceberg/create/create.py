@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.create.settings import check_new_settings
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
@@ -171,7 +172,7 @@ def sort_field(columns: Struct, name: ColumnName) -> SortField:
     parsed = parse_transform(transform)
     if isinstance(parsed, Void):
         raise InvalidArgumentError(
-            f"{name!r:.80} is null in all rows, so that it puts them into no order", hint="name the column alone"
+            f"{shown_value(name)} is null in all rows, so that it puts them into no order", hint="name the column alone"
         )
     if isinstance(parsed, Identity):
         check_ordered(path)
@@ -190,7 +191,7 @@ def _term(columns: Struct, name: ColumnName) -> tuple[tuple[Field, ...], str]:
     transform = text if width is None else f"{text}[{width}]"
     if isinstance(parse_transform(transform), Unknown):
         raise InvalidArgumentError(
-            f"{name!r:.80} is not a transform of a column",
+            f"{shown_value(name)} is not a transform of a column",
             hint="known are year, month, day and hour(column), bucket(16, column) and truncate(4, column)",
         )
     return find_column(columns, matched[3]), transform

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.choices import MetadataTable
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.inspect.files import entries_table, files_table
 from deltaberg.iceberg.inspect.history import history_table, metadata_log_table, refs_table, snapshots_table
 from deltaberg.iceberg.inspect.manifest_tables import all_manifests_table, manifests_table
@@ -57,5 +58,5 @@ def inspect_table(source: IcebergSource, name: MetadataTable) -> pa.Table:
     checked_text("the name of a metadata table", name, known)
     make = _TABLES.get(name)
     if make is None:
-        raise InvalidArgumentError(f"there is no metadata table {name!r:.200}", hint=known, table=source.table)
+        raise InvalidArgumentError(f"there is no metadata table {shown_value(name)}", hint=known, table=source.table)
     return make(source)

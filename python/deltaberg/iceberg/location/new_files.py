@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 
 __all__ = ["LOCATION_PROPERTIES", "DataPaths", "data_location", "metadata_location"]
 
@@ -53,7 +54,7 @@ def _full(name: str, properties: Mapping[str, str]) -> str:
     location = properties.get(name, "").rstrip("/")
     if location and not location.startswith(("/", "file:")) and "://" not in location:
         raise InvalidArgumentError(
-            f"the property {name} is {location!r:.200}, which readers would look for below their own directories",
+            f"the property {name} is {shown_value(location)}, which readers would look for below their own directories",
             hint="set it to a path that begins with /, or to a URL",
         )
     return location

@@ -9,7 +9,7 @@ from typing import Any
 
 from deltaberg.errors import VersionNotFoundError
 from deltaberg.expressions.time.instants import format_instant
-from deltaberg.hints import verbatim
+from deltaberg.hints import shown_value, verbatim
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
@@ -124,7 +124,9 @@ class TableMetadata:
             if name == MAIN:
                 return self.current_snapshot
             names = ", ".join(sorted({MAIN, *self.refs}))
-            raise VersionNotFoundError(f"there is no branch or tag {name!r}", hint=f"the table has {verbatim(names)}")
+            raise VersionNotFoundError(
+                f"there is no branch or tag {shown_value(name)}", hint=f"the table has {verbatim(names)}"
+            )
         return self.snapshot_by_id(reference.snapshot_id)
 
     def snapshot_as_of(self, millis: int) -> Snapshot:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltaberg.choices import Codec
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.table.property_values import wrong_value
 
 __all__ = ["choice_of", "codec_of", "compression_of"]
@@ -53,7 +54,7 @@ def codec_of(form: str, what: str, text: str) -> Codec:
     codec = next((known for known in _CODECS[form] if known == named), None)
     if codec is None:
         raise InvalidArgumentError(
-            f"{what} is {text!r:.40}, which is not a codec of {_NAMES[form]} files",
+            f"{what} is {shown_value(text)}, which is not a codec of {_NAMES[form]} files",
             hint=f"{_NAMES[form]} files are written with {', '.join(_CODECS[form])}",
         )
     return codec

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.iceberg.updates.new_columns import given_column
@@ -45,7 +46,7 @@ def partition_values(transform: str, values: Any) -> pa.Array:
     parsed = parse_transform(transform)
     if isinstance(parsed, Unknown):
         raise InvalidArgumentError(
-            f"{transform!r:.80} is not a transform",
+            f"{shown_value(transform)} is not a transform",
             hint="known are year, month, day, hour, bucket[16], truncate[4] and identity, with other numbers, too",
         )
     array = as_array(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)

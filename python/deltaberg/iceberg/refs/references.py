@@ -8,6 +8,7 @@ from typing import Any, get_args
 from deltaberg.choices import IfExists
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.expressions.time.instants import format_instant
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
@@ -49,7 +50,9 @@ class Retention:
         limits: dict[str, Any] = {key: value for key, value in vars(self).items() if value is not None}
         for key, value in limits.items():
             if type(value) is not int or not 0 < value < 1 << (31 if key == "min_snapshots_to_keep" else 63):
-                raise InvalidArgumentError(f"{key} of the {ref.type} {name!r} is not a positive number: {value!r:.40}")
+                raise InvalidArgumentError(
+                    f"{key} of the {ref.type} {name!r} is not a positive number: {shown_value(value)}"
+                )
             if ref.type == "tag" and key != "max_ref_age_ms":
                 raise InvalidArgumentError(f"the tag {name!r} is one snapshot, and has no {key}", hint="leave it out")
         return replace(ref, **limits)

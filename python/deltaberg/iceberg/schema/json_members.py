@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
+from deltaberg.hints import shown_value
 from deltaberg.lossless_json import Number, has_lone_surrogate, integer_of
 
 __all__ = [
@@ -125,7 +126,7 @@ def integer(found: Mapping[str, Any], name: str, what: str) -> int:
 def field_number(value: Any, what: str) -> int:
     """Return a value that has to be a field id: an integer of 32 bits, not negative."""
     if type(value) is not int or not 0 <= value < 1 << 31:
-        raise CorruptMetadataError(f"{what} is {value!r:.80}, which is not a field id")
+        raise CorruptMetadataError(f"{what} is {shown_value(value)}, which is not a field id")
     return value
 
 

@@ -12,6 +12,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError, InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.schema.iso_times import (
     date_of_text,
     nanos_of,
@@ -75,7 +76,7 @@ def json_of_value(value: Any, kind: DataType) -> Any:
         _value(written, kind)
     except (*_WRONG, CorruptMetadataError) as error:
         raise InvalidArgumentError(
-            f"{value!r:.80} cannot be written as a value of type {kind}", hint=_HINTS.get(str(kind))
+            f"{shown_value(value)} cannot be written as a value of type {kind}", hint=_HINTS.get(str(kind))
         ) from error
     return written
 

@@ -21,6 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions.compute.bound import Bound
 from deltaberg.expressions.tree.tree import TRUE
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.property_values import choice_of
@@ -57,7 +58,8 @@ def checked_isolation(level: str | None) -> str | None:
     """
     if level is not None and level.lower() not in (SERIALIZABLE, SNAPSHOT):
         raise InvalidArgumentError(
-            f"there is no isolation level {level!r:.80}", hint=f"an Iceberg table has {SERIALIZABLE} and {SNAPSHOT}"
+            f"there is no isolation level {shown_value(level)}",
+            hint=f"an Iceberg table has {SERIALIZABLE} and {SNAPSHOT}",
         )
     return None if level is None else level.lower()
 

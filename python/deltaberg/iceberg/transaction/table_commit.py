@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExistsError, TableNotFoundError, in_context
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace, file_digest
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -317,5 +318,5 @@ def find_commit(committer: Committer, token: str) -> LoadedTable | None:
     elif (snapshot_id := whole_number(token, 0)) is not None:
         trace, is_ours = Trace(snapshot_id, None, None), False
     else:
-        raise InvalidArgumentError(f"{token!r:.80} is not the token of a commit to an Iceberg table")
+        raise InvalidArgumentError(f"{shown_value(token)} is not the token of a commit to an Iceberg table")
     return loaded if is_ours or trace.is_in(loaded.metadata) else None

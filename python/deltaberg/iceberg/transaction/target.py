@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
@@ -65,7 +66,8 @@ class SnapshotTarget:
         for name, value in kept.items():
             if not isinstance(value, str):
                 raise InvalidArgumentError(
-                    f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
+                    f"the property {name!r} is {shown_value(value)}, which is not text",
+                    hint="pass strings, such as '4'",
                 )
         refuse_recorded(filter(is_recorded, kept))
         branch = MAIN if requested is None else requested

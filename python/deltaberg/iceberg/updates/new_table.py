@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, encode_sort_order
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec, encode_spec
@@ -79,7 +80,7 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidArgumentError(
-                f"the property {name!r} is {value!r:.40}, which is not text", hint="pass strings, such as '4'"
+                f"the property {name!r} is {shown_value(value)}, which is not text", hint="pass strings, such as '4'"
             )
         if name in RESERVED_PROPERTIES:
             raise InvalidArgumentError(
@@ -103,7 +104,7 @@ def given_properties(properties: Mapping[str, Any] | None) -> tuple[int, dict[st
     kept = {name: _text(value) for name, value in checked_properties(properties).items()}
     version = kept.pop(FORMAT_VERSION, str(DEFAULT_VERSION))
     if version not in ("1", "2", "3"):
-        raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+        raise InvalidArgumentError(f"the format version is {shown_value(version)}", hint="pass 1, 2 or 3")
     return int(version), kept
 
 

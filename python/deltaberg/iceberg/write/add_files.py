@@ -26,7 +26,7 @@ from deltaberg.files.read.task import FileTask
 from deltaberg.files.write.statistics import StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows
 from deltaberg.files.write.written_footers import FooterFacts
-from deltaberg.hints import at_fault
+from deltaberg.hints import at_fault, shown_value
 from deltaberg.iceberg.alter.columns import extend_name_mapping
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -363,7 +363,8 @@ def _shown_value(column: Field, text: str | None) -> pa.Scalar:
         return pa.scalar(text).cast(kind)
     except pa.ArrowInvalid as error:
         raise InvalidPartitionValueError(
-            f"{text!r:.80} in the name of the directory is not a value of the type {column.type}", column=column.name
+            f"{shown_value(text)} in the name of the directory is not a value of the type {column.type}",
+            column=column.name,
         ) from error
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError, first_line
+from deltaberg.hints import shown_value
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import PER_SECOND, in_unit
 from deltaberg.schema.rows.uuids import uuids_of_text
@@ -296,7 +297,7 @@ def _uuids(texts: pa.Array) -> pa.Array:
     made = uuids_of_text(texts)
     if made.null_count > texts.null_count:
         wrong = texts.filter(pc.and_(made.is_null(), texts.is_valid()))[0].as_py()
-        raise ValueError(f"{wrong!r:.80} is not written like f79c3e09-677c-4bbd-a479-3f349cb785e7")
+        raise ValueError(f"{shown_value(wrong)} is not written like f79c3e09-677c-4bbd-a479-3f349cb785e7")
     return made
 
 

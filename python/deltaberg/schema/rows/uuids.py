@@ -7,6 +7,8 @@ import uuid
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.hints import shown_value
+
 __all__ = ["text_of_uuids", "uuid_of", "uuids_of_text"]
 
 _BYTES = 16
@@ -35,7 +37,7 @@ def uuid_of(value: object) -> uuid.UUID:
         return uuid.UUID(value.strip())
     if isinstance(value, (bytes, bytearray, memoryview)):
         return uuid.UUID(bytes=bytes(value))
-    raise ValueError(f"{value!r:.80} is not a UUID")
+    raise ValueError(f"{shown_value(value)} is not a UUID")
 
 
 def text_of_uuids(array: pa.FixedSizeBinaryArray) -> pa.StringArray:

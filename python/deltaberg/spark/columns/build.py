@@ -12,6 +12,7 @@ from typing import Any
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.build.literals import literal_of
 from deltaberg.expressions.tree.tree import Call, ColumnValue, Value
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import split_name
 
 __all__ = ["OfFrame", "SqlText", "TypedCast", "call", "column", "constant", "extracted", "of_no_frame", "refused"]
@@ -90,7 +91,7 @@ def constant(value: Any) -> Value:
     try:
         return literal_of(value)
     except ExpressionError:
-        raise refused(f"the literal {value!r}") from None
+        raise refused(f"the literal {shown_value(value)}") from None
 
 
 def of_no_frame(column: Any) -> Value:

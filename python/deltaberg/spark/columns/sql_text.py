@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import Column
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.spark.columns.build import OfFrame, SqlText, of_no_frame
 from deltaberg.spark.columns.classic import classic_value
 from deltaberg.spark.columns.connect import connect_value
@@ -50,7 +51,7 @@ def column_text(expression: Any, facts: SessionFacts, of_frame: OfFrame = of_no_
         return expression
     if not is_column(expression):
         raise InvalidArgumentError(
-            f"{expression!r} is neither SQL text nor a Column",
+            f"{shown_value(expression)} is neither SQL text nor a Column",
             hint='pass "id > 5" or col("id") > 5, and literals by lit()',
         )
     if _is_remote(expression):

@@ -16,6 +16,7 @@ from pyspark.sql import types as st
 
 from deltaberg.choices import Road
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.spark.native.plan import NativePlan, plan_native
 from deltaberg.spark.read.fused_frames import note_fused
 from deltaberg.spark.read.planning import plan_tasks
@@ -75,7 +76,9 @@ def _described(native: NativePlan) -> str:
 def scan_map_in_arrow(scan: Scan, spark: object, function: BatchFunction, schema: Any) -> DataFrame:
     """Run a function over the rows of a scan by the fused road; `Scan.map_in_arrow` describes the arguments."""
     if not callable(function):
-        raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
+        raise InvalidArgumentError(
+            f"{shown_value(function)} cannot be called", hint="pass a function of an iterator of batches"
+        )
     bound = bound_scan(scan)
     facts = _checked_session(bound, spark)
     result_schema = output_schema(facts.session, schema)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.expressions.tree.tree import Value
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.spark.source.options import IN_CATALOG, OF_WRITES, ReadOptions
 from deltaberg.table.arguments import AUTO
@@ -121,7 +122,7 @@ class IcebergReadOptions(ReadOptions):
     def _map(self) -> str | None:
         text = self._options.get("location-map")
         if text not in (None, AUTO):
-            raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {text!r:.200}')
+            raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {shown_value(text)}')
         return text
 
     def _number(self, name: str) -> int | None:

@@ -16,6 +16,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.column import all_of
 from deltaberg.expressions.build.filters import as_filter
 from deltaberg.expressions.tree.tree import Value
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import ColumnName
 from deltaberg.spark.source.named_table import NamedTable
 from deltaberg.storage.location import parse_location
@@ -150,12 +151,12 @@ class SourceOptions:
         try:
             return int(text)
         except ValueError:
-            raise InvalidArgumentError(f"the option {name} must be an integer, not {text!r:.200}") from None
+            raise InvalidArgumentError(f"the option {name} must be an integer, not {shown_value(text)}") from None
 
     def _flag(self, name: str) -> bool:
         text = self._options.get(name.lower(), "false").strip().lower()
         if text not in _BOOLEANS:
-            raise InvalidArgumentError(f"the option {name} must be true or false, not {text!r:.200}")
+            raise InvalidArgumentError(f"the option {name} must be true or false, not {shown_value(text)}")
         return _BOOLEANS[text]
 
 
@@ -231,7 +232,7 @@ class WriteOptions(SourceOptions, ABC):
             return None
         if text.strip().lower() not in choices:
             raise InvalidArgumentError(
-                f"the option {name} must be {' or '.join(choices)}, not {text!r:.200}", hint=hint
+                f"the option {name} must be {' or '.join(choices)}, not {shown_value(text)}", hint=hint
             )
         return text.strip().lower()
 
@@ -246,7 +247,7 @@ class WriteOptions(SourceOptions, ABC):
         except (ValueError, RecursionError):
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise InvalidArgumentError(f"the option partitionBy must be a JSON list of names, not {text!r:.200}")
+            raise InvalidArgumentError(f"the option partitionBy must be a JSON list of names, not {shown_value(text)}")
         return tuple(names)
 
     def _check_overwrite(self, overwrite: bool, *names: str) -> None:
@@ -292,7 +293,7 @@ class ReadOptions(SourceOptions, ABC):
             return None
         names = _json_names(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
         if not all(names):
-            raise InvalidArgumentError(f"the option columns must be names separated by commas, not {text!r:.200}")
+            raise InvalidArgumentError(f"the option columns must be names separated by commas, not {shown_value(text)}")
         return names
 
     def _condition(self, pushed: Value | None) -> Value | None:
@@ -306,7 +307,7 @@ def _json_names(text: str) -> list[ColumnName]:
     try:
         names = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidArgumentError(f"the option columns must be a JSON list, not {text!r:.200}") from None
+        raise InvalidArgumentError(f"the option columns must be a JSON list, not {shown_value(text)}") from None
     if not names:
         raise InvalidArgumentError("the option columns names no column", hint="Spark cannot count rows without columns")
     return [tuple(map(str, name)) if isinstance(name, list) else str(name) for name in names]

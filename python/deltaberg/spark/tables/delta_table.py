@@ -17,6 +17,7 @@ from deltaberg.delta.place import DeltaPlace
 from deltaberg.delta.properties.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import ColumnName
 from deltaberg.signatures import public
 from deltaberg.spark.hints import in_delta_words
@@ -215,7 +216,7 @@ class DeltaTable:
             The name is no text.
         """
         if not isinstance(aliasName, str):
-            raise InvalidArgumentError(f"{aliasName!r} is not an alias", hint='pass a name: alias("orders")')
+            raise InvalidArgumentError(f"{shown_value(aliasName)} is not an alias", hint='pass a name: alias("orders")')
         return DeltaTable(self._spark, self._table, aliasName)
 
     @in_delta_words

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 
 __all__ = ["checked_value", "is_shown", "not_taken"]
 
@@ -110,7 +111,7 @@ def not_taken(
     """
     expected = takes or _TAKES.get(name)
     if is_shown(name, value):
-        instead = f", not {value!r:.200}"
+        instead = f", not {shown_value(value)}"
     else:
         instead = "" if isinstance(value, str) else f", not a value of the type {type(value).__name__}"
         # obstore may quote the value.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deltaberg.engines import spark_engine
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault, verbatim
+from deltaberg.hints import Hint, at_fault, shown_value, verbatim
 from deltaberg.storage.location import Location
 
 __all__ = ["StreamBatch"]
@@ -46,7 +46,7 @@ class StreamBatch(NamedTuple):
         auto, between, name = txn.partition(_BETWEEN)
         if auto != _AUTO or bool(between) != bool(name):
             raise InvalidArgumentError(
-                at_fault("txn", f"must be the name of an application and a version, not {txn!r:.200}"),
+                at_fault("txn", f"must be the name of an application and a version, not {shown_value(txn)}"),
                 hint='pass ⟪txn=("nightly load", 7)⟫, or ⟪txn="auto"⟫ in a function that foreachBatch calls',
             )
         query, run, number = spark_engine().current_batch()

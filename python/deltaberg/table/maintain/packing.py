@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.table.arguments import checked_number
 
 __all__ = ["PackedFile", "Packing", "group_bins", "kept_size", "pack_files", "size_of"]
@@ -105,7 +105,7 @@ class Packing:
         share = self.max_deleted
         if type(share) not in (int, float) or not 0 <= share <= 1:
             raise InvalidArgumentError(
-                at_fault("max_deleted", f"must be a share of the rows, from 0 to 1, not {share!r}")
+                at_fault("max_deleted", f"must be a share of the rows, from 0 to 1, not {shown_value(share)}")
             )
 
     def check_sizes(self) -> None:

@@ -83,7 +83,7 @@ class RowOptions:
             object.__setattr__(self, "target_file_size", size)
         if self.compression is not None and str(self.compression).lower() not in get_args(Compression):
             known = ", ".join(get_args(Codec))
-            raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {known}")
+            raise InvalidArgumentError(f"{shown_value(self.compression)} is not a codec", hint=f"known are {known}")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write.statistics import CutBounds
 from deltaberg.files.write.write_parquet import ParquetOptions
 from deltaberg.files.write.written import leaf_paths, written_schema
+from deltaberg.hints import shown_value
 from deltaberg.schema.columns import ColumnName, find_column
 from deltaberg.schema.file_schema import StoredType
 from deltaberg.schema.rows.conform import Conformer, ConformOptions
@@ -142,7 +143,7 @@ class WriteSpec:
         for name in ("target_size", "open_files", "memory"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} must be a positive number, not {value!r}")
+                raise InvalidArgumentError(f"{name} must be a positive number, not {shown_value(value)}")
         if not self.stored and len(self.schema):
             raise SchemaError(
                 "every column is a partition column, so that files would hold none",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.delta.snapshot.retention import deleted_file_retention
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.table.arguments import check_flags, checked_flag, checked_function, checked_hours, checked_integer
 from deltaberg.table.maintain.cleanup import OnProgress
 
@@ -90,7 +90,7 @@ def _checked_versions(versions: Any) -> tuple[int, ...]:
     hint = "pass a list of versions, such as [3, 17]"
     if isinstance(versions, (str, bytes)) or not isinstance(versions, Sequence):
         raise InvalidArgumentError(
-            at_fault("keep_versions", f"must be a list of versions, not {versions!r:.100}"), hint=hint
+            at_fault("keep_versions", f"must be a list of versions, not {shown_value(versions)}"), hint=hint
         )
     numbers = tuple(checked_integer("keep_versions", version, hint) for version in versions)
     if any(number is None or number < 0 for number in numbers):

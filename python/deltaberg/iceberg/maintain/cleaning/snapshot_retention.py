@@ -13,7 +13,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions.build.column import is_list
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN, SnapshotRef
 from deltaberg.iceberg.transaction.expiry_guard import named_refs
@@ -72,7 +72,7 @@ def _numbers(snapshot_ids: Any) -> tuple[int, ...]:
         snapshot_ids = [snapshot_ids]
     if not is_list(snapshot_ids):
         raise InvalidArgumentError(
-            at_fault("snapshot_ids", f"must be a list of numbers, not {snapshot_ids!r:.100}"), hint=hint
+            at_fault("snapshot_ids", f"must be a list of numbers, not {shown_value(snapshot_ids)}"), hint=hint
         )
     return tuple(checked_number("snapshot_ids", one, 0, hint) for one in snapshot_ids)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.maintain.copying.path_prefix import PathPrefix
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -69,7 +70,7 @@ def versions_of(loaded: LoadedTable, start: str | None, end: str | None) -> tupl
     begin = 0 if start is None else _place(versions, start) + 1
     if begin >= stop and start is not None:
         raise InvalidArgumentError(
-            f"there is nothing to copy after {start!r:.200}",
+            f"there is nothing to copy after {shown_value(start)}",
             hint=f"pass an older one; the last is {versions[stop - 1].name}",
         )
     return versions[:stop], begin
@@ -82,7 +83,7 @@ def _place(versions: list[MetadataVersion], named: str) -> int:
             return at
     shown = ", ".join(one.name for one in versions[-10:])
     raise InvalidArgumentError(
-        f"the table has no metadata file {named!r:.200}", hint=f"its log has {shown}", file=named
+        f"the table has no metadata file {shown_value(named)}", hint=f"its log has {shown}", file=named
     )
 
 

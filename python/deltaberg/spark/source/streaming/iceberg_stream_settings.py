@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.iceberg.metadata.snapshot_refs import MAIN
 from deltaberg.iceberg.stream.iceberg_stream import IcebergStream, IcebergStreamOptions
 from deltaberg.iceberg.streams import iceberg_stream
@@ -43,7 +44,7 @@ class IcebergStreamSettings(StreamSettings):
         branch = self._options.get("branch", MAIN)
         moved = self._options.get("location-map")
         if moved not in (None, AUTO):
-            raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {moved!r:.200}')
+            raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {shown_value(moved)}')
         path = self._path()
         table = IcebergTable(
             self.pointer or self._named() or path,

@@ -15,7 +15,7 @@ from pyspark.sql.utils import to_str
 
 from deltaberg.delta.table import DeltaTable
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.hints import Hint
+from deltaberg.hints import Hint, shown_value
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
 from deltaberg.spark.read.read_tasks import BatchFunction
@@ -101,7 +101,7 @@ class StreamRead:
         """
         if not callable(function):
             raise InvalidArgumentError(
-                f"{function!r} cannot be called", hint="pass a function of an iterator of batches"
+                f"{shown_value(function)} cannot be called", hint="pass a function of an iterator of batches"
             )
         output = output_schema(self._spark, schema)
         fused = _Fused(self._settings, function, output)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import shown_value
 from deltaberg.spark.source.options import ReadOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.scan import Scan
@@ -97,7 +98,7 @@ class StreamSettings(ReadOptions, ABC):
         unit = text[len(digits) :].removesuffix("b") if len(text) > len(digits) else ""
         if not (digits.isascii() and digits.isdigit() and len(digits) < 19) or unit not in ("", *_UNITS):
             raise InvalidArgumentError(
-                f"the option {name} must be a number of bytes, such as 1000000 or 64m, not {text!r:.200}"
+                f"the option {name} must be a number of bytes, such as 1000000 or 64m, not {shown_value(text)}"
             )
         return int(digits) * _UNITS.get(unit, 1)
 

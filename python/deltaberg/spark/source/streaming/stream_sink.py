@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import Row, StructType
 
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
+from deltaberg.hints import shown_value
 from deltaberg.spark.source.options import WriteOptions
 from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.source.streaming.current_batch import query_of_checkpoint, query_of_task
@@ -239,7 +240,7 @@ def _number(options: Mapping[str, str], name: str) -> int:
     text = options.get(name.lower(), str(_DEFAULTS[name]))
     number = whole_number(text.strip(), 1)
     if number is None or number >= 1 << 31:
-        raise InvalidArgumentError(f"the option {name} must be a positive number, not {text!r:.200}")
+        raise InvalidArgumentError(f"the option {name} must be a positive number, not {shown_value(text)}")
     return number
 
 
