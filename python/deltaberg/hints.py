@@ -16,6 +16,8 @@ _ESCAPED = {"⟪": "\ufdd0[", "⟫": "\ufdd0]", "⟦": "\ufdd0(", "⟧": "\ufdd0
 _OF_DATA, _TO_ESCAPE = re.compile(r"\ufdd0[][().]"), re.compile("[⟪⟫⟦⟧\ufdd0]")
 #: The modules of types whose values are brief.
 _PLAIN = frozenset({"builtins", "datetime", "decimal", "pathlib", "uuid"})
+#: What lists stand in.
+_ENDS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 #: How many values of a list are looked at, and how many lists inside one another.
 _MOST, _DEEPEST = 200, 4
 #: Python writes no number that is longer.
@@ -145,8 +147,8 @@ def shown_value(value: object) -> str:
 
 def _brief(value: Any, depth: int = 0) -> str:
     kind = type(value)
-    if kind in (list, tuple, dict):
-        ends = {list: "[]", tuple: "()", dict: "{}"}[kind]
+    ends = _ENDS.get(kind)
+    if ends is not None:
         inside = ["..."] if depth == _DEEPEST else [_brief(part, depth + 1) for part in islice(value, _MOST)]
         if kind is dict and depth < _DEEPEST:
             inside = [f"{key}: {_brief(part, depth + 1)}" for key, part in zip(inside, value.values(), strict=False)]
