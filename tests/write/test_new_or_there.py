@@ -10,7 +10,7 @@ import pytest
 
 import deltaberg
 from deltaberg import open_table
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, TableExistsError
 
 pytestmark = pytest.mark.one_backend
 
@@ -52,3 +52,20 @@ def test_what_is_done_is_not_compared(tmp_path: Path, form: str) -> None:
     assert not _PUBLIC.write_table(tmp_path / "t", _WIDE, txn=("app", 3), **asked).committed
     with pytest.raises(InvalidArgumentError, match="writing rows does not change it"):
         _PUBLIC.write_table(tmp_path / "t", _ROWS, txn=("app", 4), **asked)
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_creation_that_is_done_can_be_repeated(tmp_path: Path, form: str) -> None:
+    for mode in ("error", "append", "overwrite", "ignore"):
+        first, *later = [
+            _PUBLIC.write_table(tmp_path / mode, _ROWS, format=form, mode=mode, txn=("app", 3)) for _ in range(3)
+        ]
+        assert [first.committed, *(one.committed for one in later)] == [True, False, False], mode
+        assert open_table(tmp_path / mode).count() == 2, mode
+    for txn in (("app", 4), ("other", 3), None):
+        with pytest.raises(TableExistsError):
+            _PUBLIC.write_table(tmp_path / "error", _ROWS, format=form, txn=txn)
+    for _ in range(2):
+        assert _PUBLIC.create_table(tmp_path / "made", _ROWS.schema, format=form, txn=("app", 1)).count() == 0
+    with pytest.raises(TableExistsError):
+        _PUBLIC.create_table(tmp_path / "made", _ROWS.schema, format=form, txn=("app", 2))

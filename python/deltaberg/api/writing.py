@@ -111,8 +111,9 @@ def create_table(
     catalog
         The catalog of the table, from `load_catalog`. Then ``target`` is the name of the table in it.
     if_exists
-        What becomes of a table that is there already: ``error`` raises, ``ignore`` returns it as it is, and ``replace``
-        removes its rows, and gives it these columns and properties, also if others change it meanwhile.
+        What becomes of a table that is there already: ``error`` raises, unless the table records the progress of
+        ``txn``; ``ignore`` returns it as it is, and ``replace`` removes its rows, and gives it these columns and
+        properties, also if others change it meanwhile.
     **arguments
         ``partition_by``: the names of the columns whose values keep rows in files of their own. In Iceberg tables also
         transforms of columns, such as ``day(at)``, ``bucket(16, id)`` and ``truncate(4, name)``. ``sort_by``: the order
@@ -188,8 +189,9 @@ def write_table(
         ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``; with ``catalog``,
         ``iceberg``.
     mode
-        What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
-        replaces the rows of the table by them, and ``ignore`` writes nothing.
+        What becomes of a table that is there already: ``error`` raises, unless the table records the progress of
+        ``txn``; ``append`` adds the rows, ``overwrite`` replaces the rows of the table by them, and ``ignore`` writes
+        nothing.
     where
         With ``overwrite``, a condition: only rows that match it are replaced.
     dynamic

@@ -121,6 +121,7 @@ def convert_to_delta(
         mode,
         lambda: convert_directory(place.log, conversion),
         place.unchanged,
+        arguments,
         instead='use ⟪mode="ignore"⟫ to leave it as it is',
     )
     return replace(committed, operation="CONVERT", inserted_rows=committed.added_rows)

@@ -139,7 +139,8 @@ def convert_to_iceberg(
             add_found_files(run.transaction, tree.files, tree.footers, root)
             return replace(place.commit(run, "append"), ignored_files=tree.ignored)
 
-    return place.create_first(mode, create, place.unchanged, instead='use ⟪mode="ignore"⟫ to leave it as it is')
+    unchanged, instead = place.unchanged, 'use ⟪mode="ignore"⟫ to leave it as it is'
+    return place.create_first(mode, create, unchanged, arguments, instead=instead)
 
 
 def _place(source: str, target: Any, catalog: Any, location: Any, options: OpenOptions) -> IcebergPlace:

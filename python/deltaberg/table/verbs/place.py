@@ -127,9 +127,9 @@ class Place(ABC, Generic[_Table, _Run]):
         self._check_branch(options)
         for left in reversed(range(_ATTEMPTS)):
             table = self._newest()
-            if table is not None and if_exists == "error":
+            if table is not None and if_exists == "error" and not _is_done(table, commit):
                 raise self._exists('use ⟪if_exists="ignore"⟫ or ⟪if_exists="replace"⟫')
-            if table is not None and if_exists == "ignore":
+            if table is not None and if_exists != "replace":
                 return table
             try:
                 if table is None:
@@ -192,7 +192,7 @@ class Place(ABC, Generic[_Table, _Run]):
         which.check_columns(rows.schema_mode)
 
         def write(table: _Table) -> CommitResult:
-            if options.txn is None or not _is_done(table, arguments):
+            if not _is_done(table, arguments):
                 self._check_likeness(table, new, rows)
             if mode == "append":
                 return table.append(data, partition_by=new.partition_by, **arguments)
@@ -208,6 +208,7 @@ class Place(ABC, Generic[_Table, _Run]):
             mode,
             lambda: self._create_with_rows(data, new, mode, which, rows, options),
             write,
+            arguments,
             instead='pass ⟪mode="append"⟫ or ⟪mode="overwrite"⟫',
             again=can_be_read_again(data),
         )
@@ -232,6 +233,7 @@ class Place(ABC, Generic[_Table, _Run]):
         mode: Mode,
         create: Callable[[], CommitResult],
         write: Callable[[_Table], CommitResult],
+        arguments: Mapping[str, Any],
         *,
         instead: str,
         again: bool = False,
@@ -244,6 +246,8 @@ class Place(ABC, Generic[_Table, _Run]):
             What becomes of a table that is there already, as for `write_table`.
         create, write
             Creates the table, or writes the rows to the one that is there.
+        arguments
+            Those about the commit, among others. A table that records the progress of their ``txn`` is left alone.
         instead
             What the caller can do instead if there is a table.
         again
@@ -259,12 +263,12 @@ class Place(ABC, Generic[_Table, _Run]):
             try:
                 return create()
             except TableExistsError:
-                if mode == "error" or (mode != "ignore" and not again):
-                    raise
                 table = self.open()
-        if mode == "error":
+                if mode != "ignore" and not again and not _is_done(table, arguments):
+                    raise
+        if mode == "error" and not _is_done(table, arguments):
             raise self._exists(instead)
-        return self.unchanged(table) if mode == "ignore" else write(table)
+        return self.unchanged(table) if mode in ("error", "ignore") else write(table)
 
     def _create_with_rows(
         self, data: Any, new: NewTable, mode: Mode, which: Overwritten, options: RowOptions, commit: CommitOptions
@@ -301,6 +305,8 @@ class Place(ABC, Generic[_Table, _Run]):
 
 def _is_done(table: Table[Any, Any], arguments: Mapping[str, Any]) -> bool:
     """Return whether a table records the progress of an application that a write would."""
+    if arguments.get("txn") is None:
+        return False
     transaction = table.transaction(**without_probe(arguments_of(SingleCommitArguments, arguments)))
     try:
         done: bool = operations_of(transaction).transaction.is_done
