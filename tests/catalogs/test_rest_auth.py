@@ -215,6 +215,8 @@ def test_redirects_take_no_token_along(server: RestServer, orders: Any) -> None:
     ("answer", "error", "message"),
     [
         ((400, {}, {"error": "invalid_scope", "error_description": "no b-secret"}), AuthenticationError, r"no \*\*\*"),
+        # What holds another secret is hidden whole.
+        ((400, {}, {"error": "x", "error_description": "no a:b-secret"}), AuthenticationError, r"no \*\*\*"),
         ((401, {}, {"error": "invalid_client"}), AuthenticationError, "invalid_client"),
         ((403, {}, b"<html>"), AuthenticationError, "gives no reason"),
         ((500, {}, {"error": {"message": "boom", "type": "X"}}), StorageError, "boom"),

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -68,6 +68,15 @@ def test_what_is_harmless_is_sent_again(proxy: FaultyProxy, server: RestServer, 
     server.scripted[_PATH] = [(200, {}, {})]
     assert _send(proxy, "POST", repeatable=True) == 200
     assert len(proxy.seen) == 3
+
+
+@pytest.mark.parametrize("answer", [503, "none"])
+def test_attempts_end_once_they_have_waited_for_a_minute(answer: Any, proxy: FaultyProxy, waits: list[float]) -> None:
+    proxy.faults.append(Fault(times=99, forwards=0, answer=answer))
+    with nullcontext() if answer == 503 else pytest.raises(StorageError):
+        Transport(retries=99).send("GET", f"{proxy.endpoint}{_PATH}", {})
+    # A wait takes at most ten seconds.
+    assert 50 < sum(waits) <= 60
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def test_a_feature_without_traces(
         stale.append(ids(2))
     table = DeltaTable(root, validate=True)
     assert (name in table.features, ids_of(table)) == (False, [1])
+    assert "delta.clustering" not in table.domain_metadata
     assert [key for key in table.properties if key.startswith("delta.inCommitTimestamp")] == []
     table.append(ids(2))
     assert table.history()[1].operation == "ALTER TABLE"
@@ -188,3 +190,14 @@ def test_an_unknown_feature_stays(builder: DeltaBuilder) -> None:
     builder.create([field("id", "long")], builder.add(ids(1)), protocol=builder.protocol(1, 7, None, ["unheardOf"]))
     with pytest.raises(UnsupportedFeatureError, match="unheardOf"):
         DeltaTable(builder.root).alter().drop_feature("unheardOf")
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_protection_of_the_first_version_alone(tmp_path: Path, before: int) -> None:
+    """A log that begins with the last protected version still needs the feature."""
+    builder = DeltaBuilder(tmp_path)
+    protected = {"delta.requireCheckpointProtectionBeforeVersion": str(before)}
+    builder.create(ID, protocol=builder.features("checkpointProtection"), configuration=protected)
+    builder.commit()
+    with nullcontext() if before == 0 else pytest.raises(UnsupportedFeatureError, match="but its version 0 does"):
+        DeltaTable(tmp_path).drop_feature("checkpointProtection", truncate_history=True)
