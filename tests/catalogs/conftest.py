@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import deltaberg
 from tests.catalogs.rest_server import RestServer, running
+from tests.catalogs.rest_writer import WritableServer
 from tests.catalogs.written import peer_sql, publish, write_orders
 
 
@@ -49,6 +51,22 @@ def server() -> Iterator[RestServer]:
     """An empty REST catalog on loopback."""
     with running(RestServer()) as state:
         yield state
+
+
+@pytest.fixture
+def writable(peer: Any) -> Iterator[WritableServer]:
+    """A REST catalog that takes commits, with the namespace ``sales``."""
+    peer.create_namespace("sales")
+    with running(WritableServer(peer=peer)) as state:
+        yield state
+
+
+@pytest.fixture
+def catalog(sqlite: str, tmp_path: Path) -> Any:
+    """Our SQL catalog, with the namespace ``db``."""
+    catalog: Any = deltaberg.load_catalog("shop", type="sql", uri=sqlite, warehouse=str(tmp_path / "w"))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from deltaberg.iceberg.transaction.expiry_guard import ExpiryGuard, guards_of
 from deltaberg.iceberg.updates import updates as changes
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.commit.commit import ClockedPolicy, CommitPolicy
-from tests.catalogs.rest_server import running
 from tests.catalogs.rest_writer import WritableServer
 from tests.support.iceberg_commits import commit_table
 from tests.support.rows import ids, ids_of
@@ -115,24 +114,16 @@ def _stepped_store(steps: _Steps) -> Iterator[None]:
 
 
 @pytest.fixture
-def server(peer: Any) -> Iterator[WritableServer]:
-    """A catalog with a namespace."""
-    peer.create_namespace("sales")
-    with running(WritableServer(peer=peer)) as state:
-        yield state
-
-
-@pytest.fixture
-def catalog(server: WritableServer) -> _Rest:
+def catalog(writable: WritableServer) -> _Rest:
     """Our client of it."""
-    return _Rest(server, _Steps())
+    return _Rest(writable, _Steps())
 
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[tuple[Any, _Steps]]:
     steps = _Steps()
     if kind == "rest":
-        yield _Rest(request.getfixturevalue("server"), steps), steps
+        yield _Rest(request.getfixturevalue("writable"), steps), steps
     else:
         with _stepped_store(steps):
             yield _Directory(tmp_path), steps
@@ -222,7 +213,7 @@ def test_at_every_step(place: tuple[Any, _Steps], what: str, between: str) -> No
 
 
 @pytest.mark.req("ICE-MNT-24")
-def test_a_commit_that_landed_tells_that_its_snapshot_is_gone(server: WritableServer, catalog: _Rest) -> None:
+def test_a_commit_that_landed_tells_that_its_snapshot_is_gone(writable: WritableServer, catalog: _Rest) -> None:
     """The expiry lands between the commit and the removal of its tag."""
     table, first, _ = _history(catalog)
     committer = table._pointer.committer()
@@ -233,7 +224,7 @@ def test_a_commit_that_landed_tells_that_its_snapshot_is_gone(server: WritableSe
         forgotten = [changes.RemoveSnapshots((first,)), changes.RemoveSnapshotRef(guard.name)]
         commit_table(committer, lambda _: (forgotten, []))
 
-    server.before += [lambda: None, expiry]
+    writable.before += [lambda: None, expiry]
     with pytest.raises(VersionNotFoundError, match="the change was committed, but it went back to") as caught:
         table.alter().create_tag("kept", first).commit()
     assert str(first) in str(caught.value)
@@ -241,18 +232,18 @@ def test_a_commit_that_landed_tells_that_its_snapshot_is_gone(server: WritableSe
     assert set(catalog.open().refs) == {"main"}
 
 
-def test_an_expiry_gives_up_where_names_keep_coming(server: WritableServer, catalog: _Rest) -> None:
+def test_an_expiry_gives_up_where_names_keep_coming(writable: WritableServer, catalog: _Rest) -> None:
     """Nothing has expired then, and no tag of its own is left."""
     table, first, _ = _history(catalog)
     names = iter(range(100))
 
     def another() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server, "before", [])
+            patch.setattr(writable, "before", [])
             catalog.open().alter().create_tag(f"t{next(names)}", first).commit()
 
     # The first commit of each attempt sets its tag, and the second one expires.
-    server.before += [lambda: None, another] * 2
+    writable.before += [lambda: None, another] * 2
     policy = CommitPolicy(retries=1, pause=0.0)
     with pytest.raises(CommitConflictError, match="a branch or a tag was set each time"):
         table.expire_snapshots(_END, policy=policy)
@@ -261,16 +252,16 @@ def test_an_expiry_gives_up_where_names_keep_coming(server: WritableServer, cata
     assert len(table.expire_snapshots(_END).snapshot_ids) == 2
 
 
-def test_another_expiry_is_faster(server: WritableServer, catalog: _Rest) -> None:
+def test_another_expiry_is_faster(writable: WritableServer, catalog: _Rest) -> None:
     """It lands before the tag of this one, which then finds nothing to do."""
     table, *_ = _history(catalog)
 
     def another() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server, "before", [])
+            patch.setattr(writable, "before", [])
             assert len(catalog.open().expire_snapshots(_END).snapshot_ids) == 3
 
-    server.before.append(another)
+    writable.before.append(another)
     done = table.expire_snapshots(_END, policy=CommitPolicy(retries=3, pause=0.0))
     assert (done.snapshot_ids, done.commit, set(catalog.open().refs)) == ((), None, {"main"})
     assert ids_of(catalog.open()) == [3]
@@ -285,18 +276,18 @@ def test_a_tag_that_an_interrupted_expiry_has_left(catalog: _Rest) -> None:
     assert (done.snapshot_ids, done.refs, set(catalog.open().refs)) == ((first,), (), {"main"})
 
 
-def test_what_becomes_old_after_nothing_was_is_guarded_as_well(server: WritableServer) -> None:
+def test_what_becomes_old_after_nothing_was_is_guarded_as_well(writable: WritableServer) -> None:
     """Whatever comes in at any step: no snapshot expires by a commit that does not require the tag of its expiry."""
     steps = _Steps()
-    catalog = _Rest(server, steps)
+    catalog = _Rest(writable, steps)
     catalog.new().append(ids(1))
     number = 0
     while steps.count >= number:
         number += 1
         writer, expirer = catalog.open(), catalog.open()
         steps.begin(number, partial(writer.append, ids(2)))
-        server.asked.clear()
+        writable.asked.clear()
         expirer.expire_snapshots(_END, policy=CommitPolicy(retries=9, pause=0.0))
-        expiries = [asked.body for asked in server.asked if "remove-snapshots" in asked.body]
+        expiries = [asked.body for asked in writable.asked if "remove-snapshots" in asked.body]
         assert all("assert-ref-snapshot-id" in body and "deltaberg-expiry-" in body for body in expiries)
     assert number > 3

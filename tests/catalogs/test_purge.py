@@ -22,13 +22,6 @@ pytestmark = pytest.mark.one_backend
 _ID = pa.schema({"id": pa.int64()})
 
 
-@pytest.fixture
-def catalog(sqlite: str, tmp_path: Path) -> Any:
-    made: Any = deltaberg.load_catalog("shop", type="sql", uri=sqlite, warehouse=str(tmp_path / "w"))
-    made.create_namespace("db")
-    return made
-
-
 def _table(catalog: Any, name: str = "db.t", **more: Any) -> Any:
     """Return a table with files of each kind: data, vectors, and those that only an older snapshot needs."""
     table = catalog.create_table(name, _ID, properties={"format-version": "3"}, **more)

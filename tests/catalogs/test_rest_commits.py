@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.table_commit import Committed, find_commit
 from deltaberg.iceberg.updates import updates as changes
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.catalogs.rest_server import error_body, running
+from tests.catalogs.rest_server import error_body
 from tests.catalogs.rest_writer import WritableServer
 from tests.catalogs.written import FIRST
 from tests.support.iceberg_commits import commit_table
@@ -40,17 +40,9 @@ _PATH = "/v1/namespaces/sales/tables/orders"
 
 
 @pytest.fixture
-def server(peer: Any) -> Iterator[WritableServer]:
-    """A catalog with a namespace."""
-    peer.create_namespace("sales")
-    with running(WritableServer(peer=peer)) as state:
-        yield state
-
-
-@pytest.fixture
-def catalog(server: WritableServer) -> Any:
+def catalog(writable: WritableServer) -> Any:
     """Our client of the catalog, with the table ``sales.orders``."""
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     catalog.create_table("sales.orders", FIRST.schema)
     return catalog
 
@@ -77,12 +69,12 @@ def _adding(number: int) -> Callable[[TableMetadata], Any]:
     return make
 
 
-def test_a_table_is_created_in_stages(server: WritableServer, peer: Any) -> None:
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+def test_a_table_is_created_in_stages(writable: WritableServer, peer: Any) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     table = catalog.create_table("sales.orders", FIRST.schema, properties={"a": "b"})
     assert table.properties == {"a": "b"}
     assert [field.name for field in peer.load_table("sales.orders").schema().fields] == FIRST.schema.names
-    staged, committed = (json.loads(one.body) for one in server.asked if one.method == "POST")
+    staged, committed = (json.loads(one.body) for one in writable.asked if one.method == "POST")
     assert (staged["stage-create"], "location" in staged) == (True, False)
     assert committed["requirements"] == [{"type": "assert-create"}]
     assert [update["action"] for update in committed["updates"]][:2] == ["assign-uuid", "upgrade-format-version"]
@@ -91,10 +83,10 @@ def test_a_table_is_created_in_stages(server: WritableServer, peer: Any) -> None
 
 
 @pytest.mark.parametrize("fault", ["lost", "cut", "never", "busy", "doubled"])
-def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+def test_a_table_is_created_once(writable: WritableServer, fault: str) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     committer = table_pointer(catalog, "sales.orders").committer()
-    server.faults.append(fault)
+    writable.faults.append(fault)
     from deltaberg.catalogs.arguments import as_schema
     from deltaberg.iceberg.updates.new_table import new_metadata
 
@@ -108,8 +100,8 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     "faults", [["lost"], ["cut"], ["never", "busy"], ["doubled"], ["garbled"], ["refused"], ["never", "lost"]]
 )
 @pytest.mark.parametrize("adds", [True, False])
-def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: list[str], adds: bool) -> None:
-    server.faults += faults
+def test_a_commit_is_there_once(writable: WritableServer, catalog: Any, faults: list[str], adds: bool) -> None:
+    writable.faults += faults
     updates = _adding(7) if adds else [changes.SetProperties({"a": "b"})]
     result = _commit(catalog, updates, 7 if adds else None)
     # What was surely refused is made again; what nobody knows is sent again.
@@ -129,9 +121,9 @@ def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: li
         *(pytest.param(one, marks=pytest.mark.full) for one in ("cut", "doubled", "never", "refused", "garbled")),
     ],
 )
-def test_rows_are_written_once(server: WritableServer, fault: str) -> None:
+def test_rows_are_written_once(writable: WritableServer, fault: str) -> None:
     """Whatever becomes of the requests of a write, its rows are there once, and all files of the table."""
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     quick = {f"commit.retry.{name}-wait-ms": "1" for name in ("min", "max")}
     hiding = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
     table = catalog.create_table("sales.days", pa.schema({"id": pa.int64()}), properties={**quick, **hiding})
@@ -152,45 +144,45 @@ def test_rows_are_written_once(server: WritableServer, fault: str) -> None:
         (table.compact, [2, 14, 15]),
     ]
     for number, (step, wanted) in enumerate(steps, start=2):
-        server.faults.append(fault)
+        writable.faults.append(fault)
         step()
-        assert server.faults == []
+        assert writable.faults == []
         assert ids_of(table) == ids_of(catalog.load_table("sales.days")) == wanted
         assert len(table.history()) == number
     # What a gateway held back comes at the end, and finds that the table has moved on.
     table.alter().set({"a": "b"}).commit()
-    assert (server.held, table.properties["a"], ids_of(table.refresh())) == ([], "b", [2, 14, 15])
+    assert (writable.held, table.properties["a"], ids_of(table.refresh())) == ([], "b", [2, 14, 15])
 
 
 @pytest.mark.parametrize("retries", [0, 4])
 @pytest.mark.parametrize("fault", ["late", "never"])
-def test_a_late_request_and_a_change_without_a_snapshot(server: WritableServer, fault: str, retries: int) -> None:
+def test_a_late_request_and_a_change_without_a_snapshot(writable: WritableServer, fault: str, retries: int) -> None:
     """What the request requires still holds, so that it is not lost: it is sent again, and no file is deleted."""
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     table = catalog.create_table("sales.days", pa.schema({"id": pa.int64()}))
     table.append(ids(1))
-    server.faults.append(fault)
-    server.before.append(lambda: catalog.load_table("sales.days").alter().set({"owner": "ada"}).commit())
+    writable.faults.append(fault)
+    writable.before.append(lambda: catalog.load_table("sales.days").alter().set({"owner": "ada"}).commit())
     with table.transaction(policy=ClockedPolicy(retries=retries, wait=lambda _: None)) as transaction:
         transaction.append(ids(2))
     assert (transaction.result.committed, transaction.result.retries) == (True, 0)
     table.alter().set({"a": "b"}).commit()
-    assert (server.held, len(table.history())) == ([], 2)
+    assert (writable.held, len(table.history())) == ([], 2)
     assert ids_of(catalog.load_table("sales.days")) == [1, 2]
 
 
-def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any) -> None:
+def test_the_catalog_fails_after_the_commit(writable: WritableServer, catalog: Any) -> None:
     """An answer that is no answer, and a table that does not tell: nobody knows, the reason is said, and files stay."""
     table = catalog.load_table("sales.orders")
     failure: Any = 400, {}, error_body(400, "BadRequestException", "down for a while")
-    server.faults.append("garbled")
-    server.before.append(lambda: server.scripted[_PATH].extend([failure] * 20))
+    writable.faults.append("garbled")
+    writable.before.append(lambda: writable.scripted[_PATH].extend([failure] * 20))
     with (
         pytest.raises(CommitUnknownError, match="down for a while") as caught,
         table.transaction(policy=_POLICY) as one,
     ):
         one.append(FIRST)
-    server.scripted.clear()
+    writable.scripted.clear()
     after = catalog.load_table("sales.orders")
     assert str(after.metadata.current_snapshot_id) == caught.value.context["token"]
     assert after.scan().to_arrow().num_rows == FIRST.num_rows
@@ -198,11 +190,11 @@ def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any
 
 @pytest.mark.parametrize("fault", ["", "never"])
 @pytest.mark.parametrize("theirs", ["snapshot", "property"])
-def test_a_race_that_is_lost(server: WritableServer, catalog: Any, fault: str, theirs: str) -> None:
+def test_a_race_that_is_lost(writable: WritableServer, catalog: Any, fault: str, theirs: str) -> None:
     """The reply is lost in one case, so that the table alone tells that another commit came first."""
     other = _adding(8) if theirs == "snapshot" else [changes.SetProperties({"b": "c"})]
-    server.before += [lambda: _commit(catalog, other, 8 if theirs == "snapshot" else None), lambda: None]
-    server.faults += ["", fault] if not fault else [fault]
+    writable.before += [lambda: _commit(catalog, other, 8 if theirs == "snapshot" else None), lambda: None]
+    writable.faults += ["", fault] if not fault else [fault]
     found = _commit(catalog, _adding(7), 7)
     # A change of a property does not stand in the way of a snapshot: the same request is sent again.
     assert found.retries == (1 if theirs == "snapshot" else 0)
@@ -213,47 +205,47 @@ def test_a_race_that_is_lost(server: WritableServer, catalog: Any, fault: str, t
 
 
 @pytest.mark.req("ICE-COM-12", half="writer")
-def test_nobody_knows(server: WritableServer, catalog: Any, peer: Any) -> None:
-    server.faults += ["never"] * 6
+def test_nobody_knows(writable: WritableServer, catalog: Any, peer: Any) -> None:
+    writable.faults += ["never"] * 6
     with pytest.raises(CommitUnknownError) as caught:
         _commit(catalog, _adding(7), 7)
     committer = table_pointer(catalog, "sales.orders").committer()
     assert find_commit(committer, caught.value.context["token"]) is None
-    server.faults.append("lost")
+    writable.faults.append("lost")
     assert _commit(catalog, _adding(7), 7).committed
     assert find_commit(committer, "7") is not None
     peer.drop_table("sales.orders")
-    server.faults.append("never")
-    server.before.append(server.tables.clear)
+    writable.faults.append("never")
+    writable.before.append(writable.tables.clear)
     with pytest.raises(CommitUnknownError):
         _commit(catalog, [changes.SetProperties({"a": "b"})])
     with pytest.raises(TableNotFoundError):
         _commit(catalog, [changes.SetProperties({"a": "b"})])
 
 
-def test_a_refusal_is_no_conflict(server: WritableServer, catalog: Any) -> None:
+def test_a_refusal_is_no_conflict(writable: WritableServer, catalog: Any) -> None:
     for status, kind, error in ((400, "ValidationException", StorageError), (403, "Forbidden", StorageError)):
-        server.scripted[_PATH].append((200, {}, _answer(server)))
-        server.scripted[_PATH].append((status, {}, error_body(status, kind, "not like this")))
+        writable.scripted[_PATH].append((200, {}, _answer(writable)))
+        writable.scripted[_PATH].append((status, {}, error_body(status, kind, "not like this")))
         with pytest.raises(error, match="not like this"):
             _commit(catalog, [changes.SetProperties({"a": "b"})])
     with pytest.raises(InvalidArgumentError, match="with location_map cannot be written to"):
         catalog._pointer(("sales", "orders"), "auto").committer()
 
 
-def _answer(server: WritableServer) -> Any:
-    file = server.tables["sales", "orders"]
+def _answer(writable: WritableServer) -> Any:
+    file = writable.tables["sales", "orders"]
     return {"metadata-location": file.as_uri(), "metadata": json.loads(Path(file).read_text())}
 
 
-def test_repeated_requests_carry_one_key(server: WritableServer) -> None:
-    server.config["idempotency-key-lifetime"] = "PT30M"
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+def test_repeated_requests_carry_one_key(writable: WritableServer) -> None:
+    writable.config["idempotency-key-lifetime"] = "PT30M"
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     catalog.create_table("sales.orders", FIRST.schema)
-    server.faults += ["never", "never"]
+    writable.faults += ["never", "never"]
     _commit(catalog, [changes.SetProperties({"a": "b"})])
     _commit(catalog, [changes.SetProperties({"c": "d"})])
-    sent = [one.headers.get("Idempotency-Key") for one in server.asked if one.method == "POST" and one.path == _PATH]
+    sent = [one.headers.get("Idempotency-Key") for one in writable.asked if one.method == "POST" and one.path == _PATH]
     assert [key is None for key in sent] == [False] * 5
     assert [sent.count(key) for key in sent] == [1, 3, 3, 3, 1]
     assert all(key[14] == "7" and key[19] in "89ab" for key in sent if key)
@@ -263,18 +255,18 @@ def test_repeated_requests_carry_one_key(server: WritableServer) -> None:
     assert all(now - minute < int(key[:13].replace("-", ""), 16) <= now for key in sent if key)
 
 
-def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> None:
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+def test_tables_and_namespaces(writable: WritableServer, waits: list[float]) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
 
     def sent(work: Callable[[], object], path: str, *answers: Any) -> tuple[str, Any]:
-        server.scripted[f"/v1/{path}"] += answers
+        writable.scripted[f"/v1/{path}"] += answers
         work()
-        asked = next(one for one in reversed(server.asked) if one.path == f"/v1/{path}")
+        asked = next(one for one in reversed(writable.asked) if one.path == f"/v1/{path}")
         return asked.method, json.loads(asked.body) if asked.body else None
 
     done: Any = (204, {}, None)
     assert sent(lambda: catalog.drop_table("a.t"), "namespaces/a/tables/t", done) == ("DELETE", None)
-    assert server.asked[-1].query == {"purgeRequested": ["false"]}
+    assert writable.asked[-1].query == {"purgeRequested": ["false"]}
     namespace = {"namespace": ["a", "b"], "properties": {"x": "y"}}
     changed = {"updated": ["y"], "removed": ["x"], "missing": []}
     assert sent(lambda: catalog.create_namespace("a.b", {"x": "y"}), "namespaces", (200, {}, namespace)) == (
@@ -287,7 +279,7 @@ def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> No
         "namespaces/a/properties",
         (200, {}, changed),
     ) == ("POST", {"removals": ["x"], "updates": {"y": "z"}})
-    server.scripted["/v1/namespaces/a"].append((200, {}, namespace))
+    writable.scripted["/v1/namespaces/a"].append((200, {}, namespace))
     assert catalog.load_namespace_properties("a") == {"x": "y"}
     conflicts: list[tuple[Callable[[], Any], str, str, type[Exception]]] = [
         (lambda: catalog.create_namespace("a"), "namespaces", "AlreadyExistsException", InvalidArgumentError),
@@ -296,12 +288,12 @@ def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> No
         (lambda: catalog.register_table("a.t", "s3://b/m"), "namespaces/a/register", "Other", TableExistsError),
     ]
     for work, path, kind, error in conflicts:
-        server.scripted[f"/v1/{path}"].append((409, {}, error_body(409, kind, "no")))
+        writable.scripted[f"/v1/{path}"].append((409, {}, error_body(409, kind, "no")))
         with pytest.raises(error):
             work()
     # The table that is still there may be dropped later, and one that is gone was dropped.
-    server.scripted["/v1/namespaces/a/tables/t"] += [(502, {}, None), (200, {}, {"metadata": {}})]
+    writable.scripted["/v1/namespaces/a/tables/t"] += [(502, {}, None), (200, {}, {"metadata": {}})]
     with pytest.raises(CommitUnknownError, match="does not say whether it carried out"):
         catalog.drop_table("a.t")
-    server.scripted["/v1/namespaces/a/tables/t"].append((502, {}, None))
+    writable.scripted["/v1/namespaces/a/tables/t"].append((502, {}, None))
     catalog.drop_table("a.t")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 import deltaberg
 from deltaberg.errors import CommitConflictError, CommitUnknownError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.commit.commit import ClockedPolicy
-from tests.catalogs.rest_server import running
 from tests.catalogs.rest_writer import WritableServer
 from tests.support.pages import run_blocks
 from tests.support.rows import ids, ids_of
@@ -26,20 +24,12 @@ _PATH = "/v1/transactions/commit"
 
 
 @pytest.fixture
-def server(peer: Any) -> Iterator[WritableServer]:
-    """A catalog with a namespace."""
-    peer.create_namespace("sales")
-    with running(WritableServer(peer=peer)) as state:
-        yield state
-
-
-@pytest.fixture
-def catalog(server: WritableServer) -> Any:
+def catalog(writable: WritableServer) -> Any:
     """Our client of the catalog, with three tables, each of which has a row."""
-    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog: Any = deltaberg.load_catalog("far", uri=writable.uri)
     for name in "abc":
         catalog.create_table(f"sales.{name}", pa.schema({"id": pa.int64()})).append(ids(0))
-    server.asked.clear()
+    writable.asked.clear()
     return catalog
 
 
@@ -55,8 +45,8 @@ def _files(catalog: Any) -> set[Path]:
 @pytest.mark.parametrize(
     "faults", [[], ["lost"], ["never"], ["busy", "late"], ["doubled"], ["garbled"], ["cut"], ["refused"]]
 )
-def test_all_tables_change_once(server: WritableServer, catalog: Any, faults: list[str]) -> None:
-    server.faults += faults
+def test_all_tables_change_once(writable: WritableServer, catalog: Any, faults: list[str]) -> None:
+    writable.faults += faults
     with catalog.transaction(policy=_POLICY) as several:
         several.table("sales.a").append(ids(1))
         changed = several.table("sales.b", properties={"load": "7"})
@@ -75,20 +65,20 @@ def test_all_tables_change_once(server: WritableServer, catalog: Any, faults: li
     assert [len(catalog.load_table(f"sales.{name}").history()) for name in "abc"] == [2, 2, 1]
     newest = several.results["sales", "b"].snapshot_id
     assert catalog.load_table("sales.b").metadata.snapshots[newest].summary["load"] == "7"
-    bodies = [json.loads(one.body)["table-changes"] for one in server.asked if one.path == _PATH]
+    bodies = [json.loads(one.body)["table-changes"] for one in writable.asked if one.path == _PATH]
     assert {tuple(change["identifier"]["name"] for change in body) for body in bodies} == {("a", "b", "c")}
-    assert server.held == []
+    assert writable.held == []
 
 
-def test_another_commit_to_one_of_the_tables(server: WritableServer, catalog: Any) -> None:
+def test_another_commit_to_one_of_the_tables(writable: WritableServer, catalog: Any) -> None:
     """Appends fit on top of it. Where a change does not, nothing is committed, and the new files are deleted."""
-    server.before.append(lambda: catalog.load_table("sales.b").append(ids(9)))
+    writable.before.append(lambda: catalog.load_table("sales.b").append(ids(9)))
     with catalog.transaction(policy=_POLICY) as several:
         several.table("sales.a").append(ids(1))
         several.table("sales.b").append(ids(1))
     assert _rows(catalog) == [[0, 1], [0, 1, 9], [0]]
     assert {one.retries for one in several.results.values()} == {1}
-    server.before.append(lambda: catalog.load_table("sales.b").append(ids(8)))
+    writable.before.append(lambda: catalog.load_table("sales.b").append(ids(8)))
     before = _files(catalog)
     several = catalog.transaction(policy=_POLICY)
     several.table("sales.a").append(ids(2))
@@ -101,10 +91,10 @@ def test_another_commit_to_one_of_the_tables(server: WritableServer, catalog: An
 
 
 @pytest.mark.parametrize("fault", ["late", "never"])
-def test_a_late_request_and_changes_by_others(server: WritableServer, catalog: Any, fault: str) -> None:
+def test_a_late_request_and_changes_by_others(writable: WritableServer, catalog: Any, fault: str) -> None:
     """Somebody sets a property of one table while the request is on its way: it may still arrive, and is not lost."""
-    server.faults.append(fault)
-    server.before.append(lambda: catalog.load_table("sales.c").alter().set({"x": "y"}).commit())
+    writable.faults.append(fault)
+    writable.before.append(lambda: catalog.load_table("sales.c").alter().set({"x": "y"}).commit())
     with catalog.transaction(policy=_POLICY) as several:
         several.table("sales.a").append(ids(1))
         several.table("sales.c").alter().set({"owner": "ada"})
@@ -113,9 +103,9 @@ def test_a_late_request_and_changes_by_others(server: WritableServer, catalog: A
     assert catalog.load_table("sales.c").properties == {"x": "y", "owner": "ada"}
 
 
-def test_nobody_knows(server: WritableServer, catalog: Any) -> None:
+def test_nobody_knows(writable: WritableServer, catalog: Any) -> None:
     """The files stay, since the commit may still arrive."""
-    server.faults += ["never"] * 5 + ["late"]
+    writable.faults += ["never"] * 5 + ["late"]
     several = catalog.transaction(policy=_POLICY)
     several.table("sales.a").append(ids(1))
     several.table("sales.b").append(ids(1))
@@ -128,15 +118,15 @@ def test_nobody_knows(server: WritableServer, catalog: Any) -> None:
     assert found is not None
 
 
-def test_a_server_that_carries_out_a_part(server: WritableServer, catalog: Any) -> None:
+def test_a_server_that_carries_out_a_part(writable: WritableServer, catalog: Any) -> None:
     """The protocol forbids it. What is there is told, and no file is deleted."""
-    server.faults.append("never")
+    writable.faults.append("never")
 
     def part() -> None:
-        body = json.loads(next(one.body for one in reversed(server.asked) if one.path == _PATH))
-        server._changed(("sales", "a"), json.dumps(body["table-changes"][0]))
+        body = json.loads(next(one.body for one in reversed(writable.asked) if one.path == _PATH))
+        writable._changed(("sales", "a"), json.dumps(body["table-changes"][0]))
 
-    server.before.append(part)
+    writable.before.append(part)
     several = catalog.transaction(policy=_POLICY)
     several.table("sales.a").append(ids(1))
     several.table("sales.b").append(ids(1))
@@ -145,7 +135,7 @@ def test_a_server_that_carries_out_a_part(server: WritableServer, catalog: Any) 
     assert _rows(catalog) == [[0, 1], [0], [0]]
 
 
-def test_blocks_that_fail(server: WritableServer, catalog: Any) -> None:
+def test_blocks_that_fail(writable: WritableServer, catalog: Any) -> None:
     before = _files(catalog)
 
     def failing() -> None:
@@ -205,24 +195,24 @@ def test_blocks_that_fail(server: WritableServer, catalog: Any) -> None:
     with catalog.transaction() as several:
         several.table("sales.a")
     assert not several.results["sales", "a"].committed
-    assert [one.path for one in server.asked].count(_PATH) == 1
+    assert [one.path for one in writable.asked].count(_PATH) == 1
 
 
-def test_catalogs_without_such_transactions(server: WritableServer, tmp_path: Path) -> None:
-    server.config["endpoints"] = ["GET /v1/{prefix}/namespaces"]
+def test_catalogs_without_such_transactions(writable: WritableServer, tmp_path: Path) -> None:
+    writable.config["endpoints"] = ["GET /v1/{prefix}/namespaces"]
     near: Any = deltaberg.load_catalog("near", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
-    far: Any = deltaberg.load_catalog("other", uri=server.uri)
+    far: Any = deltaberg.load_catalog("other", uri=writable.uri)
     for catalog in (near, far):
         with pytest.raises(UnsupportedFeatureError, match="no transactions of several tables") as caught:
             catalog.transaction()
         assert "one table after the other" in str(caught.value)
 
 
-def test_the_example_of_the_page_runs(catalog: Any, server: WritableServer) -> None:
+def test_the_example_of_the_page_runs(catalog: Any, writable: WritableServer) -> None:
     columns = pa.schema({"id": pa.int64(), "amount": pa.int64()})
     for name in ("orders", "stock"):
         catalog.create_table(f"sales.{name}", columns).append(pa.table({"id": [1, 2], "amount": [0, 3]}))
     names = {"load_catalog": deltaberg.load_catalog, "pa": pa}
-    places = {"https://catalog.example": server.uri}
+    places = {"https://catalog.example": writable.uri}
     run_blocks("docs/catalogs.md", names, heading="## Several tables at once", places=places)
     assert [ids_of(catalog.load_table(f"sales.{name}")) for name in ("orders", "stock")] == [[1, 2, 3], [2]]

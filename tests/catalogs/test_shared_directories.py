@@ -23,13 +23,6 @@ _OLD = 946_684_800
 _NOW: dict[str, Any] = {"older_than": "9999-12-31", "enforce_retention_duration": False, "dry_run": False}
 
 
-@pytest.fixture
-def catalog(sqlite: str, tmp_path: Path) -> Any:
-    made: Any = deltaberg.load_catalog("shop", type="sql", uri=sqlite, warehouse=str(tmp_path / "w"))
-    made.create_namespace("db")
-    return made
-
-
 def _aged(root: Path) -> set[Path]:
     files = {path for path in root.rglob("*") if path.is_file()}
     for path in files:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, InvalidPartitionValueError, SpecViolationError
+from deltaberg.errors import DeltabergError, InvalidPartitionValueError, SchemaError, SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road, by_every_road
 from tests.support.rows import ids
@@ -44,6 +44,16 @@ def test_empty_text_is_null(builder: DeltaBuilder, road: Road, kind: pa.DataType
     assert [row["p"] for row in road.rows(table.scan())] == [None, None]
     assert table.scan("p IS NULL").files().num_rows == 2
     assert table.scan("p IS NOT NULL").files().num_rows == 0
+
+
+def test_partition_columns_are_columns(builder: DeltaBuilder) -> None:
+    """Spark does not tell apart names that differ in their case."""
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    builder.create(schema, builder.add(ids(1), partition={"p": "x"}), partition_by=["P"])
+    assert open_table(builder.root).scan().to_arrow().to_pylist() == [{"id": 1, "p": "x"}]
+    builder.commit(builder.metadata(schema, partition_by=["q"]))
+    with pytest.raises(SchemaError, match="the partition column 'q' is not in the schema"):
+        open_table(builder.root).scan().to_arrow()
 
 
 @pytest.mark.req("DL-PART-02", half="reader")
