@@ -55,6 +55,23 @@ def test_nothing_goes_without_a_question(root: Path, monkeypatch: pytest.MonkeyP
     assert ids_of(DeltaTable(root)) == [2]
 
 
+def test_the_log_is_cleaned_up(root: Path) -> None:
+    left = root / "_delta_log" / "_commit_1.json.tmp"
+    left.write_text("x")
+    os.utime(left, (_OLD, _OLD))
+    DeltaTable(root).checkpoint()
+    os.utime(root / "_delta_log" / f"{1:020}.checkpoint.parquet", (_OLD, _OLD))
+    ended = call("cleanup-metadata", root)
+    assert (ended.exit_code, "pass --yes to do it" in ended.stderr) == (2, True)
+    assert "a writer that was interrupted left it" in printed("cleanup-metadata", root, "--dry-run")
+    assert json_lines("cleanup-metadata", root, "--dry-run", "--at", "2000-01-15")[0]["first_version"] is None
+    (done,) = json_lines("cleanup-metadata", root, "--yes")
+    names = ["_commit_1.json.tmp", f"{0:020}.json"]
+    assert sorted(one["path"] for one in done["files"]) == sorted(f"_delta_log/{name}" for name in names)
+    assert (done["first_version"], ids_of(DeltaTable(root))) == (1, [2])
+    assert "deleted 0 files" in printed("cleanup-metadata", root, "--yes")
+
+
 def test_the_question_has_the_warnings(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "deltaberg.delta.maintain.cleaning.vacuum.warnings_of_unnamed"
     with mock.patch(name, return_value=("objects that cannot be named stay",)):

@@ -281,7 +281,6 @@ _COMMAND_LINE = Door(
             "append and overwrite do it": ("write_table", "explain_append"),
             "its rows are no rows of the table": ("delete_by_keys", "add_files"),
             "changes and files show it": ("appends", "expired_tombstones"),
-            "maintain does it": ("cleanup_metadata",),
             "the commands head and count do it": ("head", "count", "to_arrow", "to_pandas", "to_polars"),
         }
     ),

@@ -13,7 +13,9 @@ import pytest
 
 from deltaberg import CheckpointLayout, DeltaTable
 from deltaberg.delta.after_commit.checkpoints import write_checkpoint
-from deltaberg.errors import SchemaError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.errors import SchemaError, StorageError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.storage.base import DeletionFailure
+from deltaberg.storage.local import LocalStorage
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
 from tests.support.written_checkpoints import actions_in, of_kind
@@ -43,7 +45,9 @@ def _checkpoint(builder: DeltaBuilder, *versions: int, layout: CheckpointLayout 
 
 
 def _clean(builder: DeltaBuilder, now: str = _NOW) -> list[str]:
-    return sorted(DeltaTable(builder.root).cleanup_metadata(now).files)
+    paths = DeltaTable(builder.root).cleanup_metadata(now).files["path"].to_pylist()
+    assert all(path.startswith("_delta_log/") for path in paths)
+    return sorted(path.removeprefix("_delta_log/") for path in paths)
 
 
 def _versions(builder: DeltaBuilder, suffix: str = ".json") -> list[int]:
@@ -86,7 +90,11 @@ def test_what_is_older_than_the_checkpoint_goes(builder: DeltaBuilder) -> None:
     table = DeltaTable(builder.root)
     result = table.cleanup_metadata(_NOW)
     assert result.first_version == 10
-    assert len(result.files) == len(set(result.files))
+    assert len(result.files) == len(set(result.files["path"].to_pylist()))
+    assert result.files["bytes"].null_count == result.files["modified"].null_count == 0
+    assert set(result.files["reason"].to_pylist()) == {
+        "it is older than the retention of the log, and version 10 has a checkpoint"
+    }
     assert _versions(builder) == list(range(10, 26))
     assert _versions(builder, ".checkpoint.parquet") == [10, 20]
     assert _versions(builder, ".crc") == [10, 12]
@@ -100,7 +108,7 @@ def test_what_is_older_than_the_checkpoint_goes(builder: DeltaBuilder) -> None:
     with pytest.raises(VersionNotFoundError, match="version 9 is no longer available"):
         DeltaTable(builder.root, version=9)
     # A second clean-up finds nothing.
-    assert DeltaTable(builder.root).cleanup_metadata(_NOW).files == ()
+    assert DeltaTable(builder.root).cleanup_metadata(_NOW).deleted_files == 0
 
 
 @pytest.mark.req("DL-CLEAN-03")
@@ -239,7 +247,7 @@ def test_a_store_whose_clock_is_behind_makes_no_entry_old(
     for entry in builder.log.iterdir():
         then = (real() + (behind - 32) * 86_400 * 10**9) / 1e9
         os.utime(entry, (then, then))
-    assert bool(DeltaTable(builder.root).cleanup_metadata().files) == cleaned
+    assert bool(DeltaTable(builder.root).cleanup_metadata().deleted_files) == cleaned
     assert not list(builder.log.glob(".*"))
 
 
@@ -250,6 +258,52 @@ def test_tables_that_are_not_cleaned(builder: DeltaBuilder) -> None:
     builder.create(ID, configuration={"delta.logRetentionDuration": "interval 1 month"})
     with pytest.raises(SchemaError, match="'interval 1 month' is not an interval"):
         DeltaTable(builder.root).cleanup_metadata()
+
+
+def test_temporary_files_go_by_their_age(builder: DeltaBuilder) -> None:
+    """Those of all writers, also where no entry is old enough: `at` makes none of them older."""
+    builder.create(ID, builder.add(ids(0)))
+    (builder.log / "_sidecars").mkdir()
+    names = {
+        f".deltaberg-{'0' * 32}.tmp": "ours",
+        f".{1:020}.json.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.tmp": "delta-spark's",
+        f"..{1:020}.json.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.tmp.crc": "Hadoop's",
+        "_commit_3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json.tmp": "deltalake's",
+        f"_sidecars/.deltaberg-{'1' * 32}.tmp": "ours",
+    }
+    others = ("notes.tmp.txt", "inner/file.tmp", ".hidden")
+    (builder.log / "inner").mkdir()
+    for name in (*names, *others):
+        (builder.log / name).write_text("x")
+        _touch(builder.log / name, dt.datetime.now(dt.UTC) - 3 * _DAY)
+    (builder.log / "young.tmp").write_text("x")
+    seen: list[Any] = []
+    table = DeltaTable(builder.root)
+    planned = table.cleanup_metadata("2100-01-01", dry_run=True)
+    done = table.cleanup_metadata("2100-01-01", progress=seen.append)
+    assert sorted(done.files["path"].to_pylist()) == sorted(f"_delta_log/{name}" for name in names)
+    assert done.files.sort_by("path") == planned.files.sort_by("path")
+    assert (planned.dry_run, done.first_version, done.deleted_bytes, seen[-1]) == (True, None, 5, (5, 5, 5))
+    assert set(done.files["reason"].to_pylist()) == {"a writer that was interrupted left it"}
+    assert not any((builder.log / name).exists() for name in names)
+    assert all((builder.log / name).exists() for name in ("young.tmp", *others))
+    assert ids_of(DeltaTable(builder.root)) == [0]
+
+
+def test_what_cannot_be_deleted_is_told(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that cleans up warns of it."""
+    _commits(builder, 9, first_new=10)
+    _checkpoint(builder, 9)
+    stuck = f"_delta_log/{3:020}.json"
+    failure = DeletionFailure(str(builder.root / stuck), StorageError("no such right"))
+    monkeypatch.setattr(LocalStorage, "delete_many", lambda *_: [failure])
+    done = DeltaTable(builder.root).cleanup_metadata(_NOW)
+    assert (done.deleted_files, dict(done.failed), done.is_complete) == (0, {stuck: "no such right"}, False)
+    assert done.first_version is None
+    (warnings,) = _append(builder, 1)
+    assert warnings == (
+        f"the log was not cleaned up: 1 file of the log could not be deleted: no such right (file: {stuck})",
+    )
 
 
 # After commits

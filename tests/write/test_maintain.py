@@ -78,7 +78,7 @@ def test_the_log_is_cleaned_up(tmp_path: Path) -> None:
     table = _table(tmp_path, 11, properties={"delta.logRetentionDuration": "interval 3 days"})
     _age(tmp_path / "_delta_log", 9)
     planned = table.maintain(MaintenancePolicy(steps=["cleanup_metadata"]))
-    assert planned["cleanup_metadata"].numbers == {"deleted_files": 10}
+    assert planned["cleanup_metadata"].numbers["deleted_files"] == 10
     found = table.cleanup_metadata(dry_run=True)
     assert (len(found.files), found.first_version, found.dry_run) == (10, 10, True)
     done = table.maintain(dry_run=False)

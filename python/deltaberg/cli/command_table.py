@@ -38,6 +38,7 @@ COMMANDS = {
     "drop-feature": "maintain",
     "maintain": "maintain",
     "vacuum": "clean_up",
+    "cleanup-metadata": "clean_up",
     "expire": "clean_up",
     "orphans": "clean_up",
     "drop-table": "clean_up",

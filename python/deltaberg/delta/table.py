@@ -472,12 +472,15 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
 
         return compact_commits(self._log, first, last)
 
-    def cleanup_metadata(self, at: Instant | None = None, *, dry_run: bool = False) -> LogCleanup:
+    def cleanup_metadata(
+        self, at: Instant | None = None, *, dry_run: bool = False, progress: OnProgress | bool | None = None
+    ) -> LogCleanup:
         """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
 
         The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
-        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
-        themselves unless ``delta.enableExpiredLogCleanup`` is false.
+        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Temporary files that killed writers left in the
+        log go once they are a day old. Data files are not touched. Commits do this by themselves unless
+        ``delta.enableExpiredLogCleanup`` is false.
 
         Parameters
         ----------
@@ -486,10 +489,13 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         dry_run
             Only find the files that would be deleted.
 
+        progress
+            What is told how far it has come; True shows it at a terminal or in a notebook.
         Returns
         -------
         LogCleanup
-            The files, and the version that the log begins with then.
+            The files with the reason for each, what could not be deleted, and the version that the log begins with
+            then.
 
         Raises
         ------
@@ -498,18 +504,19 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         CorruptTableError
             If the time of a commit is not recorded.
         StorageError
-            If the store fails, or does not permit deleting.
+            If the store cannot be listed or read.
 
         Examples
         --------
-        >>> table.cleanup_metadata().files
-        ()
+        >>> table.cleanup_metadata(dry_run=True)
+        LogCleanup(would delete 0 files of 0 bytes)
         """
         instant = None if at is None else parse_instant(at, self._options.zone)
         checked_flag("dry_run", dry_run)
         from deltaberg.delta.after_commit.log_cleanup import clean_up_log
 
-        return clean_up_log(self._snapshot.newer(), at=instant, dry_run=dry_run)
+        told = receiver(progress, "CleanupProgress")
+        return clean_up_log(self._snapshot.newer(), at=instant, dry_run=dry_run, progress=told)
 
     def generate(self, mode: GenerateMode = "symlink_format_manifest") -> SymlinkManifests:
         """Write manifests of symlinks, by which Athena, Presto and Hive read the newest version without its log.

@@ -1,4 +1,4 @@
-"""Commands that delete files which nothing needs: vacuum, expire, orphans, drop-table."""
+"""Commands that delete files which nothing needs: vacuum, cleanup-metadata, expire, orphans, drop-table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from deltaberg.whole_numbers import counted
 if TYPE_CHECKING:
     from deltaberg import CleanupResult
 
-__all__ = ["drop_table", "expire", "orphans", "vacuum"]
+__all__ = ["cleanup_metadata", "drop_table", "expire", "orphans", "vacuum"]
 
 #: The exit code where files stay that should have gone.
 _NOT_DELETED = 1
 #: What metadata has no more, of those results that say so.
 _FORGOTTEN = ("snapshot_ids", "refs", "schema_ids", "spec_ids")
+#: What else a result says.
+_MORE = (*_FORGOTTEN, "first_version")
 
 
 @write_command("user_metadata", "unsafe_single_writer")
@@ -68,6 +70,18 @@ def vacuum(opened: Any, asking: Asking, arguments: dict[str, Any], **options: An
     if "inventory" in arguments:
         arguments["inventory"] = open_row_files([arguments["inventory"]], None).reader.read_all()
     _clean_up(opened.vacuum, asking, arguments)
+
+
+@write_command()
+@click.option("--at", metavar="TIME", help="The time by which entries have expired; now by default.")
+@asking("delta")
+def cleanup_metadata(opened: Any, asking: Asking, **options: Any) -> None:
+    """Delete the entries of the log of a Delta table that are older than its retention.
+
+    Those go that a checkpoint as old stands in for, and temporary files of killed writers. They are shown first, and
+    deleted after a question.
+    """
+    _clean_up(opened.cleanup_metadata, asking, given(options))
 
 
 @write_command("unsafe_single_writer")
@@ -178,7 +192,7 @@ def _clean_up(verb: Callable[..., CleanupResult], asking: Asking, arguments: dic
 def _print(result: CleanupResult, asking: Asking) -> None:
     failed = (f"{path} could not be deleted: {reason}" for path, reason in result.failed.items())
     counts = {name: getattr(result, name) for name in ("dry_run", "deleted_files", "deleted_bytes", "warnings")}
-    counts |= {name: getattr(result, name) for name in _FORGOTTEN if hasattr(result, name)}
+    counts |= {name: getattr(result, name) for name in _MORE if hasattr(result, name)}
     files = [
         {**file, "modified": None if file["modified"] is None else file["modified"].isoformat()}
         for file in result.files.to_pylist()

@@ -49,7 +49,7 @@ def print_result(location: str, result: CommitResult | Mapping[str, Any], as_jso
 
 def in_words(result: object) -> str:
     """Return what a result says of itself, without the name of its class around it."""
-    shown = re.fullmatch(r"[A-Z]\w*Result\((.*)\)", str(result), re.DOTALL)
+    shown = re.fullmatch(r"[A-Z]\w*(?:Result|Cleanup)\((.*)\)", str(result), re.DOTALL)
     return str(result) if shown is None else shown[1]
 
 

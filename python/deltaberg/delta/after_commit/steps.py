@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltaberg.delta.after_commit.checkpoints import write_checkpoint
-from deltaberg.delta.after_commit.log_cleanup import clean_up_log
+from deltaberg.delta.after_commit.log_cleanup import clean_up_log, require_deleted
 from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.table.property_values import number_of
@@ -49,7 +49,7 @@ def cleans_up_by_itself(snapshot: Snapshot) -> bool:
 def clean_up_if_due(snapshot: Snapshot) -> None:
     """Clean up the log after a version that gets a checkpoint, unless ``delta.enableExpiredLogCleanup`` is false."""
     if cleans_up_by_itself(snapshot) and is_checkpoint_due(snapshot):
-        clean_up_log(snapshot)
+        require_deleted(clean_up_log(snapshot, with_leftovers=False))
 
 
 def compact_log_if_due(snapshot: Snapshot) -> None:

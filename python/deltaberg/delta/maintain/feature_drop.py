@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from deltaberg.delta.after_commit.checkpoints import write_checkpoint
-from deltaberg.delta.after_commit.log_cleanup import clean_up_log
+from deltaberg.delta.after_commit.log_cleanup import clean_up_log, require_deleted
 from deltaberg.delta.alter.alter import Alteration
 from deltaberg.delta.alter.drop_feature import OF_HISTORY, PROTECTION, check_supported
 from deltaberg.delta.checkpoint.layout import CheckpointLayout
@@ -205,7 +205,7 @@ class FeatureDrop:
         last = self._last_needed(table)
         if last is None or self._can_cut(table, retention, last):
             # No version of the history goes unless the feature can be dropped then.
-            clean_up_log(table, retention=retention)
+            require_deleted(clean_up_log(table, retention=retention, with_leftovers=False))
             last = self._last_needed(table)
         if last is None:
             return
@@ -218,7 +218,7 @@ class FeatureDrop:
 
     def _can_cut(self, table: Snapshot, retention: int, last: int) -> bool:
         """Return whether the clean-up of the log leaves nothing up to a version, and begins with no trace."""
-        cut = clean_up_log(table, retention=retention, dry_run=True).first_version
+        cut = clean_up_log(table, retention=retention, dry_run=True, with_leftovers=False).first_version
         return cut is not None and cut > last and self._is_clean(table, cut)
 
     def _is_clean(self, table: Snapshot, version: int) -> bool:

@@ -59,6 +59,7 @@ def upkeep_steps(
         if not cleans_up_by_itself(snapshot):
             return MaintainedStep("cleanup_metadata", False, why="delta.enableExpiredLogCleanup is false")
         done = clean_up_log(snapshot, dry_run=dry_run)
-        return MaintainedStep("cleanup_metadata", bool(done.files), {"deleted_files": len(done.files)}, result=done)
+        numbers = {"deleted_files": done.deleted_files, "deleted_bytes": done.deleted_bytes, "failed": len(done.failed)}
+        return MaintainedStep("cleanup_metadata", bool(done.deleted_files or done.failed), numbers, result=done)
 
     return {"vacuum": vacuum_step, "checkpoint": checkpoint_step, "cleanup_metadata": cleanup_step}
