@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from deltaberg import DeltaTable, IcebergTable, create_table
 from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
+from deltaberg.iceberg.maintain.cleaning import reached
 from deltaberg.spark.write.item_tasks import ItemTask
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import file_tasks, listed_files
@@ -168,6 +169,24 @@ def test_copies_are_made_by_tasks(
     os.remove(lost)
     with pytest.raises(DataFileNotFoundError, match="a file that the table names is gone"):
         table.on_spark(spark).clone(tmp_path / "other")
+
+
+def test_tasks_read_the_manifests_of_an_expiry(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reached, "_LEAST_IN_TASKS", 1)
+    for reading in (reached._ReadLists, reached._ReadManifests):
+        monkeypatch.setattr(reading, "__call__", _read_here)
+    table: Any = create_table(tmp_path / "t", pa.schema([("id", pa.int64())]), format="iceberg")
+    for number in range(3):
+        table.overwrite(pa.table({"id": [number]}))
+    done = table.on_spark(spark).expire_snapshots("9999-12-31")
+    assert sorted(done.files["kind"].to_pylist()).count("data file") == 2
+    assert IcebergTable(tmp_path / "t").scan().to_arrow()["id"].to_pylist() == [2]
+
+
+def _read_here(*_: Any) -> Any:
+    raise AssertionError("this process reads a manifest")
 
 
 def test_copies_of_an_iceberg_table_are_made_by_tasks(

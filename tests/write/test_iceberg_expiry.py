@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from deltaberg import DeltaTable, IcebergTable, load_catalog, write_table
+from deltaberg import DeltaTable, IcebergTable, create_table, load_catalog, write_table
 from deltaberg.errors import (
     AuthenticationError,
     CommitUnknownError,
     DataFileNotFoundError,
     InvalidArgumentError,
 )
+from deltaberg.iceberg.maintain.cleaning import reached
 from deltaberg.iceberg.maintain.cleaning.sweep import Sweep
 from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.transaction.table_commit import TableChange
@@ -52,6 +54,48 @@ def _files(table: IcebergTable) -> set[str]:
 
 def _kinds(result: Any) -> list[str]:
     return sorted(result.files["kind"].to_pylist())
+
+
+class _Apart:
+    """Tasks that share nothing with this process but what is pickled."""
+
+    parallelism = 2
+    #: The sizes in bytes of what they were given, without the shares.
+    sizes: list[int]
+
+    def __init__(self) -> None:
+        self.sizes = []
+
+    def run(self, work: Any, shares: Any) -> list[Any]:
+        self.sizes.append(len(pickle.dumps(work)))
+        return [
+            pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(one)))))
+            for one in shares
+        ]
+
+
+def test_tasks_read_lists_and_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are sent no columns but those of partitions, and find what this process does."""
+    wide = pa.schema([("id", pa.int64()), ("p", pa.int64()), *((f"c{number}", pa.string()) for number in range(500))])
+    properties = {"commit.manifest-merge.enabled": "false"}
+    table: Any = create_table(tmp_path / "t", wide, format="iceberg", partition_by="p", properties=properties)
+    for number in range(4):
+        table.append(pa.table({"id": [number], "p": [number % 2]}))
+    table.overwrite(pa.table({"id": [9], "p": [1]}))
+    (Path(table.location) / "left.parquet").write_text("x")
+    ways: list[tuple[Any, dict[str, Any]]] = [
+        ("remove_orphan_files", {"older_than": _END, "enforce_retention_duration": False}),
+        ("expire_snapshots", {"older_than": _END, "dry_run": True}),
+    ]
+    expected = [getattr(table, verb)(**arguments).files.sort_by("path") for verb, arguments in ways]
+    monkeypatch.setattr(reached, "_LEAST_IN_TASKS", 2)
+    monkeypatch.setattr(reached, "_IN_A_TASK", 1)
+    tasks = _Apart()
+    table._file_tasks = tasks
+    assert [getattr(table, verb)(**arguments).files.sort_by("path") for verb, arguments in ways] == expected
+    assert [len(files) for files in expected] == [1, 12]
+    assert len(tasks.sizes) >= 4
+    assert max(tasks.sizes) < 5_000
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])

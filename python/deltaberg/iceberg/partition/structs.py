@@ -24,6 +24,7 @@ __all__ = [
     "partition_keys",
     "partition_struct",
     "path_to_id",
+    "source_columns",
     "union_struct",
     "union_values",
 ]
@@ -52,6 +53,13 @@ def path_to_id(schema: Struct, number: int) -> tuple[Field, ...]:
 def field_by_id(schemas: Iterable[Struct], number: int) -> Field | None:
     """Return the field with an id, at any level, from the first schema that has it."""
     return next((child for schema in schemas for *_, child in field_paths(schema) if child.id == number), None)
+
+
+def source_columns(specs: Iterable[PartitionSpec], schemas: Sequence[Struct]) -> Struct:
+    """Return the columns that specs are made of, at one level, each of the first schema that has it."""
+    numbers = dict.fromkeys(number for spec in specs for part in spec.fields for number in part.source_ids)
+    found = (field_by_id(schemas, number) for number in numbers)
+    return Struct(tuple(one for one in found if one is not None))
 
 
 def partition_struct(spec: PartitionSpec, schemas: Sequence[Struct]) -> Struct:

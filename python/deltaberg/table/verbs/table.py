@@ -964,8 +964,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         the place of others where more than 2 GiB must be read for that; less is done here. Compaction is among that:
         a task writes a bin, or a part of the rows of a large partition that are put into an order. Rows that a merge
         inserts are written here in any case. Tasks list the directories of a table of which the store holds at least
-        50,000 files, and delete files where at least 10,000 go. They copy the files of a clone where there are
-        at least 1,000. The object that this is called on stays as it is.
+        50,000 files, and delete files where at least 10,000 go. They read the manifests of an expiry of snapshots or a
+        removal of orphans where there are at least 64, and copy the files of a clone where there are at least 1,000.
+        The object that this is called on stays as it is.
 
         Parameters
         ----------

@@ -88,7 +88,7 @@ def expire_table(
     options
         How the commit is made.
     tasks
-        What deletes many files in place of this process.
+        What reads many manifests, and deletes many files, in place of this process.
     committed
         What is told the table as it is after the commit.
 
@@ -128,7 +128,7 @@ class _Expiry:
         self._asked = asked
         self._options = options
         self._tasks = tasks
-        self._reached = Reached(Places(loaded))
+        self._reached = Reached(Places(loaded), tasks)
         self._expired = Expired()
         self._guard: ExpiryGuard | None = None
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])

@@ -129,7 +129,7 @@ def remove_orphans(pointer: TablePointer, asked: OrphanRequest, tasks: FileTasks
     asked
         What is asked for.
     tasks
-        What lists a large table, and deletes many files, in place of this process.
+        What lists a large table, reads many manifests and deletes many files in place of this process.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class _Orphans:
         self._now = earlier_clock(loaded.store.open(loaded.file), loaded.file.path.rpartition("/")[0])
         self._limit = asked.limit(self._now)
         self._places = Places(loaded)
-        self._reached = Reached(self._places)
+        self._reached = Reached(self._places, tasks)
         self._sweep = Sweep(load, loaded, self._reached, tasks, asked.progress)
         self._folders = own_folders(loaded, loaded.metadata)
         self._folder = self._chosen_folder()

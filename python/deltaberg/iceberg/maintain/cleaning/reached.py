@@ -7,10 +7,11 @@ tag still names, is reached like any other.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,9 @@ from deltaberg.iceberg.manifests.reader import ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.statistics_files import statistics_files
+from deltaberg.iceberg.partition.structs import source_columns
 from deltaberg.schema.arrow import as_array
+from deltaberg.table.maintain.file_tasks import FileTasks, results_of
 from deltaberg.workers import in_chunks, map_in_order
 
 __all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "reader_of", "snapshots_with", "statistics_of"]
@@ -32,6 +35,10 @@ __all__ = ["REACHED", "STATISTICS", "Elsewhere", "Places", "Reached", "reader_of
 REACHED = pa.schema([("location", pa.string()), ("kind", pa.string()), ("bytes", pa.int64())])
 #: How many manifest lists are read at a time, and how many manifests, so that memory does not follow the table.
 _LISTS_AT_ONCE, _MANIFESTS_AT_ONCE, _READERS = 256, 64, 16
+#: How many of either are read in less time here than a job of an engine takes to start.
+_LEAST_IN_TASKS = 64
+#: How many of them one task reads, and how many tasks one job has for each that runs at a time.
+_IN_A_TASK, _TASKS = 16, 4
 _PART = ManifestPart(deleted=True)
 #: What is needed of a row of a manifest list to read the manifest.
 _WANTED = [
@@ -44,7 +51,10 @@ _WANTED = [
     "key_metadata",
     "first_row_id",
 ]
+#: What is needed of an entry of a manifest.
+_OF_ENTRIES = ["file_path", "file_size_in_bytes", "content", "status"]
 STATISTICS = "statistics"
+_Item = TypeVar("_Item")
 _NAME = "[^/]*$"
 
 
@@ -150,10 +160,13 @@ class Reached:
     ----------
     places
         What finds the places of files.
+    tasks
+        What reads many lists and manifests in place of this process.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, tasks: FileTasks | None = None) -> None:
         self._places = places
+        self._tasks = tasks
         self._snapshots: set[int] = set()
         self._manifests: set[str] = set()
         #: The partition specs of the files that were added.
@@ -222,36 +235,40 @@ class Reached:
         seen = set(self._manifests) if spec_ids is None else self._manifests
         new = [one for one in snapshots if one.snapshot_id not in self._snapshots]
         prefix, reader = loaded.prefix, reader_of(loaded)
-
-        def listed(snapshot: Snapshot) -> pa.Table:
-            return reader.manifests_of(snapshot).select(_WANTED)
-
-        for some in in_chunks(new, _LISTS_AT_ONCE):
-            named = [one.manifest_list for one in some if one.manifest_list is not None]
-            yield _all_live(self._table(named, "manifest list", prefix=prefix))
-            rows = [row for row in _distinct(map_in_order(_READERS, listed, some)) if row["manifest_path"] not in seen]
+        named = [one.manifest_list for one in new if one.manifest_list is not None]
+        yield _all_live(self._table(named, "manifest list", prefix=prefix))
+        # What else there is of a snapshot is nothing to send to tasks.
+        bare = [replace(one, summary={}, raw={}) for one in new]
+        for listed in self._read(_ReadLists(reader), bare, _LISTS_AT_ONCE):
+            rows = [row for row in listed.to_pylist() if row["manifest_path"] not in seen]
             if spec_ids is not None:
                 spec_ids.update(row["partition_spec_id"] for row in rows)
-            for few in in_chunks(rows, _MANIFESTS_AT_ONCE):
-                yield from self._of_manifests(reader, few, prefix)
-            seen.update(row["manifest_path"] for row in rows)
+            paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
+            yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
+            for entries in self._read(_ReadManifests(reader), rows, _MANIFESTS_AT_ONCE):
+                content = entries.column("content")
+                kinds = pc.if_else(
+                    pc.equal(content, DATA),
+                    "data file",
+                    pc.if_else(pc.equal(content, POSITION_DELETES), "position deletes", "equality deletes"),
+                )
+                live = as_array(pc.not_equal(entries.column("status"), DELETED))
+                files = self._table(
+                    entries.column("file_path"), kinds, entries.column("file_size_in_bytes"), prefix=prefix
+                )
+                yield files, live
+            seen.update(paths)
 
-    def _of_manifests(
-        self, reader: ManifestReader, rows: list[dict[str, Any]], prefix: str
-    ) -> Iterator[tuple[pa.Table, pa.BooleanArray]]:
-        paths, sizes = ([row[name] for row in rows] for name in ("manifest_path", "manifest_length"))
-        yield _all_live(self._table(paths, "manifest", sizes, prefix=prefix))
-        numbered = [row | {"number": number} for number, row in enumerate(rows)]
-        for entries in reader.read(numbered, _PART):
-            content = entries.table.column("content")
-            kinds = pc.if_else(
-                pc.equal(content, DATA),
-                "data file",
-                pc.if_else(pc.equal(content, POSITION_DELETES), "position deletes", "equality deletes"),
-            )
-            columns = [entries.table.column(name) for name in ("file_path", "file_size_in_bytes")]
-            live = as_array(pc.not_equal(entries.table.column("status"), DELETED))
-            yield self._table(columns[0], kinds, columns[1], prefix=prefix), live
+    def _read(
+        self, work: Callable[[Sequence[_Item]], pa.Table], items: Sequence[_Item], at_once: int
+    ) -> Iterator[pa.Table]:
+        """Yield what some work makes of items, here or by tasks, where there are enough of them."""
+        if self._tasks is None or len(items) < _LEAST_IN_TASKS:
+            yield from map(work, in_chunks(items, at_once))
+            return
+        for some in in_chunks(items, _IN_A_TASK * _TASKS * self._tasks.parallelism):
+            for found in results_of(self._tasks.run(_AsStream(work), list(in_chunks(some, _IN_A_TASK)))):
+                yield pa.ipc.open_stream(found).read_all()
 
     def _table(self, recorded: Any, kind: Any, sizes: Any = None, prefix: str = "") -> pa.Table:
         paths = recorded if isinstance(recorded, pa.ChunkedArray) else pa.array(recorded, pa.string())
@@ -293,16 +310,46 @@ def snapshots_with(loaded: LoadedTable, location: str) -> list[Snapshot]:
 def reader_of(loaded: LoadedTable) -> ManifestReader:
     """Return what reads the manifests of all snapshots of a table."""
     metadata = loaded.metadata
-    return ManifestReader(str(loaded.root), loaded.store, loaded.resolver, metadata.specs, metadata.known_columns)
+    sources = source_columns(metadata.specs.values(), metadata.known_columns)
+    return ManifestReader(str(loaded.root), loaded.store, loaded.resolver, metadata.specs, [sources])
 
 
-def _distinct(lists: list[pa.Table]) -> list[dict[str, Any]]:
-    """Return the rows of manifest lists, each manifest once: most are in the lists of many snapshots."""
-    rows = pa.concat_tables(lists).combine_chunks()
-    numbered = rows.select(["manifest_path"]).append_column("row", pa.array(range(len(rows)), pa.int64()))
-    first = numbered.group_by("manifest_path").aggregate([("row", "min")]).column("row_min")
-    found: list[dict[str, Any]] = rows.take(first).to_pylist()
-    return found
+@dataclass(frozen=True)
+class _ReadLists:
+    """Reads the manifest lists of snapshots, each manifest once: most are in the lists of many snapshots."""
+
+    reader: ManifestReader
+
+    def __call__(self, snapshots: Sequence[Snapshot]) -> pa.Table:
+        lists = map_in_order(_READERS, lambda one: self.reader.manifests_of(one).select(_WANTED), snapshots)
+        rows = pa.concat_tables(lists).combine_chunks()
+        numbered = rows.select(["manifest_path"]).append_column("row", pa.array(range(len(rows)), pa.int64()))
+        return rows.take(numbered.group_by("manifest_path").aggregate([("row", "min")]).column("row_min"))
+
+
+@dataclass(frozen=True)
+class _ReadManifests:
+    """Reads the files that the entries of manifests name, by rows of manifest lists."""
+
+    reader: ManifestReader
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
+        numbered = [row | {"number": number} for number, row in enumerate(rows)]
+        return pa.concat_tables([entries.table.select(_OF_ENTRIES) for entries in self.reader.read(numbered, _PART)])
+
+
+@dataclass(frozen=True)
+class _AsStream:
+    """Returns what some work makes of items as the bytes of an Arrow stream."""
+
+    work: Callable[[Sequence[Any]], pa.Table]
+
+    def __call__(self, items: Sequence[Any]) -> bytes:
+        table, sink = self.work(items), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
 
 
 def _all_live(files: pa.Table) -> tuple[pa.Table, pa.BooleanArray]:
