@@ -123,6 +123,26 @@ def test_branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ended.exit_code, "1 file with 1 row left the table" in ended.stdout) == (0, True)
 
 
+def test_one_branch_or_tag_is_verified(tmp_path: Path) -> None:
+    """A tag is not repaired, since it stays at its snapshot."""
+    table = create_table(tmp_path / "t", ID, format="iceberg")
+    table.append(ids(1))
+    table.alter().create_tag("v1").commit()
+    table.delete("id = 1")
+    table.append(ids(2))
+    lost = IcebergTable(table.location, ref="v1").scan().files()["file_path"][0].as_py()
+    Path(lost.removeprefix("file:")).unlink()
+    assert "no findings" in printed("verify", table.location, "--ref", "main")
+    for more in ([], ["--ref", "v1"], ["--snapshot-id", str(table.refs["v1"].snapshot_id)]):
+        ended = call("verify", table.location, *more)
+        assert (ended.exit_code, lost in ended.stdout) == (1, True)
+    assert "there is no branch or tag 'v2'" in call("verify", table.location, "--ref", "v2").stderr
+    ended = call("repair", table.location, "--branch", "v1", "--yes")
+    assert ended.exit_code == 2
+    assert "'v1' is a tag, whose snapshot no commit changes" in ended.stderr
+    assert "drop it by" in ended.stderr
+
+
 def test_a_tag_that_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path / "t", ID, format="iceberg")
     raw = {**table.metadata.raw, "refs": {"old": {"snapshot-id": 7, "type": "tag"}}}

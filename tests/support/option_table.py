@@ -38,7 +38,7 @@ __all__ = ["DOORS", "VERBS_OF_COMMANDS", "Door", "arguments_of_verb", "verbs_of_
 VERBS_OF_COMMANDS = {
     **dict.fromkeys(("count", "files", "head", "plan"), ("scan", "open_table")),
     **dict.fromkeys(("inspect", "schema"), ("open_table",)),
-    **{name: (name, "open_table") for name in ("changes", "history")},
+    **{name: (name, "open_table") for name in ("changes", "history", "verify")},
     "cherry-pick": ("cherrypick_snapshot",),
     "tail": ("follow", "open_table"),
     "convert": ("convert_to_delta", "convert_to_iceberg"),

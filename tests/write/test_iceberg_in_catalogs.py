@@ -139,7 +139,7 @@ def test_arguments_that_are_not_valid(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match=f"{next(iter(words))} must be True or False"):
             table.overwrite(ids(2), **words)
     table.alter().create_tag("v").set({"number": 5}).commit()
-    with pytest.raises(InvalidArgumentError, match="'v' is a tag, which no rows are written to"):
+    with pytest.raises(InvalidArgumentError, match="'v' is a tag, whose snapshot no commit changes"):
         table.append(ids(2), branch="v")
     with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
         create_table("s.t", schema, catalog=catalog, properties=["x"], if_exists="replace")  # type: ignore[call-overload]

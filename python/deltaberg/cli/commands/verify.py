@@ -10,12 +10,12 @@ import click
 from deltaberg.choices import VerifyDepth
 from deltaberg.cli.commands.verb_commands import write_command
 from deltaberg.cli.confirm import Asking, Question, asking
-from deltaberg.cli.place import TablePlace
+from deltaberg.cli.options import table_command
 from deltaberg.cli.show.output import print_json, print_lines, progress
 from deltaberg.cli.show.results import in_words
 
 if TYPE_CHECKING:
-    from deltaberg import RepairResult, VerifyResult
+    from deltaberg import DeltaTable, IcebergTable, RepairResult, VerifyResult
 
 __all__ = ["repair", "verify"]
 
@@ -23,26 +23,26 @@ __all__ = ["repair", "verify"]
 _FOUND = 1
 
 
-@write_command()
+@table_command
 @click.option(
     "--depth",
     type=click.Choice(get_args(VerifyDepth)),
     help="How closely files are looked at; by default their names, sizes and deletion vectors.",
 )
-def verify(place: TablePlace, as_json: bool, depth: VerifyDepth | None) -> None:
+def verify(table: DeltaTable | IcebergTable, as_json: bool, depth: VerifyDepth | None) -> None:
     """Compare what the metadata of a table says with what is in the store; nothing is changed.
 
-    The exit code is 1 if there is a finding.
+    Of an Iceberg table, all branches and tags are verified, or the one that is named. The exit code is 1 if there is a
+    finding.
     """
-    opened = place.open()
-    with progress(f"verifying {opened.location}"):
-        result = opened.verify(**({} if depth is None else {"depth": depth}))
+    with progress(f"verifying {table.location}"):
+        result = table.verify(**({} if depth is None else {"depth": depth}))
     if as_json:
         findings = [asdict(finding) for finding in result.findings]
         counts = {"depth": result.depth, "checked": dict(result.checked), "counts": result.counts}
-        print_json({"location": opened.location, "state": result.state, **counts, "findings": findings})
+        print_json({"location": table.location, "state": result.state, **counts, "findings": findings})
     else:
-        print_lines(f"{opened.location}: {result.summary}", *(str(finding) for finding in result.findings))
+        print_lines(f"{table.location}: {result.summary}", *(str(finding) for finding in result.findings))
     if not result.is_clean:
         raise click.exceptions.Exit(_FOUND)
 

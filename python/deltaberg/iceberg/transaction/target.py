@@ -87,7 +87,9 @@ class SnapshotTarget:
         ref = metadata.all_refs.get(branch)
         if ref is not None and ref.type != "branch":
             raise InvalidArgumentError(
-                f"{branch!r} is a {ref.type}, which no rows are written to", hint="name a branch"
+                f"{branch!r} is a {ref.type}, whose snapshot no commit changes",
+                hint="name a branch; to have the tag name another snapshot, drop it by ⟪alter().drop_tag()⟫ and create "
+                "it again",
             )
         if ref is None and branch != MAIN and wap_branch is None:
             raise InvalidArgumentError(
