@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.alter.alter import Alteration  # noqa: F401 - it is named in the bases of the class
     from deltaberg.delta.checkpoint.layout import CheckpointLayout
     from deltaberg.delta.log.checkpoint_files import CheckpointInfo
+    from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
     from deltaberg.delta.schema.writer_rules import IdentityColumn
     from deltaberg.delta.table_transaction import DeltaTransaction
     from deltaberg.expressions.build.filters import Filter
@@ -488,9 +489,9 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             The time by which entries have expired; now by default.
         dry_run
             Only find the files that would be deleted.
-
         progress
             What is told how far it has come; True shows it at a terminal or in a notebook.
+
         Returns
         -------
         LogCleanup
@@ -635,9 +636,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         >>> result.deleted_files, result.dry_run
         (0, True)
         """
-        from deltaberg.delta.maintain.cleaning.vacuum import vacuum_table
         from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
-        from deltaberg.delta.transaction.transaction import Transaction
 
         options = VacuumOptions(
             retention_hours,
@@ -650,8 +649,13 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
             logging,
             receiver(progress, "CleanupProgress"),
         )
+        return self._vacuum(options, CommitOptions.of(commit))
+
+    def _vacuum(self, options: VacuumOptions, said: CommitOptions) -> CleanupResult:
+        from deltaberg.delta.maintain.cleaning.vacuum import vacuum_table
+        from deltaberg.delta.transaction.transaction import Transaction
+
         self._options.require_newest()
-        said = CommitOptions.of(commit)
 
         def record(operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> None:
             # It depends on nothing that others may change: a restore by deltalake changes protocol and metadata each
@@ -805,7 +809,7 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
     def _maintenance(self, policy: MaintenancePolicy) -> Mapping[MaintenanceStep, Step]:
         from deltaberg.delta.maintain.upkeep_steps import upkeep_steps
 
-        return {**super()._maintenance(policy), **upkeep_steps(self._newest, self.vacuum, policy)}
+        return {**super()._maintenance(policy), **upkeep_steps(self._newest, self._vacuum, policy)}
 
     def _restore(self, begin: Callable[[], Any], asked: RestoreRequest) -> RestoreResult:
         from deltaberg.delta.maintain.restore import restore_table

@@ -11,6 +11,7 @@ from deltaberg.delta.after_commit.steps import cleans_up_by_itself
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.maintain.cleanup import CleanupResult
 from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step
 
@@ -18,7 +19,9 @@ __all__ = ["upkeep_steps"]
 
 
 def upkeep_steps(
-    newest: Callable[[], Snapshot], vacuum: Callable[..., CleanupResult], policy: MaintenancePolicy
+    newest: Callable[[], Snapshot],
+    vacuum: Callable[[VacuumOptions, CommitOptions], CleanupResult],
+    policy: MaintenancePolicy,
 ) -> Mapping[MaintenanceStep, Step]:
     """Return the steps, in the safe order: entries of the log go when a checkpoint stands in for them.
 
@@ -27,7 +30,7 @@ def upkeep_steps(
     newest
         Moves to the newest version, and returns it.
     vacuum
-        The verb of the table.
+        Vacuums the table.
 
     Raises
     ------
@@ -38,11 +41,8 @@ def upkeep_steps(
     VacuumOptions(policy.retention_hours).retention(snapshot.metadata.configuration)
 
     def vacuum_step(dry_run: bool) -> MaintainedStep:
-        # Where nothing is to go, no version says that a vacuum began and ended.
-        done = vacuum(policy.retention_hours, dry_run=True)
-        is_due = done.deleted_files > 0
-        if is_due and not dry_run:
-            done = vacuum(policy.retention_hours, dry_run=False)
+        done = vacuum(VacuumOptions(policy.retention_hours, dry_run, even_if_empty=False), CommitOptions())
+        is_due = bool(done.deleted_files or done.failed)
         numbers = {"deleted_files": done.deleted_files, "deleted_bytes": done.deleted_bytes, "failed": len(done.failed)}
         return MaintainedStep("vacuum", is_due, numbers, "; ".join(done.warnings), done)
 

@@ -89,7 +89,8 @@ class Vacuum:
     def run(self) -> CleanupResult:
         """Delete the files, or only find them."""
         files = self._candidates.find()
-        return self._result(files, {}) if self._options.dry_run else self._delete(files)
+        is_done = self._options.dry_run or not (len(files) or self._options.even_if_empty)
+        return self._result(files, {}) if is_done else self._delete(files)
 
     def _delete(self, files: pa.Table) -> CleanupResult:
         recorded = self._options.logging

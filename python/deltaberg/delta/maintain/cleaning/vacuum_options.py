@@ -25,7 +25,13 @@ _INVENTORY = pa.schema(
 
 @dataclass(frozen=True)
 class VacuumOptions:
-    """The request for a vacuum; see `DeltaTable.vacuum` for its arguments and their defaults."""
+    """The request for a vacuum; see `DeltaTable.vacuum` for its arguments and their defaults.
+
+    Parameters
+    ----------
+    even_if_empty
+        Whether a run is recorded that finds nothing to delete.
+    """
 
     retention_hours: float | None = None
     dry_run: bool = True
@@ -36,6 +42,7 @@ class VacuumOptions:
     untracked_hours: float = 24
     logging: bool | None = None
     progress: OnProgress | None = None
+    even_if_empty: bool = True
 
     def __post_init__(self) -> None:
         check_flags(self, "dry_run", "enforce_retention_duration")
