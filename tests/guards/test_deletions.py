@@ -21,9 +21,6 @@ _ALLOWED = {
     "storage/probe.py": {"store.delete"},  # the object that the probe has put
     "storage/remote.py": {"obstore.delete", "self.delete"},  # what the store is asked for
     "table/removal.py": {"store.delete_many", "os.rmdir"},  # directories only where they are empty
-    # A directory with a name of its own, into which Spark has written.
-    "spark/write/spark_parquet.py": {"path.getFileSystem(self._configuration()).delete"},
-    "spark/write/native_rows.py": {"self._parquet.delete"},
 }
 #: Calls of these names that delete rows of tables, statements of SQL, or members of collections in memory.
 _OTHERS = {

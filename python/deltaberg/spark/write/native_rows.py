@@ -34,7 +34,7 @@ from deltaberg.spark.write.spark_parquet import SparkParquet, why_not_in_a_clone
 from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.removal import FileKind, delete_files
+from deltaberg.table.removal import FileKind, delete_files, discard_files, drop_directory
 from deltaberg.table.write.footers import footer_statistics
 from deltaberg.table.write.spec import WriteSpec
 
@@ -246,13 +246,13 @@ class NativeWrite:
             files = self._described(store, root, name, rows)
         except BaseException as error:
             with suppress(Exception):
-                self._parquet.delete(directory)
+                _discard(store, root.join(name))
             refused = refused_key(error)
             if refused is not None:
                 raise refused from None
             raise
         if not files.num_rows:
-            self._parquet.delete(directory)
+            drop_directory(root.join(name))
         return files
 
     def _described(self, store: StoreSpec, root: Location, name: str, rows: int) -> pa.Table:
@@ -284,6 +284,13 @@ class NativeWrite:
         others = (meta.path for path, meta in objects.items() if f"{name}/{path}" not in kept)
         delete_files(storage, place, others, _OF_SPARK, "a task of Spark wrote it beside what was committed").or_raise()
         return written_rows(files, self._spec.schema, footers=self._spec.footers)
+
+
+def _discard(store: StoreSpec, directory: Location) -> None:
+    """Delete a directory into which Spark has written for nothing."""
+    storage = store.open(directory)
+    discard_files(storage, directory.path, [meta.path for meta in storage.walk(directory.path)], _OF_SPARK)
+    drop_directory(directory)
 
 
 def _column(source: int | None, field: Field) -> Column:

@@ -124,14 +124,6 @@ class SparkParquet:
                 break
         raise StorageError("this version of Spark does not say how many rows it has written", path=directory)
 
-    def delete(self, directory: str) -> None:
-        """Delete a directory with all that is in it."""
-        path = self._jvm.org.apache.hadoop.fs.Path(directory)
-        path.getFileSystem(self._configuration()).delete(path, True)
-
-    def _configuration(self) -> Any:
-        return self._session.sessionState().newHadoopConf()
-
     def _object(self, name: str) -> Any:
         """Return a singleton of Scala."""
         return getattr(getattr(self._jvm, f"{name}$"), "MODULE$")
