@@ -192,9 +192,18 @@ def test_an_iceberg_table_in_the_same_directory(tmp_path: Path, clock: Clock, zi
     assert ids_of(IcebergTable(str(tmp_path))) == [1]
     newest = max((tmp_path / "metadata").glob("*.metadata.json*"), key=lambda path: path.stat().st_mtime_ns)
     if not zipped:
-        newest.write_text(json.dumps({**json.loads(newest.read_text()), "properties": {"delta-version": "1"}}))
+        raw, synced = json.loads(newest.read_text()), {"lastInstantSynced": "2026-01-01T00:00:00Z", "version": 0}
         left = {f"data/{path.name}" for path in (tmp_path / "data").iterdir()}
+        for text in ("{", "[]", json.dumps({**synced, "sourceTableFormat": "HUDI"})):
+            newest.write_text(json.dumps({**raw, "properties": {"XTABLE_METADATA": text}}))
+            with pytest.raises(InvalidArgumentError, match="If a tool made them of this table"):
+                table.vacuum()
+        of_delta = json.dumps({**synced, "sourceTableFormat": "DELTA"})
+        for properties in ({"XTABLE_METADATA": of_delta}, {"delta-version": "1"}):
+            newest.write_text(json.dumps({**raw, "properties": properties}))
+            assert paths(table.vacuum()) == left
         assert paths(table.vacuum(dry_run=False)) == left
+        assert newest.exists()
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
