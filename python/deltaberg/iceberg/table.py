@@ -490,6 +490,10 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         Policy".) Files go if no snapshot that stays reaches them, whatever removed or added them, and if they are in a
         directory of the table. Nothing is deleted before the commit is known to have landed.
 
+        **A table must have one name only**, since another one may need what this one forgets. A SQL catalog refuses the
+        expiry of a table that it knows by two names. REST and other catalogs do not tell of a second name, and none
+        tells of names in others.
+
         Parameters
         ----------
         older_than
