@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.after_commit.checkpoint_content import CheckpointContent
+from deltaberg.delta.after_commit.log_cleanup import LOG_FILE
 from deltaberg.delta.checkpoint.layout import FILES_PER_SIDECAR, CheckpointLayout, check_layout, new_names
 from deltaberg.delta.checkpoint.part_numbers import part_numbers
 from deltaberg.delta.checkpoint.unknown_members import with_unknown_members
@@ -36,7 +37,7 @@ from deltaberg.errors import (
     VersionNotFoundError,
     in_context,
 )
-from deltaberg.table.removal import WRITTEN_FILE, discard_files
+from deltaberg.table.removal import WRITTEN_FILE, discard_files, drop_directory
 
 __all__ = ["layout_by_policy", "write_checkpoint"]
 
@@ -138,6 +139,14 @@ def _point_to(snapshot: Snapshot, written: _Written) -> None:
     """Write ``_last_checkpoint``, unless it names a later version already."""
     log = snapshot.log
     known = log.last_checkpoint()
+    if known is None:
+        try:
+            _check_committed(snapshot)
+        except VersionNotFoundError:
+            # The table was dropped meanwhile, and would be there again by this checkpoint, without its files.
+            discard_files(log.storage, log.path, (f"{log.path}/{name}" for name in written.names), LOG_FILE)
+            drop_directory(log.root)
+            raise
     if known is None or known.version <= snapshot.version:
         members = {"version": snapshot.version, **written.pointer}
         log.storage.put(f"{log.path}/{LAST_CHECKPOINT}", encode_last_checkpoint(members))

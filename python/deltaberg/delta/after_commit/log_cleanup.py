@@ -34,12 +34,12 @@ from deltaberg.table.maintain.listed_files import earlier_clock, list_files
 from deltaberg.table.removal import FileKind, delete_files
 from deltaberg.whole_numbers import counted, whole_number
 
-__all__ = ["LogCleanup", "clean_up_log", "require_deleted"]
+__all__ = ["LOG_FILE", "LogCleanup", "clean_up_log", "require_deleted"]
 
 _STAGED = re.compile(r"(\d{20})\..*")
 _TEMPORARY = r"[^/]+\.tmp(?:\.crc)?"
 #: What is deleted, by its name below the log.
-_LOG_FILE = FileKind(
+LOG_FILE = FileKind(
     "a file of the log",
     re.compile(
         r"\d{20}\.(?:json|crc|\d{20}\.compacted\.json|checkpoint(?:\.[^/]+)?\.(?:json|parquet))"
@@ -152,7 +152,7 @@ def clean_up_log(
             gone.extend(found)
         elif found:
             reasons = {path: one.reason for path, one in found.items()}
-            removal = delete_files(log.storage, log.path, found, _LOG_FILE, reasons, deleted=note)
+            removal = delete_files(log.storage, log.path, found, LOG_FILE, reasons, deleted=note)
             staying[STRAY] += len(removal.kept)
             failed = removal.failed
         cut = len(log.path) - len(LOG_DIRECTORY)
@@ -219,7 +219,7 @@ def _left_behind(log: LogDirectory, now: int) -> list[_Old]:
     return [
         _Old(meta, _LEFT)
         for meta in found
-        if meta.modified <= before and _LOG_FILE.names.fullmatch(meta.path[len(log.path) + 1 :])
+        if meta.modified <= before and LOG_FILE.names.fullmatch(meta.path[len(log.path) + 1 :])
     ]
 
 
