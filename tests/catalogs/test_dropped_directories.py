@@ -293,3 +293,11 @@ def test_what_names_shared_files_stays(catalog: Any, tmp_path: Path) -> None:
     assert sorted(Path(path).suffix for path in _files(root)) == [".avro", ".avro", ".json"]
     assert not catalog.table_exists("db.t")
     assert "stays with them" in done.warnings[0]
+    leading = "it is the table's, and leads to files that stay, or could not be looked into"
+    assert done.kept == {leading: 2, "not in a directory of the table, so that it may be a file of others": 1}
+    (root / "notes.txt").write_text("ours")
+    again = deltaberg.drop_table(root, purge=True, locations=[tmp_path / "shared"])
+    assert again is not None
+    assert (again.is_complete, again.kept) == (True, {"the table did not name it": 1})
+    assert _files(root) == ["notes.txt"]
+    assert not (tmp_path / "shared").exists()

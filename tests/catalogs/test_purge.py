@@ -223,6 +223,16 @@ def test_files_in_a_directory_that_tables_share_stay(catalog: Any, tmp_path: Pat
     assert ids_of(catalog.register_table("db.z", second.metadata_location)) == [1, 2]
     assert ids_of(catalog.load_table("db.x")) == [1]
     assert len(_files(tmp_path / "shared")) == 2
+    with pytest.raises(InvalidArgumentError, match="is not a directory of the table"):
+        catalog.drop_table("db.z", purge=True, locations=tmp_path / "other")
+    with pytest.raises(InvalidArgumentError, match="locations says how the files of a table go, which stay"):
+        catalog.drop_table("db.z", locations=tmp_path / "shared")
+    # Whoever says that the directory is the table's alone has all go that it names.
+    catalog.drop_table("db.x")
+    planned = catalog.drop_table("db.z", purge=True, dry_run=True, locations=tmp_path / "shared")
+    done = catalog.drop_table("db.z", purge=True, locations=[tmp_path / "shared"])
+    assert sorted(done.files["path"].to_pylist()) == sorted(planned.files["path"].to_pylist())
+    assert (done.is_complete, _files(second.location), _files(tmp_path / "shared")) == (True, [], [])
 
 
 def test_a_table_that_comes_back_keeps_its_files(catalog: Any) -> None:

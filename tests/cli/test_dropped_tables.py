@@ -8,14 +8,24 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, drop_table, load_catalog, open_table, write_table
+from deltaberg import DeltaTable, create_table, drop_table, find_commit, load_catalog, open_table, write_table
+from deltaberg.delta.after_commit import checkpoints
 from deltaberg.delta.log.commit import put_entry
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintain.cleaning import dropped_table
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.storage.base import PutResult
+from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from deltaberg.storage.base import PutOutcome, PutResult
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.commit.commit import Fate
+from deltaberg.table.maintain.cleanup import DropRequest
 from deltaberg.table.removal import delete_files
 from tests.support.command_line import call, json_lines
 from tests.support.rows import ids, ids_of
@@ -64,10 +74,10 @@ def test_a_commit_meanwhile_keeps_the_table(table: DeltaTable, tmp_path: Path, m
 
     monkeypatch.setattr(dropped_table, "put_entry", append_first)
     with pytest.raises(CommitConflictError, match="other writers committed first"):
-        dropped_table.drop_table(log, dry_run=False)
+        dropped_table.drop_table(log, DropRequest(purge=True))
     monkeypatch.undo()
     assert sorted(ids_of(DeltaTable(tmp_path / "t"))) == [2, 4, 5, 9]
-    dropped_table.drop_table(log, dry_run=False)
+    dropped_table.drop_table(log, DropRequest(purge=True))
     assert not (tmp_path / "t").exists()
     with pytest.raises(TableNotFoundError, match="there is no Delta table"):
         table.append(rows)
@@ -87,7 +97,7 @@ def test_an_interrupted_drop_is_repeated(
 
     monkeypatch.setattr(dropped_table, "delete_files" if is_late else "_Drop", stop)
     with pytest.raises(KeyboardInterrupt):
-        dropped_table.drop_table(LogDirectory(parse_location(root), StoreSpec()), dry_run=False)
+        dropped_table.drop_table(LogDirectory(parse_location(root), StoreSpec()), DropRequest(purge=True))
     monkeypatch.undo()
     for act in (lambda: DeltaTable(root), lambda: table.append(rows), lambda: write_table(root, rows)):
         with pytest.raises(UnsupportedFeatureError, match="the table was dropped"):
@@ -113,6 +123,44 @@ def test_a_checkpoint_that_comes_late_goes_too(
     assert done is not None
     assert f"_delta_log/{late.name}" in done.files["path"].to_pylist()
     assert not (tmp_path / "t").exists()
+
+
+def test_a_drop_of_which_nobody_knows_can_be_looked_for(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogDirectory(parse_location(tmp_path / "t"), StoreSpec())
+    monkeypatch.setattr(dropped_table, "put_entry", lambda *_: PutResult(PutOutcome.UNKNOWN))
+    monkeypatch.setattr(dropped_table, "look_for_entry", lambda *_: Fate.HIDDEN)
+    with pytest.raises(CommitUnknownError) as told:
+        dropped_table.drop_table(log, DropRequest(purge=True))
+    assert find_commit(tmp_path / "t", told.value.context["token"]) is None
+    assert len(DeltaTable(tmp_path / "t").live_files) == 3
+
+
+def test_a_checkpoint_of_a_table_that_is_gone_goes(
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer who began before the drop must not let the table be there again, without its files."""
+    point_to = checkpoints._point_to
+
+    def drop_first(*arguments: Any) -> None:
+        drop_table(tmp_path / "t", purge=True)
+        (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+        (tmp_path / "t" / f"_delta_log/{table.version:020}.checkpoint.parquet").touch()
+        point_to(*arguments)
+
+    table.append(pa.table({"id": [9], "_p": ["c"]}))
+    monkeypatch.setattr(checkpoints, "_point_to", drop_first)
+    with pytest.raises(VersionNotFoundError):
+        table.checkpoint()
+    assert not (tmp_path / "t").exists()
+
+
+def test_directories_elsewhere_are_none_of_a_delta_table(table: DeltaTable, tmp_path: Path) -> None:
+    ended = call("drop-table", table.location, "--purge", "--yes", "--location", tmp_path)
+    assert ended.exit_code == 2
+    assert "leave out --location" in ended.stderr
+    assert len(DeltaTable(table.location).live_files) == 3
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from deltaberg import DeltaTable, IcebergTable, create_table
+from deltaberg import DeltaTable, IcebergTable, create_table, drop_table
 from deltaberg.delta.maintain.cleaning import vacuum
 from deltaberg.errors import DataFileNotFoundError, StorageError
-from deltaberg.iceberg.maintain.cleaning import reached
+from deltaberg.iceberg.maintain.cleaning import reached, sweep
 from deltaberg.spark.write.item_tasks import ItemTask
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import file_tasks, listed_files
@@ -187,6 +187,24 @@ def test_tasks_read_the_manifests_of_an_expiry(
 
 def _read_here(*_: Any) -> Any:
     raise AssertionError("this process reads a manifest")
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_dropped_table_goes_by_tasks(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, format: Any
+) -> None:
+    for module in (vacuum, sweep):
+        monkeypatch.setattr(module, "LEAST_DELETED", 1)
+    monkeypatch.setattr(file_tasks, "delete_files", _deleted_here)
+    create_table(tmp_path / "t", pa.schema([("id", pa.int64())]), format=format).append(pa.table({"id": [1]}))
+    done = drop_table(tmp_path / "t", purge=True, on_spark=spark)
+    assert done is not None
+    assert done.is_complete
+    assert not (tmp_path / "t").exists()
+
+
+def _deleted_here(*_: Any, **__: Any) -> Any:
+    raise AssertionError("this process deletes a file")
 
 
 def test_copies_of_an_iceberg_table_are_made_by_tasks(

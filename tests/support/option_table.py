@@ -255,7 +255,7 @@ _COMMAND_LINE = Door(
     ),
     _reasons(
         {
-            _OBJECTS: (*_OBJECT_NAMES, "checkpoint layout", "repair findings"),
+            _OBJECTS: (*_OBJECT_NAMES, "checkpoint layout", "drop_table on_spark", "repair findings"),
             "it is how this process reads": (
                 *_TUNING_NAMES,
                 *("changes timezone", "follow timezone", "scan timezone", "open_table timezone"),

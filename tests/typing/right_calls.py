@@ -355,7 +355,7 @@ def cataloging() -> None:
     assert_type(catalog.load_namespace_properties("db"), dict[str, str])
     assert_type(catalog.drop_table("db.u", purge=True), CleanupResult | None)
     drop_table("db.v", catalog=catalog, dry_run=True)
-    drop_table(Path("t"), purge=True, storage_options={})
+    drop_table(Path("t"), purge=True, locations=[Path("d")], storage_options={})
     catalog.drop_namespace("db")
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from deltaberg.api.place import PlaceArguments
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import parse_location
-from deltaberg.table.arguments import checked_flag
-from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.open.tables_there import formats_at
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
     from deltaberg.catalogs.names import Identifier
@@ -29,6 +30,8 @@ def drop_table(
     *,
     purge: bool = False,
     dry_run: bool = False,
+    locations: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    on_spark: SparkSession | None = None,
     **place: Unpack[PlaceArguments],
 ) -> CleanupResult | None:
     """Drop a table: of a directory with its files, or of a catalog.
@@ -43,6 +46,11 @@ def drop_table(
         Whether its files go. A directory is its files, so that it must be True there.
     dry_run
         Whether the files that would go are only found.
+    locations
+        Directories out of the location of an Iceberg table that are its alone, such as its ``write.data.path``: files
+        that it names there go as well. Otherwise they stay, since other tables may have files there.
+    on_spark
+        A session whose tasks delete files where at least 10,000 go.
     **place
         ``catalog``: the catalog of the table, from `load_catalog`. ``storage_options``: what the store needs, as for
         `open_table`.
@@ -57,7 +65,8 @@ def drop_table(
     TableNotFoundError
         There is no table.
     InvalidArgumentError
-        The files of a directory are to stay, or those that are to go may be those of others.
+        The files of a directory are to stay, or those that are to go may be those of others; or a directory of
+        ``locations`` is not one of the table.
     CommitConflictError
         Another writer changed the table first. It is still there.
     UnsupportedFeatureError
@@ -70,9 +79,10 @@ def drop_table(
     """
     options, catalog = OpenOptions.of(place), place.get("catalog")
     if catalog is not None:
-        return catalog.drop_table(cast("Identifier", target), purge=purge, dry_run=dry_run)
-    checked_flag("dry_run", dry_run)
-    if not checked_flag("purge", purge):
+        name = cast("Identifier", target)
+        return catalog.drop_table(name, purge=purge, dry_run=dry_run, locations=locations, on_spark=on_spark)
+    asked = DropRequest(purge, dry_run, locations, on_spark)
+    if not asked.purge:
         raise InvalidArgumentError(
             "a table in a directory is its files, so that it cannot be dropped without them",
             hint="pass ⟪purge=True⟫, or the ⟪catalog⟫ of the table",
@@ -82,8 +92,7 @@ def drop_table(
         from deltaberg.delta.log.directory import LogDirectory
         from deltaberg.delta.maintain.cleaning import dropped_table
 
-        return dropped_table.drop_table(LogDirectory(root, store), dry_run=dry_run)
+        return dropped_table.drop_table(LogDirectory(root, store), asked)
     from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
 
-    dropped = DroppedDirectory.find(root, store)
-    return dropped.planned() if dry_run else dropped.run()
+    return DroppedDirectory.find(root, store, asked).run()

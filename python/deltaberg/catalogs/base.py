@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +33,14 @@ from deltaberg.iceberg.updates.new_table import given_properties
 from deltaberg.signatures import public, takes
 from deltaberg.storage.location import Location, LocationMap
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.arguments import checked_flag, checked_properties, checked_text, checked_texts
+from deltaberg.table.arguments import checked_properties, checked_text, checked_texts
 from deltaberg.table.commit.commit import CommitPolicy
+from deltaberg.table.maintain.cleanup import DropRequest
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.verbs.shared_arguments import SnapshotArguments
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from typing_extensions import Unpack
 
     from deltaberg.catalogs.rest.rest_transaction import SeveralTables
@@ -223,7 +226,15 @@ class Catalog(ABC):
             return self._default_location(levels)
         return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
-    def drop_table(self, identifier: Identifier, *, purge: bool = False, dry_run: bool = False) -> CleanupResult | None:
+    def drop_table(
+        self,
+        identifier: Identifier,
+        *,
+        purge: bool = False,
+        dry_run: bool = False,
+        locations: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        on_spark: SparkSession | None = None,
+    ) -> CleanupResult | None:
         """Remove a table from the catalog. Its files stay, unless they are to be purged.
 
         In a catalog of directories, the directory is the table, which can only be purged.
@@ -239,6 +250,11 @@ class Catalog(ABC):
             Also delete its files. A REST catalog is asked to do that.
         dry_run
             Only find the files that a purge would delete, or raise what it would raise before it changes anything.
+        locations
+            Directories out of its location that are its alone, such as its ``write.data.path``: files that it names
+            there go as well.
+        on_spark
+            A session whose tasks delete files where at least 10,000 go.
 
         Returns
         -------
@@ -251,19 +267,18 @@ class Catalog(ABC):
             If the catalog has no such table.
         InvalidArgumentError
             If its files are to be purged, and may be those of others: the property ``gc.enabled`` is false, or another
-            table has the same directory. The table was not dropped.
+            table has the same directory; or a directory of ``locations`` is not one of the table. The table was not
+            dropped.
         CommitConflictError
             If another writer changes a table of a catalog of directories meanwhile. It was not dropped.
         UnsupportedFeatureError
-            If a catalog of directories is asked to leave the files.
+            If a catalog of directories is asked to leave the files, or a REST catalog how to delete them.
         """
         levels = identifier_levels(identifier)
-        checked_flag("purge", purge)
-        checked_flag("dry_run", dry_run)
-        return self._drop(levels, purge, dry_run)
+        return self._drop(levels, DropRequest(purge, dry_run, locations, on_spark))
 
-    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
-        """Do what `drop_table` does, given flags that are such."""
+    def _drop(self, levels: Levels, asked: DropRequest) -> CleanupResult | None:
+        """Do what `drop_table` does."""
         raise self._refused(f"the table {'.'.join(levels)} cannot be dropped")
 
     def _check_exists(self, levels: Levels) -> None:

@@ -14,7 +14,7 @@ from deltaberg.signatures import public
 from deltaberg.storage.location import Location, LocationMap, parse_location
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 
 __all__ = ["FilesystemCatalog"]
 
@@ -59,14 +59,13 @@ class FilesystemCatalog(Catalog):
         """Return whether the directory is a table."""
         return has_metadata(self._directory(identifier_levels(identifier)), self._store)
 
-    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult:
-        if not purge:
+    def _drop(self, levels: Levels, asked: DropRequest) -> CleanupResult:
+        if not asked.purge:
             raise self._refused(f"the table {'.'.join(levels)} cannot be dropped without its files")
         from deltaberg.iceberg.maintain.cleaning.dropped_directory import DroppedDirectory
 
         with in_context(catalog=self.name):
-            dropped = DroppedDirectory.find(self._directory(levels), self._store)
-            return dropped.planned() if dry_run else dropped.run()
+            return DroppedDirectory.find(self._directory(levels), self._store, asked).run()
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         # The table is in this directory now, whatever location it records.

@@ -41,6 +41,7 @@ from deltaberg.signatures import public
 from deltaberg.storage.location import LocationMap
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.commit.commit import CommitPolicy
+from deltaberg.table.maintain.cleanup import DropRequest
 
 __all__ = ["RestCatalog"]
 
@@ -128,18 +129,20 @@ class RestCatalog(Catalog):
         identifier_levels(identifier)
         return ""
 
-    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> None:
-        if purge:
+    def _drop(self, levels: Levels, asked: DropRequest) -> None:
+        if asked.locations or asked.on_spark is not None:
+            raise self._refused("the server deletes the files of a table, and is not told of directories or of tasks")
+        if asked.purge:
             # Servers differ in whether they look at the property.
             with in_context(table=".".join(levels)):
                 check_collected(self._pointer(levels, None).load().metadata)
-        if dry_run:
+        if asked.dry_run:
             self._check_exists(levels)
             return
         self._change(
             "DELETE",
             self._door.table_path(levels),
-            query={"purgeRequested": "true" if purge else "false"},
+            query={"purgeRequested": "true" if asked.purge else "false"},
             meanings={404: TableNotFoundError},
             is_done=lambda: self._found(levels) is None,
         )

@@ -40,7 +40,7 @@ from deltaberg.table.arguments import checked_text
 from deltaberg.table.open.tables_there import tables_at
 
 if TYPE_CHECKING:
-    from deltaberg.table.maintain.cleanup import CleanupResult
+    from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 
 __all__ = ["SqlCatalog"]
 
@@ -150,15 +150,15 @@ class SqlCatalog(Catalog):
         is_taken = not self.table_exists(identifier) and tables_at(place_of(location, None), self._store)
         return f"{location}-{uuid.uuid4().hex}" if is_taken else location
 
-    def _drop(self, levels: Levels, purge: bool, dry_run: bool) -> CleanupResult | None:
+    def _drop(self, levels: Levels, asked: DropRequest) -> CleanupResult | None:
         purging = loaded = None
-        if purge:
+        if asked.purge:
             from deltaberg.iceberg.maintain.cleaning.purged_table import TablePurge
 
             loaded = self._pointer(levels, None).load()
-            purging = TablePurge(loaded)
+            purging = TablePurge(loaded, asked)
             self._check_unshared(levels, loaded)
-        if dry_run:
+        if asked.dry_run:
             self._check_exists(levels)
             return None if purging is None else purging.planned()
         tables, condition = self._row(levels)

@@ -136,8 +136,17 @@ def orphans(opened: Any, asking: Asking, **options: Any) -> None:
 
 @write_command()
 @click.option("--purge", is_flag=True, help="Also delete the files that the table names.")
+@click.option(
+    "--location",
+    "locations",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="A directory elsewhere that is the Iceberg table's alone, from which files go, too; may be repeated.",
+)
 @asking_options
-def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, purge: bool) -> None:
+def drop_table(
+    place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool, purge: bool, locations: tuple[str, ...]
+) -> None:
     """Take an Iceberg table out of its catalog, and with --purge delete its files.
 
     A table in a directory, of either format, is dropped with its files. What would go is shown first, and goes after a
@@ -149,7 +158,7 @@ def drop_table(place: TablePlace, as_json: bool, dry_run: bool, is_agreed: bool,
         raise click.UsageError("a table in a directory is its files: pass --purge to delete them, or pass --catalog")
     catalog = None if place.catalog is None else place.loaded_catalog()
     options: dict[str, Any] = {"storage_options": place.storage_options} if catalog is None else {"catalog": catalog}
-    drop = partial(deltaberg.drop_table, place.location, purge=purge, **options)
+    drop = partial(deltaberg.drop_table, place.location, purge=purge, locations=locations, **options)
     files = "the catalog deletes its files" if purge else "its files stay where they are"
     asking = Asking(place.location, as_json, dry_run, is_agreed)
 

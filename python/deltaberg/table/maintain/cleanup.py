@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.engines import spark_engine
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
+from deltaberg.storage.location import parse_location
+from deltaberg.table.arguments import check_flags
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.whole_numbers import counted
 
-__all__ = ["CLEANED_FILES", "STRAY", "CleanupProgress", "CleanupResult", "OnProgress", "warnings_of_unnamed"]
+if TYPE_CHECKING:
+    from deltaberg.table.maintain.file_tasks import FileTasks
+
+__all__ = [
+    "CLEANED_FILES",
+    "STRAY",
+    "CleanupProgress",
+    "CleanupResult",
+    "DropRequest",
+    "OnProgress",
+    "warnings_of_unnamed",
+]
 
 #: The columns of `CleanupResult.files`.
 CLEANED_FILES = pa.schema(
@@ -108,6 +125,42 @@ class CleanupResult:
 
     def __repr__(self) -> str:
         return f"CleanupResult({self._counts})"
+
+
+@dataclass(frozen=True)
+class DropRequest:
+    """The request to drop a table; see `deltaberg.drop_table` for its arguments and their defaults.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument is not of its type, or says of a drop without a purge how files are to go.
+    """
+
+    purge: bool = False
+    dry_run: bool = False
+    locations: Any = None
+    on_spark: Any = None
+
+    def __post_init__(self) -> None:
+        check_flags(self, "purge", "dry_run")
+        given = self.locations
+        if given is None:
+            given = ()
+        elif isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
+            given = (given,)
+        object.__setattr__(self, "locations", tuple(map(parse_location, given)))
+        for name in ("locations", "on_spark"):
+            if getattr(self, name) and not self.purge:
+                raise InvalidArgumentError(
+                    f"{name} says how the files of a table go, which stay", hint=Hint("pass ⟪purge=True⟫ as well")
+                )
+
+    @property
+    def tasks(self) -> FileTasks | None:
+        """What deletes many files in place of this process."""
+        found: FileTasks | None = None if self.on_spark is None else spark_engine().file_tasks(self.on_spark)
+        return found
 
 
 def warnings_of_unnamed(objects: Sequence[str]) -> tuple[str, ...]:

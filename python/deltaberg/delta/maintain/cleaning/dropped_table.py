@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-import uuid
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,11 +25,12 @@ from deltaberg.delta.maintain.cleaning.vacuum_candidates import DROPPED
 from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
+from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.writable import check_writable
-from deltaberg.errors import StorageError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
 from deltaberg.storage.base import PutResult
 from deltaberg.table.commit.commit import Change, ClockedPolicy, Fate, commit_change
-from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult
+from deltaberg.table.maintain.cleanup import CLEANED_FILES, CleanupResult, DropRequest
 from deltaberg.table.maintain.listed_files import LISTED_FILES, list_files
 from deltaberg.table.removal import FileKind, delete_files, drop_directory
 
@@ -39,7 +39,7 @@ __all__ = ["drop_table"]
 _LOG_FILE = FileKind("a file of the log", re.compile(rf"{LOG_DIRECTORY}/.+", re.DOTALL))
 
 
-def drop_table(log: LogDirectory, *, dry_run: bool) -> CleanupResult:
+def drop_table(log: LogDirectory, asked: DropRequest) -> CleanupResult:
     """Delete the files of a table and its log, or find them.
 
     What a vacuum would never take stays: hidden files, tables below the directory, what only links lead to, metadata of
@@ -49,11 +49,15 @@ def drop_table(log: LogDirectory, *, dry_run: bool) -> CleanupResult:
     ----------
     log
         The log of the table, or what an interrupted drop has left of it.
+    asked
+        What is asked for.
 
     Raises
     ------
     CommitConflictError
         Others committed meanwhile. The table is as they left it.
+    InvalidArgumentError
+        Directories elsewhere are named, in which a Delta table has no files that could go.
     CommitUnknownError
         The store does not say whether the table is gone. Another try settles it.
     TableNotFoundError
@@ -71,12 +75,18 @@ def drop_table(log: LogDirectory, *, dry_run: bool) -> CleanupResult:
             raise
         snapshot, is_dropped = left, True
     check_writable(snapshot)
-    if not dry_run and not is_dropped:
+    if asked.locations:
+        raise InvalidArgumentError(
+            "all files of a Delta table that can go are in its directory",
+            hint="leave out ⟪locations⟫",
+            table=str(log.root),
+        )
+    if not asked.dry_run and not is_dropped:
         check_conditional_put(log)
         commit_change(_Mark(snapshot), ClockedPolicy(retries=0))
         snapshot = Snapshot.load_dropped(log) or snapshot
-    options = VacuumOptions(0, dry_run, enforce_retention_duration=False, logging=False)
-    return _Drop(snapshot, options, _unrecorded, None).run()
+    options = VacuumOptions(0, asked.dry_run, enforce_retention_duration=False, logging=False)
+    return _Drop(snapshot, options, _unrecorded, asked.tasks).run()
 
 
 class _Mark(Change):
@@ -84,7 +94,7 @@ class _Mark(Change):
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._log, self._version = snapshot.log, snapshot.version + 1
-        self.token = str(uuid.uuid4())
+        self.token = new_token(self._version)
         attempt = Attempt(time.time_ns() // 1_000_000, self.token, read_version=snapshot.version)
         info = Provenance("DROP TABLE").action(attempt, None, {})
         actions = (info, dropped_protocol(snapshot.protocol).action, snapshot.metadata.action)

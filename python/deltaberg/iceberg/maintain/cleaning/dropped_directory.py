@@ -9,6 +9,7 @@ that was interrupted can be carried on.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ from deltaberg.iceberg.metadata.write_metadata import encode_metadata
 from deltaberg.storage.base import ObjectMeta, Storage
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
-from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 from deltaberg.table.maintain.listed_files import list_files
 from deltaberg.table.removal import FileKind, delete_files, drop_directory
 from deltaberg.workers import map_in_order
@@ -43,6 +44,7 @@ _NOTE = f"{METADATA_DIRECTORY}/dropped-table.json"
 _NOTE_FILE = FileKind("the note of a dropped table", re.compile(re.escape(_NOTE)))
 _READERS = 16
 _UNNAMED = "the table did not name it"
+_NAMING = "it is the table's, and leads to files that stay, or could not be looked into"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class DroppedDirectory:
 
     Parameters
     ----------
+    asked
+        What is asked for.
     loaded
         The table, by its newest metadata file, or by the note of a drop that was interrupted.
     pointers
@@ -58,11 +62,12 @@ class DroppedDirectory:
         have gone.
     """
 
+    asked: DropRequest
     loaded: LoadedTable
     pointers: tuple[ObjectMeta, ...]
 
     @classmethod
-    def find(cls, root: Location, store: StoreSpec) -> DroppedDirectory:
+    def find(cls, root: Location, store: StoreSpec, asked: DropRequest) -> DroppedDirectory:
         """Find the table, or what is left of one whose drop was interrupted.
 
         Raises
@@ -81,25 +86,23 @@ class DroppedDirectory:
         except TableNotFoundError:
             note = root.join(_NOTE)
             try:
-                return cls(LoadedTable(load_file(note, store), note, root, store), ())
+                return cls(asked, LoadedTable(load_file(note, store), note, root, store), ())
             except ObjectNotFoundError:
                 pass
             raise
-        return cls(loaded, _pointers(loaded))
-
-    def planned(self) -> CleanupResult:
-        """Return what a drop would delete."""
-        return self._with_left(self._purge().planned())
+        return cls(asked, loaded, _pointers(loaded))
 
     def run(self) -> CleanupResult:
-        """Let the directory cease to be a table, and delete the files that the table named.
+        """Let the directory cease to be a table, and delete the files that the table named; or find these.
 
         Raises
         ------
         CommitConflictError
             Another writer has changed the table meanwhile. It is there, but for older metadata files.
         """
-        purge, note = self._purge(), self.loaded.root.join(_NOTE)
+        purge, note = TablePurge(self.loaded, self.asked, self.pointers), self.loaded.root.join(_NOTE)
+        if self.asked.dry_run:
+            return self._with_left(purge.planned(), purge.named)
         self._check()
         if self.pointers:
             self._check_note(note)
@@ -115,8 +118,9 @@ class DroppedDirectory:
             self._check(of_others=False)
         else:
             delete_files(self._store, root.path, [note.path], _NOTE_FILE, "all files of the table are gone")
-            drop_directory(root)
-        return self._with_left(done)
+            for folder in (root, *purge.alone):
+                drop_directory(folder)
+        return self._with_left(done, purge.named)
 
     def _check_note(self, note: Location) -> None:
         """Refuse to overwrite the note of another table, whose files nobody could find then."""
@@ -131,9 +135,6 @@ class DroppedDirectory:
     @property
     def _store(self) -> Storage:
         return self.loaded.store.open(self.loaded.root)
-
-    def _purge(self) -> TablePurge:
-        return TablePurge(self.loaded, self.pointers)
 
     def _check(self, *, of_others: bool = True) -> None:
         """Refuse to go on where there is a newer version of the table, or another table."""
@@ -150,18 +151,19 @@ class DroppedDirectory:
                 table=str(root),
             )
 
-    def _with_left(self, result: CleanupResult) -> CleanupResult:
-        """Return a result that also counts the files that stay in the directory, since the table did not name them."""
-        root, gone = self.loaded.root.path, result.files.column("path")
-        listed = (
-            batch.column("path") for batch in list_files(self._store, root, lambda paths: _is_none_of(paths, gone))
-        )
-        left = sum(len(paths) for paths in listed)
-        return replace(result, kept={**result.kept, **({_UNNAMED: left} if left else {})})
+    def _with_left(self, result: CleanupResult, named: pa.ChunkedArray) -> CleanupResult:
+        """Return a result that also counts the files that stay in the directory, by whether the table named them."""
+        told = [*result.files.column("path").chunks, pa.array([_NOTE, *result.failed], pa.string())]
+        left: Counter[str] = Counter()
+        for batch in list_files(self._store, self.loaded.root.path, lambda paths: _is_none_of(paths, told)):
+            count = pc.is_in(batch.column("path"), value_set=named).true_count
+            left[_NAMING] += count
+            left[_UNNAMED] += len(batch) - count
+        return replace(result, kept={**result.kept, **{reason: count for reason, count in left.items() if count}})
 
 
-def _is_none_of(paths: pa.StringArray, gone: pa.ChunkedArray) -> pa.BooleanArray:
-    return pc.invert(pc.is_in(paths, value_set=pa.chunked_array([*gone.chunks, pa.array([_NOTE])], pa.string())))
+def _is_none_of(paths: pa.StringArray, told: list[pa.Array]) -> pa.BooleanArray:
+    return pc.invert(pc.is_in(paths, value_set=pa.chunked_array(told, pa.string())))
 
 
 def _pointers(loaded: LoadedTable) -> tuple[ObjectMeta, ...]:

@@ -7,17 +7,17 @@ listing and before each batch of deletions. A file of a commit that comes meanwh
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.choices import PrefixMismatch
 from deltaberg.errors import DataFileNotFoundError, DeltabergError, InvalidArgumentError, in_context
 from deltaberg.hints import Hint
@@ -26,11 +26,11 @@ from deltaberg.iceberg.location.pointer import KnowsOthers, TablePointer
 from deltaberg.iceberg.maintain.cleaning.metadata_beside import check_metadata_beside
 from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached, snapshots_with
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
-from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
+from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, is_in, own_folders
 from deltaberg.iceberg.metadata.snapshot_refs import in_words
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
-from deltaberg.storage.location import Location, parse_location
+from deltaberg.storage.location import parse_location
 from deltaberg.table.arguments import check_flags, checked_choice, checked_function, parse_instant
 from deltaberg.table.maintain.cleanup import CleanupProgress, CleanupResult, OnProgress, warnings_of_unnamed
 from deltaberg.table.maintain.file_tasks import FileTasks, list_by_tasks
@@ -174,7 +174,7 @@ class _Orphans:
         self._reached = Reached(self._places, tasks)
         self._sweep = Sweep(load, loaded, self._reached, tasks, asked.progress)
         self._folders = own_folders(loaded, loaded.metadata)
-        self._folder = self._chosen_folder()
+        self._folder = self._folders[0] if asked.location is None else self._sweep.folder(asked.location)
         self._above = f"{str(self._folder).rstrip('/')}/"
         self._kept: Counter[str] = Counter()
         self._nested: set[str] = set()
@@ -183,24 +183,6 @@ class _Orphans:
         hidden = sorted(name for name in names if name.startswith(("_", ".")))
         # Directories of partition values are not hidden, whatever the name of the field.
         self._shown = rf"(^|/)(?:{'|'.join(map(re.escape, hidden))})=[^/]*" if hidden else None
-
-    def _chosen_folder(self) -> Location:
-        """Return the directory that is listed."""
-        folders = self._folders
-        asked: Location | None = self._asked.location
-        if asked is None:
-            return folders[0]
-        if asked.scheme == "file":
-            asked = asked._replace(path=os.path.realpath(asked.path))
-        if not _is_in(asked, folders):
-            folders = self._sweep.all_folders()
-        if not _is_in(asked, folders):
-            raise InvalidArgumentError(
-                f"{asked} is not a directory of the table: files of others would be deleted",
-                hint=f"the directories of the table are {', '.join(map(str, folders))}",
-            )
-        check_alone(self._loaded, asked)
-        return asked
 
     def run(self) -> CleanupResult:
         settled = self._now - _SETTLED
@@ -233,9 +215,20 @@ class _Orphans:
         """Return what is to be said of directories of the table elsewhere: others may have theirs below them."""
         if self._asked.location is not None:
             return []
-        left = [str(one) for one in self._folders if not _is_in(one, [self._folder])]
+        folders = self._folders
+        # Only older metadata names the directory then, and it takes a request for each of these files to know.
+        if any(self._has_others(part) for part in self._reached.parts):
+            folders = self._sweep.all_folders()
+        left = [str(one) for one in folders if not is_in(one, [self._folder])]
         why = "others may have files there; pass a directory as location if it is the table's alone"
         return [f"orphans were not looked for in {', '.join(left)}: {why}"] if left else []
+
+    def _has_others(self, part: kernels.PathSet) -> bool:
+        """Return whether there are files that are not in a directory of the table, as its newest metadata says."""
+        left = as_array(part.unasked().cast(pa.string()))
+        for folder in (self._folder, *self._folders):
+            left = left.filter(pc.invert(pc.starts_with(left, f"{str(folder).rstrip('/')}/")))
+        return len(left) > 0
 
     def _listed(self) -> Iterator[pa.RecordBatch]:
         """List the directory, and yield what is old enough and not reached."""
@@ -327,7 +320,3 @@ class _Orphans:
     def _apart(self, found: pa.Table, stays: pa.BooleanArray, reason: str) -> pa.Table:
         self._kept[reason] += stays.true_count
         return found.filter(pc.invert(stays))
-
-
-def _is_in(place: Location, folders: Sequence[Location]) -> bool:
-    return any(place == one or str(place).startswith(f"{str(one).rstrip('/')}/") for one in folders)

@@ -24,13 +24,13 @@ from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADAT
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.maintain.cleaning.reached import REACHED, STATISTICS, Places, Reached, reader_of, statistics_of
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import check_collected
-from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, own_folders
+from deltaberg.iceberg.maintain.cleaning.sweep import TABLE_FILE, Sweep, check_alone, is_in, own_folders
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.schema.arrow import as_array
 from deltaberg.storage.base import ObjectMeta
-from deltaberg.table.maintain.cleanup import CleanupResult
+from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 from deltaberg.table.maintain.verifying.findings import first_paths
 from deltaberg.table.removal import FileKind
 from deltaberg.workers import in_chunks, map_in_order
@@ -57,6 +57,8 @@ class TablePurge:
     ----------
     loaded
         The table.
+    asked
+        Which directories elsewhere are the table's alone, and what deletes many files.
     pointers
         The files that make its directory a table, the newest metadata file and the hint at it last; None for a table of
         a catalog.
@@ -64,10 +66,10 @@ class TablePurge:
     Raises
     ------
     InvalidArgumentError
-        The property ``gc.enabled`` is false, or the directory is also that of another table.
+        The property ``gc.enabled`` is false, a directory is also that of another table, or none of this one.
     """
 
-    def __init__(self, loaded: LoadedTable, pointers: Sequence[ObjectMeta] | None = None) -> None:
+    def __init__(self, loaded: LoadedTable, asked: DropRequest, pointers: Sequence[ObjectMeta] | None = None) -> None:
         check_alone(loaded)
         check_writable(loaded.metadata, loaded.resolver)
         check_collected(loaded.metadata)
@@ -76,6 +78,12 @@ class TablePurge:
         #: Whether all files are gone that could be found.
         self.is_whole = False
         self._places = Places(loaded)
+        any_folder = Sweep(lambda known: known, loaded, Reached(self._places), None, None)
+        #: The directories beside the location from which files go.
+        self.alone = list(map(any_folder.folder, asked.locations))
+        self._tasks = asked.tasks
+        #: All that metadata names in the directories of the table, as `CleanupResult.files` spells it.
+        self.named = pa.chunked_array([], pa.string())
         self._reader = reader_of(loaded)
         self._unread: list[str] = []
         self._lost: list[str] = []
@@ -84,7 +92,7 @@ class TablePurge:
         """Return what a purge would delete."""
         begun, named = time.monotonic(), self._files()
         sweep = self._sweep(lambda known: known)
-        files = sweep.in_own_folders(named)
+        files = self._own(sweep, named)
         if self._in_shared_folders(_left_of(named, files)):
             files = files.filter(pc.less_equal(files.column("stage"), _CONTENT))
         warnings = [*self._unread, *self._of_lost(), *_of_outside(named, files)]
@@ -112,7 +120,7 @@ class TablePurge:
                 hint="repair the table first, or delete its directory",
                 table=str(self._loaded.root),
             )
-        files = sweep.in_own_folders(named)
+        files = self._own(sweep, named)
         shared = self._in_shared_folders(_left_of(named, files))
         gone = [files.slice(0, 0)]
         stages = files.column("stage")
@@ -131,7 +139,7 @@ class TablePurge:
         self.is_whole = is_done and not shared
         if shared:
             where = f", beginning with {self._loaded.file}" if self._pointers is None else ""
-            why = f"{shared} are in a directory that tables may share"
+            why = f"{shared} are in a directory that tables may share; pass it in locations if it is the table's alone"
             warnings.append(f"what names files of the table stays with them{where}: {why}")
         if not is_done:
             again = f"register the table again by {self._loaded.file}, and " if self._pointers is None else ""
@@ -144,13 +152,18 @@ class TablePurge:
         """Return how many files are in directories that properties name, where tables may write together."""
         metadata = self._loaded.metadata
         alone = own_folders(self._loaded, metadata, ())
-        others = [one for one in own_folders(self._loaded, metadata) if one not in alone]
+        others = [one for one in own_folders(self._loaded, metadata) if not is_in(one, [*alone, *self.alone])]
         above = (pc.starts_with(left, f"{str(one).rstrip('/')}/") for one in others)
         count: int = reduce(pc.or_, above, pa.repeat(pa.scalar(False), len(left))).true_count
         return count
 
     def _sweep(self, load: Callable[[LoadedTable], LoadedTable]) -> Sweep:
-        return Sweep(load, self._loaded, Reached(self._places), None, None, is_strict=True)
+        return Sweep(load, self._loaded, Reached(self._places), self._tasks, None, alone=self.alone)
+
+    def _own(self, sweep: Sweep, named: pa.Table) -> pa.Table:
+        files = sweep.in_own_folders(named)
+        self.named = sweep.as_cleaned(files).column("path")
+        return files
 
     def _files(self) -> pa.Table:
         """Return the files that metadata names, each once, with the stage in which it goes."""

@@ -32,7 +32,7 @@ from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete
 from deltaberg.table.maintain.listed_files import find_inner_tables
 from deltaberg.table.removal import FileKind
 
-__all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "own_folders"]
+__all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "is_in", "own_folders"]
 
 #: Properties that name locations of files, beside the table's own location.
 _PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -129,6 +129,11 @@ def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[st
     return folders
 
 
+def is_in(place: Location, folders: Sequence[Location]) -> bool:
+    """Return whether a place is one of some directories, or in one."""
+    return any(place == one or str(place).startswith(f"{str(one).rstrip('/')}/") for one in folders)
+
+
 @dataclass(eq=False)
 class Sweep:
     """Deletes files, unless newer metadata needs them.
@@ -145,8 +150,9 @@ class Sweep:
         What deletes many files in place of this process.
     progress
         What is told how far it has come.
-    is_strict
-        Whether directories are not the table's own that only properties or older metadata name: tables may share them.
+    alone
+        The only directories, beside the location, that are the table's own; None for all that its properties and its
+        older metadata name, which tables may share.
     """
 
     load: Callable[[LoadedTable], LoadedTable | None]
@@ -154,7 +160,7 @@ class Sweep:
     reached: Reached
     tasks: FileTasks | None
     progress: OnProgress | None
-    is_strict: bool = field(default=False, kw_only=True)
+    alone: Sequence[Location] | None = field(default=None, kw_only=True)
     listed: int = field(default=0, init=False)
     #: How many files stay, by the reason, and what could not be deleted.
     kept: Counter[str] = field(default_factory=Counter, init=False)
@@ -163,17 +169,37 @@ class Sweep:
     _deleted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._folders = own_folders(self.loaded, self.loaded.metadata, () if self.is_strict else _PATHS)
+        self._folders = own_folders(self.loaded, self.loaded.metadata, _PATHS if self.alone is None else ())
+        self._folders += [one for one in self.alone or () if one not in self._folders]
 
     def all_folders(self) -> list[Location]:
         """Return the directories of the table, its location first, with those that older metadata names."""
         self._know_older_folders()
         return self._folders
 
+    def folder(self, asked: Location) -> Location:
+        """Return a directory that is, or is in, one of the table, without links.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is none of the table's, or one of another table, too.
+        """
+        place = asked._replace(path=os.path.realpath(asked.path)) if asked.scheme == "file" else asked
+        if not is_in(place, self._folders):
+            self._know_older_folders()
+        if not is_in(place, self._folders):
+            raise InvalidArgumentError(
+                f"{place} is not a directory of the table: files of others would be deleted",
+                hint=f"the directories of the table are {', '.join(map(str, self._folders))}",
+            )
+        check_alone(self.loaded, place)
+        return place
+
     def in_own_folders(self, files: pa.Table) -> pa.Table:
         """Return the files in directories of the table; all other files stay, and are counted."""
         inside = self._inside(files)
-        if inside.true_count < len(files) and not self.is_strict and self._know_older_folders():
+        if inside.true_count < len(files) and self.alone is None and self._know_older_folders():
             inside = self._inside(files)
         inside = pc.and_(inside, pc.invert(self._of_others(files, inside)))
         self.kept[_OUTSIDE] += len(files) - inside.true_count
