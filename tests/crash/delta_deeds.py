@@ -25,6 +25,7 @@ __all__ = [
     "purge_rows",
     "rows",
     "several",
+    "upgrade_for_iceberg",
     "vacuum",
     "values",
     "verbs",
@@ -115,6 +116,12 @@ def purge_a_column(at: Target) -> Any:
     at.table.update({"more": "id"}, "id < 3")
     at.table.alter().drop("more").commit()
     return at.table.reorg()
+
+
+def upgrade_for_iceberg(at: Target) -> Any:
+    """Delete a row, and make the table compatible with Iceberg, which has no place for the vector."""
+    at.table.delete("id = 3", strategy=HIDING)
+    return at.table.reorg(upgrade_iceberg_compat=2)
 
 
 def compact_beside_delete(at: Target) -> Any:

@@ -22,6 +22,7 @@ from tests.crash.delta_deeds import (
     purge_rows,
     rows,
     several,
+    upgrade_for_iceberg,
     vacuum,
     values,
     verbs,
@@ -179,6 +180,7 @@ _ALL = [
     Operation("order by a curve", lambda at: at.table.compact(z_order_by=["id", "value"], target_file_size=1)),
     Operation("compact beside a delete", compact_beside_delete, values(1, 2, 4, 5, 6), "vectors", versions=2),
     Operation("purge deleted rows", purge_rows, values(1, 2, 4, 5, 6), "vectors", versions=2),
+    Operation("upgrade for Iceberg", upgrade_for_iceberg, values(1, 2, 4, 5, 6), "vectors", versions=5),
     Operation("purge a dropped column", purge_a_column, start="mapped", versions=4),
     Operation("partition anew", lambda at: at.table.alter().partition_by("value").commit(), start="mapped"),
     Operation(

@@ -44,8 +44,8 @@ __all__ = [
 #: What is said of a commit, which a transaction is told when it begins.
 OF_COMMITS = frozenset(RecordedArguments.__annotations__)
 #: Arguments that one format alone has.
-OF_DELTA = frozenset({"user_metadata", "post_commithook_properties"})
-OF_ICEBERG = frozenset({"branch"})
+OF_DELTA = frozenset({"user_metadata", "post_commithook_properties", "upgrade_iceberg_compat"})
+OF_ICEBERG = frozenset({"branch", "spec_id"})
 
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 _NEEDED: dict[str, dict[str, Any]] = {
@@ -141,6 +141,7 @@ _RIGHT: dict[str, Any] = {
     "inventory": None,
     "untracked_hours": 24,
     "logging": True,
+    "upgrade_iceberg_compat": 2,
     "when_matched": "ignore",
     "when_not_matched": "ignore",
     "where": "p = 'a'",
@@ -220,7 +221,7 @@ def _right(verb: str, name: str) -> Any:
 def all_right(verb: str, place: Place) -> dict[str, Any]:
     """Return a right value for each argument that a verb takes of a table, as far as they go together."""
     others = OF_ICEBERG if place.format == "delta" else OF_DELTA
-    left_out = {*others, *words_of(verb), "dynamic", "commit_properties"}
+    left_out = {*others, *words_of(verb), "dynamic", "commit_properties", "upgrade_iceberg_compat"}
     left_out |= {"source_alias", "target_alias", "when_matched"}
     return {name: _right(verb, name) for name in arguments_of(place.kind, verb) - left_out}
 

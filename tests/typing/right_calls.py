@@ -238,6 +238,8 @@ def writing(table: DeltaTable, how: SchemaMode, strategy: Strategy) -> None:
     assert_type(done, CommitResult)
     assert_type(table.compact("id > 1", target_file_size=1 << 20, max_concurrent=1), CompactResult)
     assert_type(table.compact(z_order_by=["id", ("s", "x")]), CompactResult)
+    assert_type(table.reorg(upgrade_iceberg_compat=2, dry_run=True), CompactResult)
+    assert_type(table.compact(spec_id=0, rewrite_all=True), CompactResult)
     assert_type(table.reorg("id > 1", group_size=1 << 30, compression="zstd", user_metadata="purge"), CompactResult)
     policy = MaintenancePolicy(steps=["compact", "vacuum"], min_files=10, retention_hours=200)
     assert_type(table.maintain(policy, dry_run=False), MaintenanceResult)

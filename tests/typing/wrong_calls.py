@@ -104,6 +104,7 @@ def changing(delta: DeltaTable, iceberg: IcebergTable) -> None:
     iceberg.upsert(_ROWS, ["id"], when_not_matched="insrt")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.merge(_ROWS, "target.id = source.id", strategy="copyonwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     iceberg.compact(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    delta.reorg(upgrade_iceberg_compat=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     delta.reorg(compression="ztsd")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     MaintenancePolicy(steps=["compcat"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     delta.compact(z_order_by=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, MaintenancePolicy, ParquetOptions, create_table, open_table
-from deltaberg.errors import ArgumentNameError, DataFileNotFoundError, InvalidArgumentError
+from deltaberg.errors import ArgumentNameError, DataFileNotFoundError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table.maintain import compact
 from deltaberg.table.maintain.packing import PackedFile, Packing, pack_files
+from tests.support.command_line import json_lines
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -327,3 +328,39 @@ def test_a_lost_file_of_a_busy_table(
     with pytest.raises(DataFileNotFoundError, match="a live data file is gone"):
         table.compact()
     assert len(attempts) == 1
+
+
+@pytest.mark.req("ICE-MNT-11")
+def test_rows_of_one_partition_spec_go_to_the_newest(tmp_path: Path) -> None:
+    columns = pa.schema([*ID, ("p", pa.string()), ("q", pa.string())])
+    table: Any = create_table(tmp_path, columns, format="iceberg", partition_by="p")
+    added = []
+    for number, spec in enumerate(("p", "q", ("p", "q"))):
+        if number:
+            table.alter().partition_by(*([spec] if isinstance(spec, str) else spec)).commit()
+        for one in (number * 2, number * 2 + 1):
+            table.append(pa.table({"id": [one], "p": ["a"], "q": ["b"]}, columns))
+        added.append(table.scan().files()["file_path"].to_pylist())
+
+    def specs() -> list[int]:
+        return sorted(one["spec_id"] for one in table.inspect("files").to_pylist())
+
+    assert specs() == [0, 0, 1, 1, 2, 2]
+    assert table.compact(spec_id=1, min_files=3).groups == ()
+    assert table.compact(spec_id=1, rewrite_all=True, dry_run=True).removed_files == 2
+    result = table.compact(spec_id=1, rewrite_all=True)
+    assert (result.removed_files, result.added_files) == (2, 1)
+    assert specs() == [0, 0, 2, 2, 2]
+    assert set(added[0]) < set(table.scan().files()["file_path"].to_pylist())
+    (done,) = json_lines("compact", table.location, "--spec-id", "0", "--all")
+    assert done["removed_files"] == 2
+    assert set(table.refresh().inspect("files")["spec_id"].to_pylist()) == {2}
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(6))
+    with pytest.raises(InvalidArgumentError, match="no partition spec 7") as raised:
+        table.compact(spec_id=7)
+    assert raised.value.hint == "it has 0, 1, 2"
+    with pytest.raises(InvalidArgumentError, match="spec_id must be an integer"):
+        table.compact(spec_id="0")
+    delta: Any = create_table(tmp_path / "d", columns)
+    with pytest.raises(UnsupportedFeatureError, match="spec_id applies only to Iceberg tables"):
+        delta.compact(spec_id=0)

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
     from deltaberg.table.maintain.maintenance import MaintenancePolicy, Step
+    from deltaberg.table.maintain.purge import Purge
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
@@ -801,7 +802,16 @@ class DeltaTable(Table["DeltaTransaction", "Alteration"]):
         from deltaberg.delta.maintain.compact import DeltaRewrite
         from deltaberg.table.maintain.compact import compact_table
 
+        DELTA.refuse(compaction, self.location)
         return compact_table(begin, self.refresh, compaction, DeltaRewrite)
+
+    def _upgrade(
+        self, to: int, asked: Compaction, commit: Mapping[str, Any], rewrite: Callable[[Purge], CompactResult]
+    ) -> CompactResult:
+        from deltaberg.delta.alter.compatibility_upgrade import CompatibilityUpgrade
+
+        upgrade = CompatibilityUpgrade(to, self._newest, lambda: self.refresh().alter(**commit), rewrite)
+        return upgrade.run(dry_run=asked.dry_run)
 
     def _transaction_of(self, said: Any) -> Any:
         return operations_of(self.refresh().transaction(**said)).transaction

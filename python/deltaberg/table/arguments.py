@@ -20,6 +20,7 @@ from deltaberg.storage.options.options import StoreOptions
 
 __all__ = [
     "AUTO",
+    "SPEC_HINT",
     "Instant",
     "checked_choice",
     "checked_flag",
@@ -49,6 +50,8 @@ __all__ = [
 Instant = dt.datetime | dt.date | str
 #: The location map that a table derives by itself.
 AUTO = "auto"
+#: What helps where the id of a partition spec is no integer.
+SPEC_HINT = "pass the id of a partition spec, or leave it out for all"
 #: No class has an attribute of this name.
 _NO_ATTRIBUTE = "no_such_attribute_of_deltaberg"
 #: More than three years; Python cannot wait for much longer.

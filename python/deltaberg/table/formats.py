@@ -55,6 +55,7 @@ DELTA = TableFormat(
     {
         "branch": "leave it out: a Delta table has no branches",
         "catalog": "leave it out, and pass a location",
+        "spec_id": "pass ⟪where=⟫ with a condition on partition columns",
         "sort_by": "sort the rows before they are written, or pass ⟪cluster_by=⟫",
     },
 )

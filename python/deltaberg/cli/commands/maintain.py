@@ -76,6 +76,7 @@ def generate(place: TablePlace, as_json: bool, mode: str | None, dry_run: bool) 
     help="Cluster a table by its clustering columns (Delta); by default it is, if it has any.",
 )
 @click.option("--all", "rewrite_all", is_flag=True, default=None, help="Rewrite files whatever their size.")
+@click.option("--spec-id", type=_SIZE, metavar="SPEC_ID", help="Only files of this partition spec (Iceberg).")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
 @dry_run_option
 def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packing: Any) -> None:
@@ -93,6 +94,12 @@ def compact(place: TablePlace, as_json: bool, arguments: dict[str, Any], **packi
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
 @click.option("--group-size", type=_COUNT, metavar="BYTES", help="Bytes of the files that one commit replaces.")
 @click.option("--max-concurrent", type=_COUNT, metavar="COUNT", help="How many files are written at a time.")
+@click.option(
+    "--upgrade-iceberg-compat",
+    type=click.IntRange(1, 2),
+    metavar="VERSION",
+    help="Make a Delta table compatible with Iceberg, by version 1 or 2 of the feature.",
+)
 @asking()
 def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any) -> None:
     """Write files anew that hold deleted rows or dropped columns (purge).
@@ -103,7 +110,8 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
 
     def question(planned: CompactResult) -> Question | None:
         text = f"Write {counted(planned.removed_files, 'file')} of {opened.location} anew?"
-        return Question(text, [in_words(planned)]) if planned.groups else None
+        sets = [f"set {name} to {value}" for one in planned.groups for name, value in one.properties.items()]
+        return Question(text, [*sets, in_words(planned)]) if planned.groups else None
 
     asking.carry_out(
         "reorganizing",

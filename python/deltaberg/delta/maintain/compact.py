@@ -19,6 +19,7 @@ from deltaberg.delta.maintain.rebase import VectorRebase, metrics_of_new
 from deltaberg.delta.rows.row_ids import RowIds
 from deltaberg.delta.rows.row_spec import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.schema.iceberg_compat import untagged_files
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
@@ -28,9 +29,10 @@ from deltaberg.schema.types import Field, Primitive, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import Compaction, MovedFiles, Rewrite
 from deltaberg.table.maintain.packing import PackedFile
+from deltaberg.table.maintain.purge import Purge
 from deltaberg.table.maintain.row_order import OrderKind, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
-from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.read.plan import Plan, file_numbers
 from deltaberg.table.transaction.operation import Operation
 from deltaberg.table.write.sources import WriteRoad
 from deltaberg.table.write.spec import WriteSpec
@@ -67,6 +69,12 @@ class DeltaRewrite(Rewrite[Transaction]):
             return packed
         live = self.transaction.snapshot.live.table.take(file_numbers(files))
         return self._clustering.choose(live, packed, self.compaction.packing)
+
+    def stale(self, plan: Plan, purge: Purge) -> pa.BooleanArray:
+        """Return which of the planned files hold what is to be purged; of compatibility their tags tell."""
+        if purge != "compatibility":
+            return super().stale(plan, purge)
+        return untagged_files(self.transaction.snapshot.live.table.take(file_numbers(plan.files)))
 
     @property
     def target_size(self) -> int:

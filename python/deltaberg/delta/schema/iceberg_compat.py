@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features, supports
 from deltaberg.delta.schema.column_mapping import NESTED_IDS, PHYSICAL_NAME, mapping_mode
@@ -16,13 +19,26 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import fits_iceberg, recorded_changes
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.hints import Hint
+from deltaberg.schema.arrow import as_array
 from deltaberg.schema.types import List, Map, Primitive, Struct, fields_inside
 
-__all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
+__all__ = [
+    "FORMATS",
+    "V1",
+    "V2",
+    "check_compatible",
+    "compatibility_tags",
+    "is_compatible",
+    "untagged_files",
+    "with_nested_ids",
+]
 
 V1, V2 = "icebergCompatV1", "icebergCompatV2"
 #: The property that names the other formats in which engines also offer the table.
 FORMATS = "delta.universalFormat.enabledFormats"
+#: The tag by which delta-spark tells files that were written since the second version is active.
+_TAG, _TAGGED = "ICEBERG_COMPAT_VERSION", "2"
 #: Types that the second version has no place for.
 _FOREIGN = ("void", "variant")
 #: Types that Hudi has no place for.
@@ -32,6 +48,17 @@ _FOREIGN_TO_HUDI = ("void", "byte", "short", "timestamp_ntz")
 def is_compatible(active: Collection[str]) -> bool:
     """Return whether a table with these active features is compatible with Iceberg."""
     return V1 in active or V2 in active
+
+
+def compatibility_tags(active: Collection[str]) -> dict[str, str]:
+    """Return the tags of files that are written to a table with these active features."""
+    return {_TAG: _TAGGED} if V2 in active else {}
+
+
+def untagged_files(live: pa.Table) -> pa.BooleanArray:
+    """Return which live files were written before the second version was active."""
+    tags = pc.map_lookup(as_array(live.column("tags")), pa.scalar(_TAG), "last")
+    return pc.not_equal(pc.fill_null(tags, ""), _TAGGED)
 
 
 def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
@@ -63,7 +90,9 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
         raise _refused(f"{name} needs column mapping", "set delta.columnMapping.mode to name")
     vectors = supports(protocol, "deletionVectors") if name == V1 else "deletionVectors" in active
     if vectors:
-        raise _refused(f"{name} and deletion vectors exclude each other", "leave deletion vectors out")
+        away = "⟪drop_feature('deletionVectors')⟫" if name == V1 else "⟪reorg(upgrade_iceberg_compat=2)⟫"
+        hint = Hint(f"leave deletion vectors out; {away} takes them from a table")
+        raise _refused(f"{name} and deletion vectors exclude each other", hint)
     _check_types(name, schema)
 
 

@@ -106,7 +106,7 @@ def _check_partitions(before: Snapshot, metadata: Metadata, schema: Struct, *, e
     if enables_v1 and old and len(before.live.table):
         raise InvalidArgumentError(
             f"{V1} cannot be enabled on a partitioned table, whose files lack the partition columns",
-            hint="create the table with the property",
+            hint="enable version 2, or create the table with the property",
         )
     known = {field.name: field for field in schema}
     new = [known[name] for name in metadata.partition_columns if name in known]

@@ -15,7 +15,7 @@ from deltaberg.delta.data.change_files import change_file_texts
 from deltaberg.delta.data.deletion_vectors import unique_ids
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.schema.iceberg_compat import with_nested_ids
+from deltaberg.delta.schema.iceberg_compat import compatibility_tags, with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
 from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
@@ -89,9 +89,11 @@ class PendingChanges(Transaction):
         table = self.snapshot
         tight = supports(table.protocol, "deletionVectors")
         partitioned_by = table.partition_fields
-        self._add(
-            new_adds(files, table.schema, partitioned_by, data_change=data_change, tight=tight, members=members or {})
-        )
+        given = dict(members or {})
+        tags = {**given.get("tags", {}), **compatibility_tags(table.active_features)}
+        if tags:
+            given["tags"] = tags
+        self._add(new_adds(files, table.schema, partitioned_by, data_change=data_change, tight=tight, members=given))
 
     def add_actions(self, actions: Iterable[LogAction]) -> None:
         """Add files by ``add`` actions that are recorded as they are, such as those of `recorded_adds`.

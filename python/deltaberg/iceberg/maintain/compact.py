@@ -17,6 +17,7 @@ from deltaberg.iceberg.create.create import sort_field
 from deltaberg.iceberg.maintain.rebase import DeleteRebase
 from deltaberg.iceberg.manifests.fields import POSITION_DELETES
 from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.metadata.specs import check_known_spec
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE
 from deltaberg.iceberg.partition.sorting import RowSorter
 from deltaberg.iceberg.partition.structs import partition_keys
@@ -29,6 +30,7 @@ from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
 from deltaberg.table.change.changed_rows import NewFiles
 from deltaberg.table.maintain.compact import MovedFiles, Rewrite
+from deltaberg.table.maintain.packing import PackedFile
 from deltaberg.table.maintain.row_order import BoundOrder, RowOrder
 from deltaberg.table.maintain.row_trail import RowTrail
 from deltaberg.table.read.plan import Plan, file_numbers
@@ -81,6 +83,21 @@ class IcebergRewrite(Rewrite[Transaction]):
         """
         keys = partition_keys(self.source.partition_values(files), self.source.partition)
         return list(zip(self.source.spec_ids(files), keys, strict=True))
+
+    def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
+        """Return the files of the spec that is asked for; all of them if it is not.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such spec.
+        """
+        wanted = self.compaction.spec_id
+        check_known_spec(self.transaction.metadata.specs, wanted)
+        if wanted is None:
+            return packed
+        ids = self.source.spec_ids(files)
+        return [file for file in packed if ids[file.row] == wanted]
 
     def deleted_shares(self, plan: Plan) -> pa.Array:
         """Return the share of the rows of each file that are deleted, as far as metadata tells.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.errors import CorruptMetadataError
+from deltaberg.errors import CorruptMetadataError, InvalidArgumentError
 from deltaberg.iceberg.schema.json_members import (
     edited,
     field_number,
@@ -21,6 +21,7 @@ from deltaberg.iceberg.schema.json_members import (
 __all__ = [
     "PartitionField",
     "PartitionSpec",
+    "check_known_spec",
     "encode_spec",
     "encode_term",
     "read_sources",
@@ -67,6 +68,19 @@ class PartitionSpec:
     def is_partitioned(self) -> bool:
         """Whether any field can tell files apart: one whose transform is ``void`` is null in all of them."""
         return any(part.transform != "void" for part in self.fields)
+
+
+def check_known_spec(specs: Mapping[int, PartitionSpec], spec_id: int | None) -> None:
+    """Refuse the id of a partition spec that a table does not have.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such spec.
+    """
+    if spec_id is not None and spec_id not in specs:
+        known = ", ".join(str(number) for number in sorted(specs))
+        raise InvalidArgumentError(f"the table has no partition spec {spec_id}", hint=f"it has {known}")
 
 
 def read_spec(found: Mapping[str, Any]) -> PartitionSpec:

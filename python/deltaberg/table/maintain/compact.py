@@ -16,18 +16,20 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import (
-    CommitConflictError,
-    ConcurrentDeleteDeleteError,
-    DataFileNotFoundError,
-    DeltabergError,
-)
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, DataFileNotFoundError, DeltabergError
 from deltaberg.expressions.build.filters import Filter
 from deltaberg.expressions.tree.tree import TRUE
 from deltaberg.schema.arrow import as_array
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Field, Struct
-from deltaberg.table.arguments import checked_choice, checked_flag, checked_memory, checked_number
+from deltaberg.table.arguments import (
+    SPEC_HINT,
+    checked_choice,
+    checked_flag,
+    checked_integer,
+    checked_memory,
+    checked_number,
+)
 from deltaberg.table.change.changed_rows import NewFiles, RowIdentity
 from deltaberg.table.change.conditions import file_condition
 from deltaberg.table.change.matched_rows import scan_of_whole_files
@@ -95,6 +97,8 @@ class Compaction:
         Whether what is clustered stays where new files would add little to it, since the next run is soon.
     chosen
         The numbers of the files that may be rewritten, where a commit is followed by the compaction; None for all.
+    spec_id
+        The partition spec whose files are rewritten, of an Iceberg table; None for all.
     """
 
     where: Filter | None = None
@@ -111,6 +115,7 @@ class Compaction:
     seconds: float | None = None
     is_gradual: bool = False
     chosen: pa.Int64Array | None = None
+    spec_id: int | None = None
 
     def __post_init__(self) -> None:
         checked_flag("dry_run", self.dry_run)
@@ -121,6 +126,7 @@ class Compaction:
             number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
             object.__setattr__(self, "concurrency", number)
         object.__setattr__(self, "memory", checked_memory(self.memory))
+        object.__setattr__(self, "spec_id", checked_integer("spec_id", self.spec_id, SPEC_HINT))
 
 
 class MovedFiles(NamedTuple):
@@ -233,6 +239,10 @@ class Rewrite(ABC, Generic[_Transaction]):
         """Return the share of the rows of each file that are deleted; infinite where nobody knows it."""
         return plan.deleted_shares
 
+    def stale(self, plan: Plan, purge: Purge) -> pa.BooleanArray:
+        """Return which of the planned files hold what is to be purged."""
+        return purged_files(plan, self.stored, purge)
+
     def choose(self, files: pa.Table, packed: list[PackedFile]) -> list[PackedFile]:
         """Return those of the files of the file table that may be rewritten; the numbers of both are the same."""
         return packed
@@ -273,7 +283,7 @@ class Rewrite(ABC, Generic[_Transaction]):
         rows, sizes, shares = (column.to_pylist() for column in columns)
         packed = list(map(PackedFile, rows, self.partitions(ordered), sizes, shares))
         if self.compaction.purge:
-            stale = purged_files(plan, self.stored, self.compaction.purge).to_pylist()
+            stale = self.stale(plan, self.compaction.purge).to_pylist()
             packed = [file for file in packed if stale[file.row]]
         return as_array(files.column("path")), self.choose(files, packed)
 
@@ -407,13 +417,7 @@ def _commit_anew(
 
 
 def _commit(work: Rewrite[_Transaction], bins: Sequence[pa.StringArray], limits: Sequence[int]) -> CommitResult:
-    """Rewrite the files of each bin, and commit. New files that surely did not become part of the table are deleted.
-
-    Parameters
-    ----------
-    limits
-        Bytes of a new file, for each bin.
-    """
+    """Rewrite each bin to files of so many bytes, and commit. New files that are surely no part of the table go."""
     transaction = work.transaction
     with transaction, ExitStack() as resources:
         with transaction.operation("reorg" if work.compaction.purge else "compact") as operation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from deltaberg.errors import CommitConflictError
 from deltaberg.table.commit.commit import CommitResult
@@ -15,12 +15,12 @@ __all__ = ["CompactResult", "CompactedGroup", "committed_groups", "expected_grou
 
 @dataclass(frozen=True)
 class CompactedGroup:
-    """The outcome of one group of files.
+    """The outcome of one group of files, or of properties that are set between groups.
 
     Parameters
     ----------
     files
-        How many files were to be put together.
+        How many files were to be put together; 0 where properties are set.
     bytes
         Their sizes in bytes.
     commit
@@ -31,6 +31,8 @@ class CompactedGroup:
         How many files they were to become, as far as their sizes tell.
     new_bytes
         The bytes of the new files, as far as the share of deleted rows tells.
+    properties
+        The properties of the table that the commit sets, if it replaces no files.
     """
 
     files: int
@@ -39,6 +41,7 @@ class CompactedGroup:
     conflict: CommitConflictError | None = None
     new_files: int = 0
     new_bytes: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

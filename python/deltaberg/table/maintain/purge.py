@@ -20,9 +20,9 @@ from deltaberg.workers import map_in_order
 
 __all__ = ["Purge", "purged_files"]
 
-#: What is rewritten: files with deleted rows or with columns that the table lacks; those with deleted rows alone; or
-#: those in which a column has another type than in the table.
-Purge = Literal["all", "deletes", "types"]
+#: What is rewritten: files with deleted rows or with columns that the table lacks; those with deleted rows alone; those
+#: in which a column has another type than in the table; or those from before the table was compatible with Iceberg.
+Purge = Literal["all", "deletes", "types", "compatibility"]
 #: Footers that are read at a time.
 _CONCURRENT = 32
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from deltaberg.choices import MaintenanceStep, VerifyDepth
 from deltaberg.engines import spark_engine
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions.build.column import is_list
 from deltaberg.expressions.build.filters import Filter
-from deltaberg.hints import Hint, at_fault
+from deltaberg.hints import Hint, at_fault, shown_value
 from deltaberg.schema.arrow import arrow_schema
 from deltaberg.schema.columns import ColumnName
 from deltaberg.schema.types import Struct
@@ -37,6 +37,7 @@ from deltaberg.table.arguments import (
 )
 from deltaberg.table.commit.commit import CommitResult
 from deltaberg.table.commit.commit_options import CommitOptions
+from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
     from deltaberg.table.maintain.maintenance import MaintenancePolicy, MaintenanceResult, Step
+    from deltaberg.table.maintain.purge import Purge
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import RepairResult
@@ -115,6 +117,15 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
     @abstractmethod
     def _compact(self, begin: Callable[[], Transaction], compaction: Compaction) -> CompactResult:
         """Write files anew."""
+
+    def _upgrade(
+        self, to: int, asked: Compaction, commit: Mapping[str, Any], rewrite: Callable[[Purge], CompactResult]
+    ) -> CompactResult:
+        """Make a Delta table compatible with Iceberg; others refuse it."""
+        name = "upgrade_iceberg_compat"
+        raise UnsupportedFeatureError(
+            ICEBERG.why_not(name), hint="leave it out", table=self.location, feature=Hint(f"⟪{name}⟫")
+        )
 
     @property
     @abstractmethod
@@ -253,6 +264,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         hilbert_by: ColumnName | Sequence[ColumnName] | None = None,
         cluster: bool | Literal["full"] | None = None,
         rewrite_all: bool = False,
+        spec_id: int | None = None,
         max_concurrent: int | None = None,
         dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
@@ -300,6 +312,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             for files that were clustered by other columns, too, and False to put small files together as in any table.
         rewrite_all
             Rewrite files whatever their size, such as those of an older partitioning.
+        spec_id
+            Only files of this partition spec of an Iceberg table are rewritten. With ``rewrite_all``, all of its rows
+            go to the partitions that new rows go to.
         max_concurrent
             How many new files are written at a time; by default the number of processors. Memory does not depend on it.
         dry_run
@@ -342,7 +357,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         sizes = (rows.target_file_size or 1, min_files, max_deleted, group_size, min_file_size, max_file_size)
         packing = Packing(*sizes, takes_all=checked_flag("rewrite_all", rewrite_all))
         zone, memory = self._options.timezone, arguments.get("memory")
-        compaction = Compaction(where, packing, rows, max_concurrent, memory, zone, order, dry_run, cluster)
+        compaction = Compaction(
+            where, packing, rows, max_concurrent, memory, zone, order, dry_run, cluster, spec_id=spec_id
+        )
         return self._rewrite(compaction, arguments)
 
     @takes(CompactArguments)
@@ -352,6 +369,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         *,
         group_size: int = 16 << 30,
         max_concurrent: int | None = None,
+        upgrade_iceberg_compat: Literal[1, 2] | None = None,
         dry_run: bool = False,
         **arguments: Unpack[CompactArguments],
     ) -> CompactResult:
@@ -370,6 +388,12 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             Only files in which rows can match this filter are looked at.
         group_size, max_concurrent
             As for `compact`: files of a partition that are written anew are put together up to the target size.
+        upgrade_iceberg_compat
+            Make a Delta table compatible with Iceberg in place of the purge, by version 1 or 2 of the feature (Delta
+            protocol, "IcebergCompatV1" and "IcebergCompatV2"), as delta-spark's ``UPGRADE UNIFORM`` does: deletion
+            vectors are turned off and purged, the feature and column mapping are enabled, and for version 2 all files
+            are written anew that were not written under it. ``delta.universalFormat.enabledFormats`` stays as it is.
+            Version 1 needs a table without the feature ``deletionVectors``, which `drop_feature` takes away.
         dry_run
             Say how many files would be written anew, and write nothing.
         **arguments
@@ -378,12 +402,13 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         Returns
         -------
         CompactResult
-            What became of each group: its commit, or the conflict because of which its files stay.
+            What became of each group: its commit, or the conflict because of which its files stay. Of an upgrade,
+            properties that are set are groups without files.
 
         Raises
         ------
         InvalidArgumentError
-            An argument is not valid.
+            An argument is not valid, or the table cannot be compatible with Iceberg.
         UnsupportedFeatureError
             The table needs what is not written, or has ids of rows that cannot be kept.
         DataFileNotFoundError, CorruptDataFileError
@@ -405,7 +430,17 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         packing = Packing(rows.target_file_size or 1, group_size=group_size, takes_all=True)
         zone, memory = self._options.timezone, arguments.get("memory")
         asked = Compaction(where, packing, rows, max_concurrent, memory, zone, None, dry_run, False, purge="all")
-        return self._rewrite(asked, arguments)
+        if upgrade_iceberg_compat is None:
+            return self._rewrite(asked, arguments)
+        to = integer_of(upgrade_iceberg_compat)
+        if to not in (1, 2):
+            what = at_fault("upgrade_iceberg_compat", f"must be 1 or 2, not {shown_value(upgrade_iceberg_compat)}")
+            raise InvalidArgumentError(what, hint="pass 2, unless a reader knows version 1 alone")
+        if where is not None:
+            what = Hint("⟪where=⟫ does not go with ⟪upgrade_iceberg_compat=⟫, which is about the whole table")
+            raise InvalidArgumentError(what, hint="leave one of them out")
+        commit: Any = arguments_of(DescribedArguments, arguments)
+        return self._upgrade(to, asked, commit, lambda purge: self._rewrite(replace(asked, purge=purge), arguments))
 
     def maintain(self, policy: MaintenancePolicy | None = None, *, dry_run: bool = True) -> MaintenanceResult:
         """Do what the table needs to stay in order, or find out what that is: step by step, in the safe order.

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.manifests.fields import MANIFESTS, ManifestPart
 from deltaberg.iceberg.manifests.merge import MergePolicy
 from deltaberg.iceberg.manifests.prune import partition_stats
+from deltaberg.iceberg.metadata.specs import check_known_spec
 from deltaberg.iceberg.partition.structs import AS_TEXT, partition_struct
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.schema.value_bytes import has_value_bytes
 from deltaberg.iceberg.transaction.pending import ManifestRow
 from deltaberg.pruning.stats import ColumnStats
-from deltaberg.table.arguments import check_flags, checked_integer, checked_number
+from deltaberg.table.arguments import SPEC_HINT, check_flags, checked_integer, checked_number
 from deltaberg.table.sort.order import sortable
 
 __all__ = ["ManifestGroup", "ManifestRewrite", "plan_rewrite"]
@@ -65,8 +65,7 @@ class ManifestRewrite:
 
     def __post_init__(self) -> None:
         check_flags(self, "rewrite_all", "dry_run")
-        spec_id = checked_integer("spec_id", self.spec_id, "pass the id of a partition spec, or leave it out for all")
-        object.__setattr__(self, "spec_id", spec_id)
+        object.__setattr__(self, "spec_id", checked_integer("spec_id", self.spec_id, SPEC_HINT))
         count = checked_number("min_manifests", self.min_manifests, 2, "pass a number of manifests")
         object.__setattr__(self, "min_manifests", count)
         if self.target_size is not None:
@@ -105,9 +104,7 @@ def plan_rewrite(source: IcebergSource, asked: ManifestRewrite) -> list[Manifest
         The table has no such spec.
     """
     metadata = source.metadata
-    if asked.spec_id is not None and asked.spec_id not in metadata.specs:
-        known = ", ".join(str(number) for number in sorted(metadata.specs))
-        raise InvalidArgumentError(f"the table has no partition spec {asked.spec_id}", hint=f"it has {known}")
+    check_known_spec(metadata.specs, asked.spec_id)
     target = asked.target_size or MergePolicy.of(metadata.properties).target_size
     listed = source.manifests
     counts = [listed.column(name) for name in ("added_files_count", "existing_files_count")]
