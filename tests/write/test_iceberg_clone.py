@@ -28,6 +28,7 @@ from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain.cloning import copies
 from tests.support import moto_s3
 from tests.support.clones import note_copies
+from tests.support.command_line import call
 from tests.write.small_iceberg import as_pyiceberg_reads, ids_of, rows_of
 
 _LINEAGE = ["id", "_row_id", "_last_updated_sequence_number"]
@@ -276,8 +277,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert (planned.commit, (tmp_path / "clone").exists()) == (None, False)
     result = table.clone(tmp_path / "clone")
     assert (planned.copied_files, planned.copied_bytes) == (result.copied_files, result.copied_bytes)
-    with pytest.raises(TableExistsError, match="there is a table already"):
-        table.clone(tmp_path / "clone", replace=True)
+    for dry_run in (True, False):
+        with pytest.raises(TableExistsError, match="there is a clone of the table already") as raised:
+            table.clone(tmp_path / "clone", replace=True, dry_run=dry_run)
+        assert (raised.value.context["table"], raised.value.context["source"]) == (result.location, table.location)
+    assert "deltaberg copy-plan" in call("clone", table.location, result.location, "--yes").stderr
+    create_table(tmp_path / "other", table.schema, format="iceberg")
+    with pytest.raises(TableExistsError, match="the clone of an Iceberg table is a new one"):
+        table.clone(tmp_path / "other")
 
 
 def test_lost_and_damaged_files(tmp_path: Path) -> None:

@@ -113,12 +113,9 @@ def clone_table(opened: IcebergSource, asked: CloneRequest, tasks: FileTasks | N
     # Whether the store keeps two writers apart only a put would tell.
     is_single = asked.commit.unsafe_single_writer or asked.dry_run
     committer = pointer.committer(unsafe_single_writer=is_single)
-    if committer.load() is not None:
-        raise TableExistsError(
-            "there is a table already, and the clone of an Iceberg table is a new one",
-            hint="choose another place, or drop the table first",
-            table=location,
-        )
+    there = committer.load()
+    if there is not None:
+        raise _exists(there, source.table, location)
     if asked.catalog is None:
         check_empty(asked.store.open(root), root, _is_left)
     used = set(source.manifests.column("partition_spec_id").to_pylist())
@@ -156,6 +153,22 @@ def _place(table: str, asked: CloneRequest) -> tuple[TablePointer, str]:
             feature="clone",
         )
     return pointer, location
+
+
+def _exists(there: LoadedTable, source: str, location: str) -> TableExistsError:
+    """Return what is said of a table that is where the clone would be."""
+    if not any(one.summary.get(CLONED_FROM) == source for one in there.metadata.snapshots.values()):
+        return TableExistsError(
+            "there is a table already, and the clone of an Iceberg table is a new one",
+            hint="choose another place, or drop the table first",
+            table=location,
+        )
+    return TableExistsError(
+        "there is a clone of the table already, and what is new in an Iceberg table cannot be added to its clone",
+        hint="clone it to another place; or use copies by ⟪rewrite_table_path()⟫, which can follow an earlier one",
+        table=location,
+        source=source,
+    )
 
 
 def _is_left(path: str) -> bool:
