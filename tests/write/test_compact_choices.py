@@ -330,7 +330,6 @@ def test_a_lost_file_of_a_busy_table(
     assert len(attempts) == 1
 
 
-@pytest.mark.req("ICE-MNT-11")
 def test_rows_of_one_partition_spec_go_to_the_newest(tmp_path: Path) -> None:
     columns = pa.schema([*ID, ("p", pa.string()), ("q", pa.string())])
     table: Any = create_table(tmp_path, columns, format="iceberg", partition_by="p")

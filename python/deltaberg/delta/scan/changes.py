@@ -263,7 +263,7 @@ class ChangesSource(DeltaFiles):
         if lost is not None:
             raise SchemaError(
                 f"version {version} has the column {lost}, {self._lacks}",
-                hint="read the changes up to the version that dropped it separately from later ones",
+                hint="read the changes up to the last version that has it like this separately from later ones",
                 version=version,
                 column=lost,
             )
