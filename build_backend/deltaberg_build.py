@@ -6,6 +6,9 @@ A compilation that fails is an error, never a silent fallback.
 
 ``DELTABERG_BUILD`` or ``--config-settings=kernels=`` overrides the choice: ``auto`` (the default), ``native`` or
 ``python``.
+
+Cargo compiles into a folder of its own that is deleted afterwards, unless there is a ``target`` already or
+``CARGO_TARGET_DIR`` names one: an installation leaves nothing in a clone.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +28,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _MATURIN = "maturin>=1.9,<2"
 _HATCHLING = "hatchling>=1.27"
 _VARIABLE = "DELTABERG_BUILD"
+_COMPILED = "CARGO_TARGET_DIR"
 _REASON = "DELTABERG_BUILD_REASON"
 
 Settings = Mapping[str, Any] | None
@@ -43,9 +49,30 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
     return [_HATCHLING]
 
 
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
+    """Write the metadata of the wheel, without compiling it: pip asks for them first, and is silent meanwhile."""
+    if _why_pure(config_settings) is None:
+        import maturin
+
+        return str(maturin.prepare_metadata_for_build_wheel(metadata_directory, {}))
+    # Hatchling hides its hook from pip. A pure wheel is built in a second.
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = zipfile.ZipFile(Path(folder) / _build("build_wheel", folder, config_settings))
+        names = [name for name in wheel.namelist() if ".dist-info/" in name]
+        wheel.extractall(metadata_directory, names)
+        wheel.close()
+    return names[0].partition("/")[0]
+
+
+def prepare_metadata_for_build_editable(metadata_directory: str, config_settings: Settings = None) -> str:
+    """Write the metadata of an editable install, which are those of the wheel."""
+    return prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Build a wheel, with compiled kernels if there is a usable cargo."""
-    return _build("build_wheel", wheel_directory, config_settings)
+    with _compiled_elsewhere():
+        return _build("build_wheel", wheel_directory, config_settings)
 
 
 def build_editable(
@@ -73,6 +100,16 @@ def _build(hook: str, directory: str, settings: Settings) -> str:
     print(f"deltaberg: building a wheel without compiled kernels: {reason}")
     with _environment(_REASON, reason):
         return str(getattr(build, hook)(directory))
+
+
+@contextmanager
+def _compiled_elsewhere() -> Iterator[None]:
+    """Let cargo leave nothing in the clone, unless somebody compiles there anyway."""
+    if os.environ.get(_COMPILED) or (_ROOT / "target").exists():
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder, _environment(_COMPILED, folder):
+        yield
 
 
 def _why_pure(settings: Settings) -> str | None:

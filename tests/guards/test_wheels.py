@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -107,6 +108,59 @@ def test_native_without_cargo_is_refused(tmp_path: Path) -> None:
     assert finished.returncode != 0
     assert "no cargo was found" in finished.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kernels", ["native", "python"])
+def test_metadata_need_no_compilation(tmp_path: Path, pure: Path, kernels: str) -> None:
+    """Pip asks for them before it says that it builds anything."""
+    if kernels == "native" and shutil.which("cargo") is None:
+        pytest.skip("there is no cargo")
+    compiled = tmp_path / "compiled"
+    # Installers put the programs of the build's packages on the path.
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = {"DELTABERG_BUILD": kernels, "CARGO_TARGET_DIR": str(compiled), "PATH": programs}
+    made = _built("prepare_metadata_for_build_wheel", tmp_path, **settings)
+    read = HeaderParser().parsestr
+    prepared, built = read((made / "METADATA").read_text("utf-8")), read(_metadata(pure, "METADATA"))
+    for name in ("Name", "Version", "Requires-Python", "License-Expression"):
+        assert prepared[name] == built[name]
+    assert sorted(prepared.get_all("Provides-Extra", [])) == sorted(built.get_all("Provides-Extra", []))
+    assert "deltaberg.cli:main" in (made / "entry_points.txt").read_text("utf-8")
+    assert not list(compiled.rglob("*.rlib"))
+
+
+@pytest.mark.parametrize("has_target", [False, True])
+def test_an_installation_leaves_nothing_in_a_clone(tmp_path: Path, has_target: bool) -> None:
+    """Cargo compiles elsewhere, unless somebody compiles in the clone anyway."""
+    clone, tools = tmp_path / "clone", tmp_path / "tools"
+    shutil.copytree(_ROOT / "build_backend", clone / "build_backend", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(_ROOT / "Cargo.toml", clone)
+    tools.mkdir()
+    (tools / "cargo").write_text("#!/bin/sh\necho 'cargo 9.9.9'\n")
+    (tools / "cargo").chmod(0o755)
+    (tools / "maturin.py").write_text(
+        "import os\n"
+        "def build_wheel(folder, settings):\n"
+        "    place = os.environ.get('CARGO_TARGET_DIR') or 'target'\n"
+        "    open(os.path.join(place, 'object'), 'w').close()\n"
+        "    return place\n"
+    )
+    if has_target:
+        (clone / "target").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in ("CARGO", "CARGO_TARGET_DIR")}
+    environment |= {"PATH": f"{tools}:/bin", "PYTHONPATH": f"{clone / 'build_backend'}:{tools}"}
+    finished = subprocess.run(
+        [sys.executable, "-c", _BUILD, "build_wheel", str(tmp_path)],
+        cwd=clone,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    place = clone / finished.stdout.strip()
+    assert place.exists() == has_target
+    assert [one.name for one in (clone / "target").rglob("*")] == (["object"] if has_target else [])
 
 
 def test_an_old_cargo_builds_a_pure_wheel(tmp_path: Path) -> None:
