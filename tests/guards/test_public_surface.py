@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from collections import defaultdict
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,7 @@ from tests.guards.surface import RECORDED, Entry, entries, members, surface
 
 pytestmark = pytest.mark.one_backend
 
+_PACKAGE = Path(deltaberg.__file__).parent
 _ENTRIES = {entry.name: entry for entry in entries()}
 
 
@@ -63,3 +67,26 @@ def test_the_page_lists_the_members_of_a_class(entry: Entry) -> None:
 @pytest.mark.parametrize("kind", [FilesystemCatalog, SqlCatalog, RestCatalog])
 def test_catalogs_have_the_members_of_every_catalog(kind: type) -> None:
     assert set(members(kind)) <= set(members(deltaberg.catalogs.Catalog))
+
+
+def test_no_public_argument_is_declared_twice() -> None:
+    """What several public functions take is declared in one typed dictionary, which the others extend."""
+    declared: dict[tuple[str, str], set[str]] = defaultdict(set)
+    kinds = {"TypedDict"}
+    classes = [
+        node
+        for path in sorted(_PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    for _ in range(6):
+        kinds |= {one.name for one in classes if kinds & {ast.unparse(base) for base in one.bases}}
+    for one in classes:
+        if one.name in kinds:
+            for part in one.body:
+                if isinstance(part, ast.AnnAssign):
+                    declared[ast.unparse(part.target), ast.unparse(part.annotation)].add(one.name)
+    assert len(declared) > 50
+    twice = {name: sorted(where) for (name, _), where in declared.items() if len(where) > 1}
+    # Those of a new table, and those of a commit.
+    assert twice == {"properties": ["DescribedArguments", "NewTableArguments"]}

@@ -15,6 +15,8 @@ from deltaberg.table.verbs.shared_arguments import (
     SingleCommitArguments,
     StoreArguments,
     StrategyArguments,
+    UriWords,
+    WhereWords,
     arguments_of,
 )
 
@@ -33,17 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["create_table", "write_table"]
 
 
-class WriteArguments(CreateArguments, RowArguments, StrategyArguments, PlaceArguments, total=False):
+class WriteArguments(CreateArguments, RowArguments, StrategyArguments, WhereWords, PlaceArguments, total=False):
     """The arguments of `write_table`."""
 
-    predicate: Filter | None
     table_or_uri: str | os.PathLike[str] | DeltaTable
 
 
-class CreateTableArguments(CreateArguments, total=False):
+class CreateTableArguments(CreateArguments, UriWords, total=False):
     """The arguments of `create_table`."""
-
-    table_uri: str | os.PathLike[str]
 
 
 @overload

@@ -13,7 +13,7 @@ from deltaberg.hints import at_fault, shown_value
 from deltaberg.signatures import instead, public
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
-__all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
+__all__ = ["ReadZone", "ScanExecution", "ScanOptions", "processors", "scan_options"]
 
 
 @public
@@ -55,14 +55,19 @@ class ScanOptions:
         checked_choice("planning", self.planning, get_args(Planning), "leave it out to let the scan choose")
 
 
-class ScanExecution(TypedDict, total=False):
+class ReadZone(TypedDict, total=False):
+    """The zone of times without one, in what is asked for and in what is read."""
+
+    timezone: str
+
+
+class ScanExecution(ReadZone, total=False):
     """The options of `ScanOptions`, for type checkers of callers that pass them by name."""
 
     batch_size: int
     threads: int
     memory: int
     split_size: int
-    timezone: str
     planning: Planning
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from deltaberg.table.read.scan_options import ScanExecution
+from deltaberg.table.read.scan_options import ReadZone, ScanExecution
 
 if TYPE_CHECKING:
     from deltaberg.choices import Compression, Isolation, SchemaMode, Strategy
@@ -47,6 +47,8 @@ __all__ = [
     "StrategyArguments",
     "UpdateArguments",
     "UpsertArguments",
+    "UriWords",
+    "WhereWords",
     "arguments_of",
 ]
 
@@ -57,11 +59,10 @@ class StoreArguments(TypedDict, total=False):
     storage_options: StoreOptions | None
 
 
-class _StateArguments(TypedDict, total=False):
+class _StateArguments(ReadZone, total=False):
     timestamp: Instant | None
     location_map: LocationMap | str | None
     validate: bool
-    timezone: str
 
 
 class DeltaStateArguments(_StateArguments, StoreArguments, total=False):
@@ -70,10 +71,14 @@ class DeltaStateArguments(_StateArguments, StoreArguments, total=False):
     version: int | None
 
 
-class DeltaTableArguments(DeltaStateArguments, total=False):
-    """The arguments of `DeltaTable`."""
+class UriWords(TypedDict, total=False):
+    """Words of other libraries for where a table is."""
 
     table_uri: str | os.PathLike[str]
+
+
+class DeltaTableArguments(DeltaStateArguments, UriWords, total=False):
+    """The arguments of `DeltaTable`."""
 
 
 class SnapshotArguments(_StateArguments, total=False):
