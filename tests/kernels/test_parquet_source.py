@@ -81,6 +81,10 @@ def test_pyarrow_reads_on_where_the_kernel_stops(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ParquetChunks, "batches", stopping)
     assert _read(data) == table
+    source = ParquetSource(pa.BufferReader(parquet_bytes(table)))
+    kept = pa.array([n % 3 == 0 or n > 500 for n in range(1000)])
+    (group,) = source.row_groups(0, _TO_THE_END)
+    assert pa.Table.from_batches(source.chosen(group, [0, 1], _BATCH, False, kept)) == table.filter(kept)
 
 
 def test_the_kernel_reads_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,7 @@ EXAMPLES: list[tuple[str, str, object]] = [
     ("trunc", "unix_date(trunc(date_from_unix_date(-2147483647), 'YEAR'))", 2147483475),
     ("to_date", "to_date('2020-05-20')", dt.date(2020, 5, 20)),
     ("to_date", "to_date('5/20/2020', 'M/d/yyyy')", dt.date(2020, 5, 20)),
+    ("to_date", "to_date('2020', 'yyyy')", dt.date(2020, 1, 1)),
     ("try_to_timestamp", "try_to_timestamp('2020-02-30 10', 'yyyy-MM-dd HH')", None),
     ("unix_date", "unix_date(DATE '1970-01-03')", 2),
     ("date_from_unix_date", "date_from_unix_date(-1)", dt.date(1969, 12, 31)),

@@ -10,6 +10,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table, open_table, write_table
 from deltaberg.errors import InvalidArgumentError, StorageError
+from deltaberg.iceberg.maintain import auto_compact as iceberg_auto_compact
 from deltaberg.table.change import changed_rows
 from deltaberg.table.maintain import auto_compact
 from deltaberg.table.write.write import write_files
@@ -189,6 +190,17 @@ def test_small_files_are_found_that_no_summary_tells_of(tmp_path: Path, forgets:
             table.append(_rows("b", number))
     assert len(table.scan("p = 'a'").files()) < 12
     assert sorted(ids_of(table)) == sorted([*range(20)] * (1 if forgets == "snapshots expire" else 2))
+
+
+@pytest.mark.usefixtures("three")
+def test_no_manifest_is_read_for_files_that_were_put_together_before(tmp_path: Path) -> None:
+    table: Any = create_table(tmp_path, _COLUMNS, partition_by="p", format="iceberg")
+    for part in "aabc":
+        table.append(_rows(part, 0))
+    assert iceberg_auto_compact._may_be_many(table.metadata, table.metadata.snapshot_of_ref("main"))
+    table.compact("p = 'a'", rewrite_all=True)
+    table.append(_rows("a", 1))
+    assert not iceberg_auto_compact._may_be_many(table.metadata, table.metadata.snapshot_of_ref("main"))
 
 
 def test_only_tables_that_ask_for_it_are_compacted(tmp_path: Path) -> None:
