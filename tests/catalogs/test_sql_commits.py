@@ -186,7 +186,7 @@ def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:
             missing()
     with pytest.raises(ObjectNotFoundError, match="there is no such file"):
         catalog.register_table("stock.copy", str(tmp_path / "no.metadata.json"))
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="the namespace is not empty"):
         catalog.drop_namespace("sales")
     catalog.drop_namespace("sales.eu")
     assert catalog.list_namespaces() == [("stock",)]

@@ -304,7 +304,7 @@ def test_paths_of_a_schema() -> None:
         with pytest.raises(CorruptLogError, match="no struct"):
             document.fields(*path)
     for text in ("[]", '{"type":"struct"}', '{"type":"struct","fields":[1]}', '{"type":"map"}'):
-        with pytest.raises(CorruptLogError):
+        with pytest.raises(CorruptLogError, match="the schema has no struct here"):
             SchemaDocument(text).field("a")
     with pytest.raises(CorruptLogError, match="not JSON"):
         SchemaDocument("{")

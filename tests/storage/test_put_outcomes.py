@@ -389,7 +389,7 @@ def test_an_upload_that_fails_is_not_visible(
             file.write(bytes(1 << 20))
         file.close()
 
-    with pytest.raises(AuthenticationError):
+    with pytest.raises(AuthenticationError, match="the store denies access"):
         write_on()
     file.close()
     with pytest.raises(StorageError, match="the file is closed"):

@@ -137,7 +137,7 @@ def test_columns_are_moved(tmp_path: Path) -> None:
 def test_comments_and_nulls(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", _COLUMNS)
     nulls = pa.table({"a": [1], "b": pa.array([None], pa.string())})
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="a column that must not be null has 1 null"):
         table.append(nulls)
     table.alter().drop_not_null("b").comment("s.x", "of x").comment("a", "of a").commit()
     table.append(nulls)

@@ -172,7 +172,7 @@ def test_no_history_goes_where_what_is_left_begins_with_a_trace(tmp_path: Path) 
     table.append(ids(1))
     table.checkpoint()
     table.append(ids(2))
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(UnsupportedFeatureError, match="but its version 0 does"):
         table.drop_feature("deletionVectors", truncate_history=True)
     log = _log_files(tmp_path)
     _age_log(tmp_path, 23)
@@ -188,7 +188,7 @@ def test_no_history_goes_where_what_is_left_begins_with_a_trace(tmp_path: Path) 
 
 def test_the_retention_is_a_property(tmp_path: Path) -> None:
     table = _with_vectors(tmp_path, **{"delta.dropFeatureTruncateHistory.retentionDuration": "interval 2 hours"})
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(UnsupportedFeatureError, match="but its version 3 does"):
         table.drop_feature("deletionVectors", truncate_history=True)
     _age_log(tmp_path, 2.1)
     table.drop_feature("deletionVectors", truncate_history=True)

@@ -73,7 +73,7 @@ def test_rows_that_violate_a_rule_are_shown(tmp_path: Path, name: str, place: in
         table.append(rows)
     shown = caught.value.message.partition("=")[2]
     assert shown.startswith(f"{{'d': {_TEXTS[place]}}}" if name == "s" else _TEXTS[place])
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="violates the CHECK constraint near"):
         table.update({name if name != "s" else "s.d": _SCALARS["s.d" if name == "s" else name][place]}, "id = 1")
 
 

@@ -175,7 +175,7 @@ def test_operations_of_a_transaction_see_each_other(tmp_path: Path, version: str
         transaction.delete("id IN (3, 13)")
         transaction.alter().add("note", pa.string())
         transaction.upsert(pa.table({"id": [11, 0, 20], "note": ["k", "l", "m"]}), "id")
-        with pytest.raises(EvaluationError):
+        with pytest.raises(EvaluationError, match="division by zero"):
             transaction.update({"x": "5 div (id - 20)"})
         transaction.merge(_rows(1, 2), "target.id = source.id").when_matched_delete("source.id = 2").execute()
         transaction.overwrite(pa.table({"id": [30], "x": [300]}), where="id = 10", check=False)

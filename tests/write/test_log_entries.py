@@ -247,7 +247,7 @@ def test_the_example_of_metadata_keeps_no_rows(builder: DeltaBuilder) -> None:
     table.overwrite(ids(2))
     table.alter().set({"delta.appendOnly": True}).commit()
     assert table.is_append_only
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="the table only grows"):
         table.overwrite(ids(3))
     assert ids_of(DeltaTable(builder.root)) == [2]
 

@@ -200,7 +200,7 @@ def test_values_are_converted_to_the_types_of_columns(tmp_path: Path) -> None:
         {"k": 2, "d": None, "day": day, "f": None},
     ]
     wide = pa.table({"k": pa.array([1], pa.int64()), "d": pa.array([1 << 40])})
-    with pytest.raises(EvaluationError):
+    with pytest.raises(EvaluationError, match="does not fit into decimal"):
         table.merge(wide, "target.k = source.k").when_matched_update({"d": "source.d"}).execute()
     assert table.version == 2
 

@@ -167,7 +167,7 @@ def test_an_open_table_moves_to_what_was_written(place: Place) -> None:
 
 def test_which_rows_are_replaced(place: Place) -> None:
     """By either name of the condition, also where there is no table yet, and without the check of new rows."""
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="violates the filter of the rows to be replaced"):
         place.write(_ROWS, mode="overwrite", where="p = 'a'", partition_by="p")
     with pytest.raises(TableNotFoundError):
         place.open()

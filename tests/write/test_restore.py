@@ -226,7 +226,7 @@ def test_schema_properties_and_domains_return_and_marks_do_not_fall(tmp_path: Pa
     assert table.properties["deltaberg.keepVersions"] == "1, 2"
     assert table.protocol == protocol
     assert table.metadata.id == DeltaTable(tmp_path, version=0).metadata.id
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="violates the CHECK constraint small: id=100"):
         table.append(pa.table({"id": [100], "a": ["z"]}))
     table.alter().add("b", pa.int32()).commit()
     assert table.schema.get("b").id > int(greatest)
@@ -383,7 +383,7 @@ def test_rows_stay_in_a_table_that_only_grows(tmp_path: Path) -> None:
     table = new_table(tmp_path, **{"delta.appendOnly": "true"})
     table.append(ids(1))
     table.append(ids(2))
-    with pytest.raises(ConstraintViolationError):
+    with pytest.raises(ConstraintViolationError, match="the table only grows"):
         table.restore(1)
 
 
