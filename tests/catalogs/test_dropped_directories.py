@@ -26,6 +26,7 @@ from deltaberg.storage.base import ObjectMeta, PutResult
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
+from deltaberg.table.maintain.cleanup import DropRequest
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -163,7 +164,7 @@ def test_a_commit_meanwhile_keeps_the_table(catalog: Any, table: Any, monkeypatc
                     catalog.drop_table("db.t", purge=True)
         assert ids_of(catalog.load_table("db.t")) == ([2, 3, 9] if stage == 0 else [9])
         assert catalog.load_table("db.t").verify(depth="footers").is_clean
-    dropped = DroppedDirectory.find(parse_location(table.location), StoreSpec())
+    dropped = DroppedDirectory.find(parse_location(table.location), StoreSpec(), DropRequest(purge=True))
     catalog.load_table("db.t").append(ids(10))
     before = _files(table.location)
     with pytest.raises(CommitConflictError, match="another writer has changed the table"):

@@ -169,6 +169,9 @@ def test_dropped_in_python(tmp_path: Path, format: Literal["delta", "iceberg"]) 
     write_table(root, ids(1), format=format)
     with pytest.raises(InvalidArgumentError, match="a table in a directory is its files"):
         drop_table(root)
+    for nonsense in ({"locations": 7}, {"locations": [None]}, {"on_spark": "local"}):
+        with pytest.raises(InvalidArgumentError):
+            drop_table(root, purge=True, **nonsense)
     planned = drop_table(root, purge=True, dry_run=True)
     assert ids_of(open_table(root)) == [1]
     done = drop_table(root, purge=True)

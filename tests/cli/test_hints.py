@@ -130,7 +130,7 @@ _WITHOUT_WORD = {
     | {"commit_properties"}
     # Methods that no command stands for.
     | {"col", "commit", "find_commit", "list_namespaces", "list_tables", "refresh", "register_table", "scan"}
-    | {"set_domain", "transaction"},
+    | {"on_spark", "set_domain", "transaction"},
     "Data Source": _OBJECTS_OF_PYTHON
     | _TUNING
     # The rows are the frame; Spark reads to the end, and writes by its own rules.

@@ -275,7 +275,7 @@ def test_temporary_files_go_by_their_age(builder: DeltaBuilder) -> None:
     (builder.log / "inner").mkdir()
     for name in (*names, *others):
         (builder.log / name).write_text("x")
-        _touch(builder.log / name, dt.datetime.now(dt.UTC) - 3 * _DAY)
+        _touch(builder.log / name, dt.datetime.now(dt.timezone.utc) - 3 * _DAY)
     (builder.log / "young.tmp").write_text("x")
     seen: list[Any] = []
     table = DeltaTable(builder.root)

@@ -131,6 +131,11 @@ class CleanupResult:
 class DropRequest:
     """The request to drop a table; see `deltaberg.drop_table` for its arguments and their defaults.
 
+    Parameters
+    ----------
+    tasks
+        What deletes many files in place of this process.
+
     Raises
     ------
     InvalidArgumentError
@@ -141,6 +146,7 @@ class DropRequest:
     dry_run: bool = False
     locations: Any = None
     on_spark: Any = None
+    tasks: FileTasks | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_flags(self, "purge", "dry_run")
@@ -150,17 +156,13 @@ class DropRequest:
         elif isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
             given = (given,)
         object.__setattr__(self, "locations", tuple(map(parse_location, given)))
-        for name in ("locations", "on_spark"):
-            if getattr(self, name) and not self.purge:
+        for name, said in (("locations", bool(self.locations)), ("on_spark", self.on_spark is not None)):
+            if said and not self.purge:
                 raise InvalidArgumentError(
                     f"{name} says how the files of a table go, which stay", hint=Hint("pass ⟪purge=True⟫ as well")
                 )
-
-    @property
-    def tasks(self) -> FileTasks | None:
-        """What deletes many files in place of this process."""
-        found: FileTasks | None = None if self.on_spark is None else spark_engine().file_tasks(self.on_spark)
-        return found
+        if self.on_spark is not None:
+            object.__setattr__(self, "tasks", spark_engine().file_tasks(self.on_spark))
 
 
 def warnings_of_unnamed(objects: Sequence[str]) -> tuple[str, ...]:
