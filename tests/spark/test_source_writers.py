@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from deltaberg.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from deltaberg.storage.local import LocalStorage
 from deltaberg.table.maintain import auto_compact
 from deltaberg.table.maintain import compact as table_compact
 from tests.spark.doors import VERSION, needs_data_sources
@@ -235,6 +237,41 @@ def test_a_batch_outlives_the_metadata_file_that_it_was_planned_on(tmp_path: Pat
             _sink("iceberg", root, txnAppId="query", commits=True).commit(late, 1)
         open_table(root).alter().add(name, pa.string()).commit()
     assert _ids(root) == [1, 7, 8, 9]
+
+
+@needs_arrow_sinks
+def test_a_table_that_is_made_anew_between_tasks_and_commit_gets_no_rows(tmp_path: Path) -> None:
+    """Its metadata file has the name of the one that the batch was planned on, and its columns have other ids."""
+    root = tmp_path / "t"
+    for order in (("id", "p"), ("p", "id")):
+        columns = {"id": pa.int64(), "p": pa.string()}
+        create_table(root, {name: columns[name] for name in order}, format="iceberg")
+        if order[0] == "id":
+            replies = [_sink("iceberg", root).write(_batches([1]))]
+            shutil.rmtree(root / "metadata")
+    with pytest.raises(CommitConflictError, match="another table has taken the place"):
+        _sink("iceberg", root, commits=True).commit(replies, 0)
+    assert _ids(root) == []
+
+
+@needs_arrow_sinks
+def test_the_metadata_of_a_plan_that_is_the_newest_is_read_once_by_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "t"
+    create_table(root, {"id": pa.int64(), "p": pa.string()}, format="iceberg")
+    replies = [_sink("iceberg", root).write(_batches([1]))]
+    committing = _sink("iceberg", root, commits=True)
+    read: list[str] = []
+    original = LocalStorage.get
+
+    def counted(store: LocalStorage, path: str, *arguments: Any) -> bytes:
+        read.append(path)
+        return original(store, path, *arguments)
+
+    monkeypatch.setattr(LocalStorage, "get", counted)
+    committing.commit(replies, 0)
+    assert [Path(path).name for path in read if path.endswith(".metadata.json")] == ["v1.metadata.json"]
 
 
 @needs_arrow_sinks

@@ -20,6 +20,7 @@ from deltaberg.iceberg.maintain.auto_compact import compact_after
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations import IcebergOperations
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.storage.base import ObjectMeta
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.new_table import NewTable
@@ -51,6 +52,31 @@ class _Layout(NamedTuple):
         )
 
 
+class _Base(NamedTuple):
+    """The state of the table that a write is planned on; its metadata does not travel, since it may be large."""
+
+    file: Location
+    root: Location
+    meta: ObjectMeta | None
+    layout: _Layout
+
+    @classmethod
+    def of(cls, loaded: LoadedTable) -> _Base:
+        """Return that of a table as it was loaded."""
+        return cls(loaded.file, loaded.root, loaded.meta, _Layout.of(loaded.metadata))
+
+    def load(self, store: StoreSpec) -> LoadedTable:
+        """Read the metadata again. What the store said of the file tells whether it is the newest one still."""
+        loaded = LoadedTable(load_file(self.file, store), self.file, self.root, store, self.meta)
+        if _Layout.of(loaded.metadata) != self.layout:
+            raise self.conflict("another table has taken the place of the one that the write was planned on")
+        return loaded
+
+    def conflict(self, message: str) -> CommitConflictError:
+        """Return the error about a state that is there no more."""
+        return CommitConflictError(message, hint="repeat the write", table=str(self.root), file=str(self.file))
+
+
 @dataclass(frozen=True)
 class StagedWrite:
     """A write that is planned. It pickles.
@@ -63,9 +89,8 @@ class StagedWrite:
         The request.
     columns
         The columns of the rows.
-    file, root, layout
-        The metadata file that the write is planned on, the directory of the table, and what data files depend on; None
-        if it creates the table.
+    base
+        The state of the table that the write is planned on; None if it creates the table.
     spec, store, place
         What the table asks of data files, and where they go.
     token
@@ -76,9 +101,7 @@ class StagedWrite:
     location: str
     request: WriteRequest
     columns: pa.Schema
-    file: Location | None
-    root: Location | None
-    layout: _Layout | None
+    base: _Base | None
     spec: WriteSpec
     store: StoreSpec
     place: Location
@@ -91,11 +114,11 @@ class StagedWrite:
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
         """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
         planned, is_late = None, False
-        if self.file is not None and self.root is not None:
+        if self.base is not None:
             try:
-                planned = LoadedTable(load_file(self.file, self.store), self.file, self.root, self.store)
+                planned = self.base.load(self.store)
             except ObjectNotFoundError:
-                planned, is_late = self._newest_alike(), True
+                planned, is_late = self._newest_like(self.base), True
         transaction = _transaction(self.pointer, self.location, planned, self.columns, self.request)
         transaction.stand_for(self.token, was_tried=was_tried, is_late=is_late)
         if self.request.compact_seconds:
@@ -104,7 +127,7 @@ class StagedWrite:
         self.request.carry_out(IcebergOperations(transaction), WrittenRows(self.columns, files, road))
         return transaction
 
-    def _newest_alike(self) -> LoadedTable:
+    def _newest_like(self, base: _Base) -> LoadedTable:
         """Return the newest metadata in place of that of the plan, which others have deleted after their commits.
 
         A batch of a stream is appended to it. Other writes look for rows that were added since the plan, or are known
@@ -112,14 +135,9 @@ class StagedWrite:
         """
         if self.request.commit.txn is not None and not self.request.overwrite:
             newest = self.pointer.load()
-            if _Layout.of(newest.metadata) == self.layout:
+            if _Layout.of(newest.metadata) == base.layout:
                 return newest
-        raise CommitConflictError(
-            "the metadata file that the write was planned on is gone: other commits came first",
-            hint="repeat the write",
-            table=str(self.root),
-            file=str(self.file),
-        )
+        raise base.conflict("the metadata file that the write was planned on is gone: other commits came first")
 
 
 def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
@@ -139,9 +157,9 @@ def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, reques
     transaction.abort()
     if rows.spec is None or rows.place is None:
         raise AssertionError("every write asks for files")
-    file, root, layout = (None,) * 3 if loaded is None else (loaded.file, loaded.root, _Layout.of(loaded.metadata))
+    base = None if loaded is None else _Base.of(loaded)
     own = (rows.spec, transaction.store, rows.place, transaction.token)
-    return StagedWrite(pointer, location, request, columns, file, root, layout, *own)
+    return StagedWrite(pointer, location, request, columns, base, *own)
 
 
 def _transaction(
