@@ -19,6 +19,7 @@ from deltaberg.delta.maintain.auto_compact import compact_after
 from deltaberg.delta.operations import DeltaOperations
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import CommitConflictError
 from deltaberg.storage.location import Location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.open.new_table import NewTable
@@ -81,6 +82,13 @@ class StagedWrite:
     def begin(self, files: pa.Table, road: str, *, was_tried: bool) -> Transaction:
         """Return the transaction that adds files which were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)
+        if base is not None and base.metadata.id != self.metadata.id:
+            raise CommitConflictError(
+                "another table has taken the place of the one that the write was planned on",
+                hint="repeat the write",
+                table=str(self.place),
+                version=self.version,
+            )
         transaction = _transaction(self.log, base, self.request)
         transaction.stand_for(self.token, was_tried=was_tried)
         if self.request.compact_seconds:
