@@ -119,13 +119,13 @@ def test_metadata_need_no_compilation(tmp_path: Path, pure: Path, kernels: str) 
     # Installers put the programs of the build's packages on the path.
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {"DELTABERG_BUILD": kernels, "CARGO_TARGET_DIR": str(compiled), "PATH": programs}
-    made = _built("prepare_metadata_for_build_wheel", tmp_path, **settings)
+    metadata = _built("prepare_metadata_for_build_wheel", tmp_path, **settings)
     read = HeaderParser().parsestr
-    prepared, built = read((made / "METADATA").read_text("utf-8")), read(_metadata(pure, "METADATA"))
+    prepared, built = read((metadata / "METADATA").read_text("utf-8")), read(_metadata(pure, "METADATA"))
     for name in ("Name", "Version", "Requires-Python", "License-Expression"):
         assert prepared[name] == built[name]
     assert sorted(prepared.get_all("Provides-Extra", [])) == sorted(built.get_all("Provides-Extra", []))
-    assert "deltaberg.cli:main" in (made / "entry_points.txt").read_text("utf-8")
+    assert "deltaberg.cli:main" in (metadata / "entry_points.txt").read_text("utf-8")
     assert not list(compiled.rglob("*.rlib"))
 
 

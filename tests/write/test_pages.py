@@ -86,6 +86,8 @@ def test_maintenance(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "3\n"
     run_blocks("docs/maintenance.md", heading="## Purge")
     assert capsys.readouterr().out.splitlines()[1] == "CompactResult(1 file into 1, 1 commit)"
+    run_blocks("docs/maintenance.md", heading="### Upgrade for Iceberg")
+    assert "'columnMapping'" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Data file statistics")
     assert "'numFilesUpdated': 1" in capsys.readouterr().out
     run_blocks("docs/maintenance.md", heading="## Symlink manifests")

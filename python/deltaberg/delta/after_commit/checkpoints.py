@@ -138,8 +138,8 @@ class _Written(NamedTuple):
 def _point_to(snapshot: Snapshot, written: _Written) -> None:
     """Write ``_last_checkpoint``, unless it names a later version already."""
     log = snapshot.log
-    known = log.last_checkpoint()
-    if known is None:
+    pointer = log.last_checkpoint()
+    if pointer is None:
         try:
             _check_committed(snapshot)
         except VersionNotFoundError:
@@ -147,7 +147,7 @@ def _point_to(snapshot: Snapshot, written: _Written) -> None:
             discard_files(log.storage, log.path, (f"{log.path}/{name}" for name in written.names), LOG_FILE)
             drop_directory(log.root)
             raise
-    if known is None or known.version <= snapshot.version:
+    if pointer is None or pointer.version <= snapshot.version:
         members = {"version": snapshot.version, **written.pointer}
         log.storage.put(f"{log.path}/{LAST_CHECKPOINT}", encode_last_checkpoint(members))
 

@@ -137,28 +137,28 @@ def clean_up_log(
             old += _left_behind(log, now)
         live = _live_in_log(snapshot) if old else frozenset()
         staying = Counter({_LIVE: sum(one.meta.path in live for one in old)})
-        found = {one.meta.path: one for one in old if one.meta.path not in live}
+        unneeded = {one.meta.path: one for one in old if one.meta.path not in live}
         gone = list[str]()
 
         def note(path: str | None = None) -> None:
             if path is not None:
                 gone.append(path)
             if progress is not None:
-                progress(CleanupProgress(len(old), len(found), len(gone)))
+                progress(CleanupProgress(len(old), len(unneeded), len(gone)))
 
         note()
         failed: dict[str, StorageError] = {}
         if dry_run:
-            gone.extend(found)
-        elif found:
-            reasons = {path: one.reason for path, one in found.items()}
-            removal = delete_files(log.storage, log.path, found, LOG_FILE, reasons, deleted=note)
+            gone.extend(unneeded)
+        elif unneeded:
+            reasons = {path: one.reason for path, one in unneeded.items()}
+            removal = delete_files(log.storage, log.path, unneeded, LOG_FILE, reasons, deleted=note)
             staying[STRAY] += len(removal.kept)
             failed = removal.failed
         cut = len(log.path) - len(LOG_DIRECTORY)
         return LogCleanup(
             dry_run,
-            _as_cleaned([found[path] for path in gone], cut),
+            _as_cleaned([unneeded[path] for path in gone], cut),
             {path[cut:]: error.message for path, error in failed.items()},
             {reason: count for reason, count in staying.items() if count},
             time.monotonic() - begun,
@@ -210,15 +210,15 @@ def _expired(snapshot: Snapshot, now: int, retention: int | None) -> tuple[int |
 def _left_behind(log: LogDirectory, now: int) -> list[_Old]:
     """Return the temporary files that are too old to belong to a writer who is at work."""
     paths = list_files(log.storage, log.path, lambda paths: pc.match_substring_regex(paths, rf"(?:^|/){_TEMPORARY}$"))
-    found = [
+    temporary = [
         ObjectMeta(f"{log.path}/{row['path']}", row["bytes"], row["modified"])
         for some in paths
         for row in some.to_pylist()
     ]
-    before = _day_before(min(now, earlier_clock(log.storage, log.path))) if found else now
+    before = _day_before(min(now, earlier_clock(log.storage, log.path))) if temporary else now
     return [
         _Old(meta, _LEFT)
-        for meta in found
+        for meta in temporary
         if meta.modified <= before and LOG_FILE.names.fullmatch(meta.path[len(log.path) + 1 :])
     ]
 

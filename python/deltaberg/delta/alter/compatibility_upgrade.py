@@ -54,38 +54,38 @@ class CompatibilityUpgrade:
             Another commit came first while a property was set.
         """
         table = self.newest()
-        wanted = self._properties(table)
-        mapping = {name: value for name, value in wanted.items() if name == MAPPING_MODE}
+        properties = self._properties(table)
+        mapping = {name: value for name, value in properties.items() if name == MAPPING_MODE}
         mapped = altered_snapshot(self.alter().set(mapping))
-        protocol = raised_protocol(features_of_properties(wanted)[0], mapped.protocol)
-        check_combinations(protocol, mapped.metadata.with_properties(wanted), table)
-        return CompactResult(tuple(self._groups(wanted, dry_run=dry_run)), dry_run)
+        protocol = raised_protocol(features_of_properties(properties)[0], mapped.protocol)
+        check_combinations(protocol, mapped.metadata.with_properties(properties), table)
+        return CompactResult(tuple(self._groups(properties, dry_run=dry_run)), dry_run)
 
-    def _groups(self, wanted: dict[str, str], *, dry_run: bool) -> Iterator[CompactedGroup]:
+    def _groups(self, properties: dict[str, str], *, dry_run: bool) -> Iterator[CompactedGroup]:
         """Take the steps, and yield what became of each. After a conflict the rest is left."""
-        off = {name: value for name, value in wanted.items() if name == _VECTORS}
+        off = {name: value for name, value in properties.items() if name == _VECTORS}
         yield from self._set(off, dry_run=dry_run)
         purged = self.rewrite("deletes").groups
         yield from purged
         if any(group.conflict for group in purged):
             return
-        yield from self._set({name: value for name, value in wanted.items() if name not in off}, dry_run=dry_run)
+        yield from self._set({name: value for name, value in properties.items() if name not in off}, dry_run=dry_run)
         if self.version > 1:
             yield from self.rewrite("compatibility").groups
 
     def _properties(self, table: Snapshot) -> dict[str, str]:
         """Return the properties that the table lacks."""
         own, other = (V1, V2) if self.version == 1 else (V2, V1)
-        found = {}
+        properties = {}
         if "deletionVectors" in table.active_features:
-            found[_VECTORS] = "false"
+            properties[_VECTORS] = "false"
         if other in table.active_features:
-            found[_property(other)] = "false"
+            properties[_property(other)] = "false"
         if own not in table.active_features:
-            found[_property(own)] = "true"
+            properties[_property(own)] = "true"
         if table.mapping_mode == "none":
-            found[MAPPING_MODE] = "name"
-        return found
+            properties[MAPPING_MODE] = "name"
+        return properties
 
     def _set(self, properties: dict[str, str], *, dry_run: bool) -> Iterator[CompactedGroup]:
         if properties:

@@ -92,12 +92,12 @@ class IcebergRewrite(Rewrite[Transaction]):
         InvalidArgumentError
             The table has no such spec.
         """
-        wanted = self.compaction.spec_id
-        check_known_spec(self.transaction.metadata.specs, wanted)
-        if wanted is None:
+        spec_id = self.compaction.spec_id
+        check_known_spec(self.transaction.metadata.specs, spec_id)
+        if spec_id is None:
             return packed
         ids = self.source.spec_ids(files)
-        return [file for file in packed if ids[file.row] == wanted]
+        return [file for file in packed if ids[file.row] == spec_id]
 
     def deleted_shares(self, plan: Plan) -> pa.Array:
         """Return the share of the rows of each file that are deleted, as far as metadata tells.

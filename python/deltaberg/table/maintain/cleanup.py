@@ -150,12 +150,12 @@ class DropRequest:
 
     def __post_init__(self) -> None:
         check_flags(self, "purge", "dry_run")
-        given = self.locations
-        if given is None:
-            given = ()
-        elif isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
-            given = (given,)
-        object.__setattr__(self, "locations", tuple(map(parse_location, given)))
+        locations = self.locations
+        if locations is None:
+            locations = ()
+        elif isinstance(locations, (str, os.PathLike)) or not isinstance(locations, Iterable):
+            locations = (locations,)
+        object.__setattr__(self, "locations", tuple(map(parse_location, locations)))
         for name, said in (("locations", bool(self.locations)), ("on_spark", self.on_spark is not None)):
             if said and not self.purge:
                 raise InvalidArgumentError(

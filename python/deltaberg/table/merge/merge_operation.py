@@ -225,12 +225,12 @@ def check_merge(columns: Struct, data: Any, on: Any, options: MergeOptions) -> N
     if known is None:
         return
     try:
-        given = common_types(table_schema(known), columns)
+        source_columns = common_types(table_schema(known), columns)
     except SchemaError:
         # Types that one format alone has are known when the merge runs.
         return
     now = dt.datetime.now(dt.timezone.utc)
-    source = Relation(options.source_alias, given)
+    source = Relation(options.source_alias, source_columns)
 
     def check(schema: Struct) -> None:
         _condition(MergeScope(Relation(options.target_alias, schema), source, "UTC", now), on, options)
@@ -242,7 +242,7 @@ def check_merge(columns: Struct, data: Any, on: Any, options: MergeOptions) -> N
             raise
         # The clauses decide which columns are added.
         find = field_finder(columns)
-        check(Struct((*columns, *(child for child in given if find(child.name) is None))))
+        check(Struct((*columns, *(child for child in source_columns if find(child.name) is None))))
 
 
 def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:

@@ -206,7 +206,7 @@ def known_schema(data: Any) -> pa.Schema | None:
     """
     if _is_spark_frame(data):
         return open_rows(data).schema
-    if type(data).__module__.partition(".")[0] in ("pandas", "polars"):
+    if type(data).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(data, "head"):
         return open_stream(data.head(0)).schema
     schema = getattr(data, "schema", None)
     if isinstance(schema, Struct):
