@@ -116,6 +116,7 @@ def test_whether_parts_may_be_null_is_as_declared(builder: DeltaBuilder) -> None
         ("nonsense", "the schemaString is not JSON"),
         ('{"type":"struct"}', "has no list of fields"),
         ('{"type":"struct","fields":[{"name":"a"}]}', "the type null is not supported"),
+        (f'{{"type":"struct","fields":[{{"name":"a","type":"{"x" * 150}"}}]}}', r"feature: x{100}\b"),
         ('{"type":"struct","fields":[{"name":1,"type":"long","nullable":true,"metadata":{}}]}', "has no name"),
         ('{"type":"array","elementType":"long","containsNull":true}', "is not a struct"),
     ],

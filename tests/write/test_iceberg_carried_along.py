@@ -119,13 +119,14 @@ def test_branches_of_a_table_that_is_replaced_read_files_by_their_names(tmp_path
     file = tmp_path / "data.parquet"
     pq.write_table(pa.table({"b": [1], "a": [2]}), file)
     columns = {"a": pa.int64(), "b": pa.int64()}
-    table = _create(tmp_path / "t", columns)
+    table = _create(tmp_path / "t", columns, properties={"owner": "ada"})
     table.add_files([str(file)])
     table.alter().create_branch("audit").commit()
     _create(tmp_path / "t", {**columns, "c": pa.int64()}, if_exists="replace")
     rows = _open(tmp_path / "t", ref="audit").scan().to_arrow().to_pylist()
     assert rows == [{"a": 2, "b": 1, "c": None}]
     table = _open(tmp_path / "t")
+    assert table.properties.keys() == {"schema.name-mapping.default"}
     table.add_files([str(file)])
     assert table.scan().to_arrow().to_pylist() == [{"a": 2, "b": 1, "c": None}]
     assert _peer(table).scan().to_arrow().to_pylist() == [{"a": 2, "b": 1, "c": None}]
