@@ -33,7 +33,9 @@ _OWNERS: Mapping[str, tuple[str, ...]] = {
     "Table": ("Table", "DeltaTable", "IcebergTable"),
     "Scan": ("Scan",),
     "Catalog": ("Catalog",),
-    "TableTransaction": ("IcebergTable.transaction",),
+    "DeltaTransaction": ("DeltaTransaction",),
+    "IcebergTransaction": ("IcebergTransaction",),
+    "TableTransaction": ("TableTransaction", "IcebergTable.transaction"),
     "TableAlteration": (
         *("Alteration", "DeltaTable.alter", "IcebergTable.update_schema", "IcebergTable.manage_snapshots"),
         *("IcebergTable.update_spec", "IcebergTable.update_sort_order"),

@@ -57,6 +57,9 @@ def _objects(tmp_path: Path) -> dict[str, Any]:
         "DeltaTable.merge": delta.merge(_ROWS, "target.id = source.id"),
         "DeltaTable.optimize": delta,
         "IcebergTable.transaction": iceberg.transaction(),
+        "IcebergTransaction": iceberg.transaction(),
+        "DeltaTransaction": delta.transaction(),
+        "TableTransaction": delta.transaction(),
     }
     return objects | {
         place: iceberg for place in LIBRARIES["pyiceberg"] if place not in objects and place.startswith("IcebergTable.")
@@ -250,3 +253,12 @@ def test_rows_of_tables(table: Any) -> None:
     for wrong in (-1, "2", None, 1.5, True):
         with pytest.raises(deltaberg.errors.InvalidArgumentError, match="n must be a 64-bit integer"):
             table.head(wrong)
+
+
+def test_what_makes_commits_of_its_own_is_no_part_of_a_transaction(tmp_path: Path) -> None:
+    objects = _objects(tmp_path)
+    for kind, own in (("DeltaTransaction", "vacuum"), ("IcebergTransaction", "expire_snapshots")):
+        for name in ("compact", "reorg", "clone", own):
+            with pytest.raises(UnknownNameError, match=f"{kind} has no {name}") as raised:
+                getattr(objects[kind], name)
+            assert str(raised.value.hint).startswith("call it on the table, outside of the transaction")

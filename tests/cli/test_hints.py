@@ -154,7 +154,7 @@ _WITHOUT_WORD = {
         "unsafe_single_writer",
     }
     # Some of its methods have those of the second line, and others have none.
-    | {"safe", "untracked_hours", "user_metadata", "validate"}
+    | {"safe", "spec_id", "untracked_hours", "user_metadata", "validate"}
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}
     | {"col", "commit", "list_namespaces", "list_tables", "register_table"},
 }

@@ -9,6 +9,7 @@ __all__ = ["GUESSED"]
 _OPEN = "`deltaberg.open_table(location)`"
 _FILTER = "`scan(filter, columns)`"
 _NO_REFERENCES = "Delta tables have no branches and tags: `restore(version)` goes back"
+_OF_ITS_OWN = "call it on the table, outside of the transaction: it makes commits of its own, or none"
 _SNAPSHOT = "`version`: Delta tables have versions in place of snapshots"
 
 GUESSED: dict[str, Names] = {
@@ -97,6 +98,17 @@ GUESSED: dict[str, Names] = {
         "to_list": "`to_arrow().to_pylist()`",
         "to_pylist": "`to_arrow().to_pylist()`",
     },
+    "TableTransaction": dict.fromkeys(("clone", "compact", "maintain", "reorg", "repair", "verify"), _OF_ITS_OWN),
+    "DeltaTransaction": dict.fromkeys(
+        ("checkpoint", "cleanup_metadata", "compute_statistics", "drop_feature", "vacuum"), _OF_ITS_OWN
+    ),
+    "IcebergTransaction": dict.fromkeys(
+        (
+            *("compute_partition_stats", "compute_table_stats", "convert_equality_deletes", "expire_snapshots"),
+            *("remove_orphan_files", "rewrite_manifests", "rewrite_position_delete_files", "rewrite_table_path"),
+        ),
+        _OF_ITS_OWN,
+    ),
     "Alteration": {
         "add_column": '`add("name", type)`',
         "add_columns": '`add("name", type)`, once for each column',
