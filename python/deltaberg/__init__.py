@@ -41,13 +41,18 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cloning.cloned import CloneResult
     from deltaberg.table.maintain.compact_result import CompactedGroup, CompactResult
     from deltaberg.table.maintain.dropped_feature import DropFeatureResult
-    from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, MaintenanceResult
+    from deltaberg.table.maintain.maintenance import (
+        MaintainedStep,
+        MaintenancePolicy,
+        MaintenanceProgress,
+        MaintenanceResult,
+    )
     from deltaberg.table.maintain.restored import RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
     from deltaberg.table.maintain.verifying.repairs import LostFile, RepairResult
     from deltaberg.table.merge.clauses import MergeBuilder
     from deltaberg.table.read.explain import Explanation
-    from deltaberg.table.read.scan import Scan, ScanMetrics
+    from deltaberg.table.read.scan import Scan, ScanMetrics, ScanProgress
     from deltaberg.table.read.scan_options import ScanOptions
     from deltaberg.table.read.source import PruneStep
     from deltaberg.table.rows.progress import WriteProgress
@@ -79,6 +84,7 @@ __all__ = [
     "LostFile",
     "MaintainedStep",
     "MaintenancePolicy",
+    "MaintenanceProgress",
     "MaintenanceResult",
     "ManifestRewriteResult",
     "Map",
@@ -94,6 +100,7 @@ __all__ = [
     "Scan",
     "ScanMetrics",
     "ScanOptions",
+    "ScanProgress",
     "Struct",
     "TableStatsResult",
     "VerifyResult",
@@ -137,6 +144,7 @@ _HOMES = {
     "LostFile": "table.maintain.verifying.repairs",
     "MaintainedStep": "table.maintain.maintenance",
     "MaintenancePolicy": "table.maintain.maintenance",
+    "MaintenanceProgress": "table.maintain.maintenance",
     "MaintenanceResult": "table.maintain.maintenance",
     "ManifestRewriteResult": "iceberg.maintain.manifest_rewriting.rewrite_manifests",
     "Map": "schema.types",
@@ -151,6 +159,7 @@ _HOMES = {
     "RewriteTablePathResult": "iceberg.maintain.copying.rewrite_table_path",
     "Scan": "table.read.scan",
     "ScanMetrics": "table.read.scan",
+    "ScanProgress": "table.read.scan",
     "ScanOptions": "table.read.scan_options",
     "Struct": "schema.types",
     "TableStatsResult": "iceberg.maintain.statistics.compute_table_stats",

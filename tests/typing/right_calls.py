@@ -19,6 +19,7 @@ import deltaberg
 import deltaberg.spark
 from deltaberg import (
     CheckpointLayout,
+    CleanupProgress,
     CleanupResult,
     Column,
     CommitPolicy,
@@ -35,6 +36,7 @@ from deltaberg import (
     List,
     MaintainedStep,
     MaintenancePolicy,
+    MaintenanceProgress,
     MaintenanceResult,
     ManifestRewriteResult,
     Map,
@@ -49,6 +51,7 @@ from deltaberg import (
     Scan,
     ScanMetrics,
     ScanOptions,
+    ScanProgress,
     Struct,
     TableStatsResult,
     VerifyResult,
@@ -284,6 +287,21 @@ def results(done: CommitResult, compacted: CompactResult) -> str:
 
 def _told(progress: WriteProgress) -> None:
     print(progress.rows, progress.files)
+
+
+def _told_of_scan(progress: ScanProgress) -> None:
+    print(progress.rows, progress.tasks_read, progress.tasks)
+
+
+def _told_of_maintenance(progress: MaintenanceProgress) -> None:
+    assert_type(progress.done, WriteProgress | CleanupProgress | None)
+    print(progress.step)
+
+
+def progress(table: DeltaTable | IcebergTable) -> None:
+    assert_type(table.to_arrow(progress=True), pa.Table)
+    assert_type(table.scan().count(progress=_told_of_scan), int)
+    table.maintain(progress=_told_of_maintenance)
 
 
 def transactions(table: DeltaTable) -> None:

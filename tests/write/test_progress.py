@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +15,16 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from deltaberg import DeltaTable, create_table, open_table
+from deltaberg import (
+    DeltaTable,
+    IcebergTable,
+    MaintenancePolicy,
+    MaintenanceProgress,
+    Scan,
+    ScanProgress,
+    create_table,
+    open_table,
+)
 from deltaberg.choices import Format
 from deltaberg.errors import SchemaError
 from deltaberg.table.rows.progress import WriteProgress
@@ -118,6 +129,87 @@ def test_clones_tell_how_many_files_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_scans_tell_how_far_they_are(tmp_path: Path, format: Format, threads: int) -> None:
+    table = create_table(tmp_path, ID, format=format)
+    for number in range(3):
+        table.append(ids(number, number + 10))
+    told: list[ScanProgress] = []
+    scan = table.scan("id < 12", threads=threads)
+    rows = {
+        "to_arrow": scan.to_arrow(progress=told.append).num_rows,
+        "to_pandas": len(scan.to_pandas(progress=told.append)),
+        "to_polars": scan.to_polars(progress=told.append).height,
+        "count": scan.count(progress=told.append),
+    }
+    assert set(rows.values()) == {5}
+    assert [(one.rows, one.tasks) for one in told[2::3]][:3] == [(5, 3)] * 3
+    assert told[:3] == sorted(told[:3])
+    assert told[2].tasks_read < 3
+    assert scan.max("id", progress=told.append) == 11
+
+    def stop(_: ScanProgress) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        scan.to_arrow(progress=stop)
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_maintenance_tells_its_steps(tmp_path: Path, format: Format) -> None:
+    table = create_table(tmp_path, ID, format=format)
+    for number in range(6):
+        table.append(ids(number))
+    told: list[MaintenanceProgress] = []
+    done = table.maintain(MaintenancePolicy(max_commits=2), dry_run=False, progress=told.append)
+    assert [one.step for one in told if one.done is None] == [one.step for one in done.steps]
+    assert max(one.done.rows for one in told if isinstance(one.done, WriteProgress)) == 6
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5]
+
+
+#: Methods that tell nothing of their progress: most are done at once, or do nothing before their result is used.
+_AT_ONCE = {
+    "appends": "a scan",
+    "changes": "a scan",
+    "checkpoint": "one file",
+    "cleanup_metadata": "small files of one directory",
+    "compact_log": "one file",
+    "compute_partition_stats": "one file",
+    "compute_table_stats": "one file",
+    "expired_tombstones": "a table in memory",
+    "explain": "metadata",
+    "explain_append": "metadata",
+    "explanation": "metadata",
+    "files": "metadata",
+    "follow": "gives one commit after the other",
+    "generate": "a small file for each partition",
+    "head": "a few rows",
+    "history": "metadata",
+    "inspect": "metadata",
+    "map_in_arrow": "Spark shows its own progress",
+    "on_spark": "does nothing by itself",
+    "refresh": "metadata",
+    "rewrite_table_path": "metadata",
+    "scan": "does nothing by itself",
+    "to_batches": "gives one batch after the other",
+    "to_reader": "gives one batch after the other",
+    "to_spark": "Spark shows its own progress",
+    "verify": "looks at files without changing them",
+}
+
+
+@pytest.mark.parametrize("kind", [DeltaTable, IcebergTable, Scan])
+def test_every_long_verb_takes_progress(kind: type) -> None:
+    silent = set()
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        taken = {*inspect.signature(method).parameters, *(getattr(method, "__takes__", None) or ())}
+        if not name.startswith("_") and "progress" not in taken:
+            silent.add(name)
+    assert silent
+    assert silent <= _AT_ONCE.keys()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_true_shows_it_where_somebody_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
     screen = io.StringIO()
     bars: list[Progress] = []
@@ -137,9 +229,14 @@ def test_true_shows_it_where_somebody_sees_it(tmp_path: Path, monkeypatch: pytes
         table.append(pa.table({"id": ["x"]}), progress=True)
     table.compact(progress=True)
     (table.vacuum if isinstance(table, DeltaTable) else table.remove_orphan_files)(dry_run=True, progress=True)
+    table.to_arrow(progress=True)
+    last = table.maintain(dry_run=False, progress=True).steps[-1].step
     gc.collect()
     assert "2 rows, 0 files" in screen.getvalue()
-    assert [bar.live.is_started for bar in bars] == [False] * 4
+    assert re.search(r"4 rows, \d of 1 task\b", screen.getvalue())
+    assert last in screen.getvalue()
+    assert not any(bar.live.is_started for bar in bars)
+    assert len(bars) >= 6
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])

@@ -13,7 +13,7 @@ from deltaberg.delta.maintain.cleaning.vacuum_options import VacuumOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.table.commit.commit_options import CommitOptions
 from deltaberg.table.maintain.cleanup import CleanupResult
-from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step
+from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, OnStep, Step
 
 __all__ = ["upkeep_steps"]
 
@@ -40,13 +40,14 @@ def upkeep_steps(
     snapshot = newest()
     VacuumOptions(policy.retention_hours).retention(snapshot.metadata.configuration)
 
-    def vacuum_step(dry_run: bool) -> MaintainedStep:
-        done = vacuum(VacuumOptions(policy.retention_hours, dry_run, even_if_empty=False), CommitOptions())
+    def vacuum_step(dry_run: bool, tell: OnStep) -> MaintainedStep:
+        options = VacuumOptions(policy.retention_hours, dry_run, even_if_empty=False, progress=tell)
+        done = vacuum(options, CommitOptions())
         is_due = bool(done.deleted_files or done.failed)
         numbers = {"deleted_files": done.deleted_files, "deleted_bytes": done.deleted_bytes, "failed": len(done.failed)}
         return MaintainedStep("vacuum", is_due, numbers, "; ".join(done.warnings), done)
 
-    def checkpoint_step(dry_run: bool) -> MaintainedStep:
+    def checkpoint_step(dry_run: bool, _: OnStep) -> MaintainedStep:
         snapshot = newest()
         last = max(complete_checkpoints(list(snapshot.log.entries())), default=-1)
         commits = snapshot.version - last
@@ -54,7 +55,7 @@ def upkeep_steps(
         done = write_checkpoint(snapshot) if is_due and not dry_run else None
         return MaintainedStep("checkpoint", is_due, {"commits": commits}, result=done)
 
-    def cleanup_step(dry_run: bool) -> MaintainedStep:
+    def cleanup_step(dry_run: bool, _: OnStep) -> MaintainedStep:
         snapshot = newest()
         if not cleans_up_by_itself(snapshot):
             return MaintainedStep("cleanup_metadata", False, why="delta.enableExpiredLogCleanup is false")

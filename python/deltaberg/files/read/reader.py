@@ -78,6 +78,9 @@ class ReadCounters(Counters):
     rows: int = 0
     row_groups: int = 0
     row_groups_skipped: int = 0
+    #: All tasks of the scan, and those of which all rows were taken.
+    tasks: int = 0
+    tasks_read: int = 0
 
 
 def read_task(

@@ -11,7 +11,7 @@ from deltaberg.iceberg.maintain.cleaning.expire import ExpiryResult
 from deltaberg.iceberg.maintain.cleaning.snapshot_retention import is_collected
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.maintain.cleanup import CleanupResult
-from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, Step
+from deltaberg.table.maintain.maintenance import MaintainedStep, MaintenancePolicy, OnStep, Step
 
 __all__ = ["iceberg_steps"]
 
@@ -38,10 +38,10 @@ def iceberg_steps(
     """
 
     def rewrite_step(name: MaintenanceStep, told: Sequence[str], **bounds: int) -> Step:
-        def step(dry_run: bool) -> MaintainedStep:
+        def step(dry_run: bool, tell: OnStep) -> MaintainedStep:
             newest()
             try:
-                done = verb(name)(**bounds, dry_run=dry_run)
+                done = verb(name)(**bounds, dry_run=dry_run, progress=tell)
             except CommitConflictError as error:
                 # Like groups of a compaction, what others got in the way of stays for the next run.
                 return MaintainedStep(name, True, why=error.message)
@@ -50,18 +50,18 @@ def iceberg_steps(
 
         return step
 
-    def expiry_step(dry_run: bool) -> MaintainedStep:
+    def expiry_step(dry_run: bool, tell: OnStep) -> MaintainedStep:
         if not is_collected(newest()):
             return MaintainedStep("expire_snapshots", False, why=_SHARED)
-        done: ExpiryResult = verb("expire_snapshots")(dry_run=dry_run)
+        done: ExpiryResult = verb("expire_snapshots")(dry_run=dry_run, progress=tell)
         numbers = {"snapshots": len(done.snapshot_ids), "refs": len(done.refs)} | _numbers(done)
         is_due = bool(done.snapshot_ids or done.refs)
         return MaintainedStep("expire_snapshots", is_due, numbers, "; ".join(done.warnings), done)
 
-    def orphans_step(dry_run: bool) -> MaintainedStep:
+    def orphans_step(dry_run: bool, tell: OnStep) -> MaintainedStep:
         if not is_collected(newest()):
             return MaintainedStep("remove_orphan_files", False, why=_SHARED)
-        done: CleanupResult = verb("remove_orphan_files")(dry_run=dry_run)
+        done: CleanupResult = verb("remove_orphan_files")(dry_run=dry_run, progress=tell)
         is_due = done.deleted_files > 0
         return MaintainedStep("remove_orphan_files", is_due, _numbers(done), "; ".join(done.warnings), done)
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from deltaberg.choices import MaintenanceStep
 from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.hints import shown_value
 from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_choice, checked_hours, checked_number
+from deltaberg.table.maintain.cleanup import CleanupProgress
 from deltaberg.table.maintain.compact_result import CompactResult
 from deltaberg.table.maintain.packing import Packing
+from deltaberg.table.rows.progress import WriteProgress
 from deltaberg.table.rows.row_options import RowOptions
+from deltaberg.table.rows.shown_progress import shown_while
 
 __all__ = [
     "MaintainedStep",
     "MaintenancePolicy",
+    "MaintenanceProgress",
     "MaintenanceResult",
+    "OnMaintenanceProgress",
+    "OnStep",
     "Step",
     "compaction_step",
     "maintain_table",
@@ -78,6 +84,28 @@ class MaintenancePolicy:
             object.__setattr__(self, "retention_hours", checked_hours("retention_hours", self.retention_hours))
         number = checked_number("max_commits", self.max_commits, 1, "pass a number of commits")
         object.__setattr__(self, "max_commits", number)
+
+
+class MaintenanceProgress(NamedTuple):
+    """How far a maintenance has come.
+
+    Parameters
+    ----------
+    step
+        The step that is taken.
+    done
+        What its verb tells: a `WriteProgress` if it writes data files, a `CleanupProgress` if it deletes files. None
+        when the step begins.
+    """
+
+    step: MaintenanceStep
+    done: WriteProgress | CleanupProgress | None
+
+
+#: What is told how far a maintenance has come. An exception ends it.
+OnMaintenanceProgress: TypeAlias = Callable[[MaintenanceProgress], object]
+#: What the verb of a step tells how far it is; None if nobody asks.
+OnStep: TypeAlias = "Callable[[Any], object] | None"
 
 
 @dataclass(frozen=True)
@@ -150,12 +178,16 @@ class MaintenanceResult:
         return f"MaintenanceResult({'would do: ' if self.dry_run else ''}{'; '.join(self.lines)})"
 
 
-#: What takes a step, or only looks what it would do if it is called with True.
-Step = Callable[[bool], MaintainedStep]
+#: What takes a step, or only looks what it would do if it is called with True, and tells how far it is.
+Step = Callable[[bool, OnStep], MaintainedStep]
 
 
 def maintain_table(
-    steps: Mapping[MaintenanceStep, Step], policy: MaintenancePolicy, *, dry_run: bool
+    steps: Mapping[MaintenanceStep, Step],
+    policy: MaintenancePolicy,
+    *,
+    dry_run: bool,
+    progress: OnMaintenanceProgress | bool | None = None,
 ) -> MaintenanceResult:
     """Take the steps that a policy asks for, one after the other.
 
@@ -180,24 +212,31 @@ def maintain_table(
             feature=unknown,
         )
     done: list[MaintainedStep] = []
-    for name, step in steps.items():
-        if policy.steps is not None and name not in policy.steps:
-            continue
-        begun = time.monotonic()
-        try:
-            made = step(dry_run)
-        except DeltabergError as error:
-            error.with_context(maintained=", ".join(one.step for one in done) or None, step=name)
-            raise
-        done.append(replace(made, seconds=time.monotonic() - begun))
+    with shown_while(progress, "MaintenanceProgress") as tell:
+        for name, step in steps.items():
+            if policy.steps is not None and name not in policy.steps:
+                continue
+            begun, tell_step = time.monotonic(), _teller(tell, name)
+            if tell_step is not None:
+                tell_step(None)
+            try:
+                made = step(dry_run, tell_step)
+            except DeltabergError as error:
+                error.with_context(maintained=", ".join(one.step for one in done) or None, step=name)
+                raise
+            done.append(replace(made, seconds=time.monotonic() - begun))
     return MaintenanceResult(tuple(done), dry_run)
 
 
-def compaction_step(compact: Callable[[bool], CompactResult]) -> Step:
+def _teller(tell: OnMaintenanceProgress | None, step: MaintenanceStep) -> OnStep:
+    return None if tell is None else lambda done: tell(MaintenanceProgress(step, done))
+
+
+def compaction_step(compact: Callable[[bool, OnStep], CompactResult]) -> Step:
     """Return the step that compacts a table, or only looks what that would do."""
 
-    def step(dry_run: bool) -> MaintainedStep:
-        done = compact(dry_run)
+    def step(dry_run: bool, tell: OnStep) -> MaintainedStep:
+        done = compact(dry_run, tell)
         names = ("removed_files", "added_files", "removed_bytes", "added_bytes")
         numbers = {name: getattr(done, name) for name in names}
         commits = {"commits": len(done.groups if dry_run else done.commits)}

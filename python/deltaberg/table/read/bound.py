@@ -211,9 +211,10 @@ class BoundScan:
         counters
             What counts how much is read.
         """
-        options = self.options
+        options, counters = self.options, counters or ReadCounters()
         tasks = list(tasks_of(split_files(self.plan, options.split_size or SPLIT, self.constants)))
-        yield from read_in_order(self.read_spec, tasks, self._readers, options.memory // 2, counters or ReadCounters())
+        counters.tasks += len(tasks)
+        yield from read_in_order(self.read_spec, tasks, self._readers, options.memory // 2, counters)
 
     def with_columns(self, columns: Sequence[ColumnName]) -> BoundScan:
         """Return the scan of the same rows of the same files with other columns.

@@ -43,12 +43,13 @@ def read_in_order(
     if threads <= 1 or len(tasks) <= 1:
         for task in tasks:
             yield from _tidied(read_task(spec, task, counters, threads=threads > 1), waiting // _TIDY_EACH)
+            counters.tasks_read += 1
         return
     consumer = _Consumer()
     pool = _Readers(spec, tasks, min(threads, len(tasks)), waiting, ref(consumer))
     try:
         pool.start()
-        yield from pool.batches()
+        yield from pool.batches(counters)
     finally:
         pool.stop(counters)
 
@@ -114,8 +115,8 @@ class _Readers:
         for counters in self._counters:
             self._workers.submit(self._work, counters)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return all batches, task after task."""
+    def batches(self, counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        """Return all batches, task after task, and count these."""
         for index, output in enumerate(self._outputs):
             with self._lock:
                 self._turn = index
@@ -125,6 +126,7 @@ class _Readers:
                 if batch is None:
                     break
                 yield batch
+            counters.tasks_read += 1
 
     def _take(self, output: _Output) -> pa.RecordBatch | None:
         while True:

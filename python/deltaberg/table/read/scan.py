@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,16 +27,39 @@ from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions
+from deltaberg.table.rows.shown_progress import shown_while
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Scan", "ScanMetrics", "bound_scan"]
+__all__ = ["OnScanProgress", "Scan", "ScanMetrics", "ScanProgress", "bound_scan"]
 
 _logger = logging.getLogger("deltaberg.scan")
 _INT32_MAX = (1 << 31) - 1
+
+
+class ScanProgress(NamedTuple):
+    """How far a scan has come.
+
+    Parameters
+    ----------
+    rows
+        The rows that were read so far and passed the filter.
+    tasks_read
+        The tasks of which all rows were read. A task is a data file, or a part of a large one.
+    tasks
+        All tasks of the scan.
+    """
+
+    rows: int
+    tasks_read: int
+    tasks: int
+
+
+#: What is told how far a scan has come, after every batch of rows. An exception ends it.
+OnScanProgress = Callable[[ScanProgress], object]
 
 
 @dataclass(frozen=True)
@@ -170,12 +193,21 @@ class Scan:
         """Return the rows in non-empty batches, in the order of `files`; closing the generator stops reading."""
         return self._batches(self._bound)
 
-    def _batches(self, bound: BoundScan) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, bound: BoundScan, progress: OnScanProgress | bool | None = None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Read a bound scan, and keep its metrics."""
-        left = bound.limit
+        with shown_while(progress, "ScanProgress") as tell:
+            yield from self._told_batches(bound, tell)
+
+    def _told_batches(self, bound: BoundScan, tell: OnScanProgress | None) -> Generator[pa.RecordBatch, None, None]:
+        left, taken = bound.limit, 0
         counters, begun = ReadCounters(), time.perf_counter()
         try:
             for batch in bound.batches(counters):
+                taken += batch.num_rows
+                if tell is not None:
+                    tell(ScanProgress(taken, counters.tasks_read, counters.tasks))
                 if left is None:
                     yield batch
                     continue
@@ -203,19 +235,36 @@ class Scan:
         """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as one Arrow table, in which columns of more than 2 GiB have large types."""
-        return _promoted(pa.Table.from_batches(self.to_batches(), self.schema))
+    def to_arrow(self, *, progress: OnScanProgress | bool | None = None) -> pa.Table:
+        """Return the rows as one Arrow table, in which columns of more than 2 GiB have large types.
 
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        Parameters
+        ----------
+        progress
+            Is called with a `ScanProgress` after every batch; True shows it at a terminal or in a notebook.
+
+        Examples
+        --------
+        >>> told = []
+        >>> table.scan().to_arrow(progress=told.append).num_rows, told[-1].rows
+        (3, 3)
+        """
+        return _promoted(pa.Table.from_batches(self._batches(self._bound, progress), self.schema))
+
+    def to_pandas(self, *, progress: OnScanProgress | bool | None = None, **options: Any) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; the options are those of `pyarrow.Table.to_pandas`.
+
+        Parameters
+        ----------
+        progress
+            As for `to_arrow`.
 
         Raises
         ------
         TooLargeError
             Python has no such value, as of dates beyond the year 9999: pass ``date_as_object=False``.
         """
-        rows = self.to_arrow()
+        rows = self.to_arrow(progress=progress)
         try:
             return rows.to_pandas(**options)
         except ImportError as error:
@@ -237,13 +286,13 @@ class Scan:
                 table=self._bound.source.table,
             ) from error
 
-    def to_polars(self) -> pl.DataFrame:
-        """Return the rows as a Polars DataFrame."""
+    def to_polars(self, *, progress: OnScanProgress | bool | None = None) -> pl.DataFrame:
+        """Return the rows as a Polars DataFrame. ``progress`` is that of `to_arrow`."""
         try:
             import polars as pl
         except ImportError as error:
             raise MissingDependencyError("to_polars() needs polars", hint="pip install polars") from error
-        return pl.DataFrame(self.to_arrow())
+        return pl.DataFrame(self.to_arrow(progress=progress))
 
     def head(self, n: int = 5) -> pa.Table:
         """Return some rows as an Arrow table, those that are read first.
@@ -267,8 +316,8 @@ class Scan:
         limit = most if self.limit is None else min(most, self.limit)
         return Scan(replace(self._bound, limit=limit)).to_arrow()
 
-    def count(self) -> int:
-        """Count the rows, by metadata where that is exact."""
+    def count(self, *, progress: OnScanProgress | bool | None = None) -> int:
+        """Count the rows, by metadata where that is exact. ``progress`` is that of `to_arrow`."""
         plan = self._bound.plan
         counts = plan.row_counts(self._bound.gives_deleted)
         known = pc.and_(pc.invert(plan.filtered), pc.is_valid(counts))
@@ -276,30 +325,32 @@ class Scan:
         left = None if self.limit is None else max(self.limit - total, 0)
         if left != 0 and not pc.all(known, min_count=0).as_py():
             rest = replace(self._bound.with_columns([]).of_files(pc.invert(known)), limit=left)
-            total += sum(batch.num_rows for batch in self._batches(rest))
+            total += sum(batch.num_rows for batch in self._batches(rest, progress))
         return total if self.limit is None else min(total, self.limit)
 
-    def min(self, column: ColumnName) -> Any:
+    def min(self, column: ColumnName, *, progress: OnScanProgress | bool | None = None) -> Any:
         """Return the smallest value of a column, by metadata where that is exact; None if there is no value.
 
-        NaN is greater than any other number, as in Spark SQL.
+        NaN is greater than any other number, as in Spark SQL. ``progress`` is that of `to_arrow`.
 
         Examples
         --------
         >>> table.scan().min("id")
         1
         """
-        return self._extreme(column, largest=False)
+        return self._extreme(column, progress, largest=False)
 
-    def max(self, column: ColumnName) -> Any:
+    def max(self, column: ColumnName, *, progress: OnScanProgress | bool | None = None) -> Any:
         """Return the greatest value of a column, by metadata where that is exact; None if there is no value.
+
+        ``progress`` is that of `to_arrow`.
 
         Examples
         --------
         >>> table.scan("id < 3").max("name")
         'b'
         """
-        return self._extreme(column, largest=True)
+        return self._extreme(column, progress, largest=True)
 
     def to_spark(self, spark: SparkSession, road: Road = "auto") -> DataFrame:
         """Return the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`).
@@ -335,14 +386,14 @@ class Scan:
         """
         return spark_engine().scan_map_in_arrow(self, spark, fn, schema)
 
-    def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
+    def _extreme(self, column: ColumnName, progress: OnScanProgress | bool | None, *, largest: bool) -> Any:
         bound = self._bound
         with in_context(table=bound.source.table):
             extreme = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)
         rest = bound.with_columns([column])
         if self.limit is None:
             rest = rest.of_files(pc.invert(extreme.take_known(bound.plan)))
-        for batch in self._batches(rest):
+        for batch in self._batches(rest, progress):
             extreme.take_rows(batch)
         return extreme.value
 

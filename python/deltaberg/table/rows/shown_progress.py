@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from deltaberg.errors import MissingDependencyError
 from deltaberg.table.arguments import checked_function
 from deltaberg.whole_numbers import counted
 
-__all__ = ["ShownProgress", "receiver"]
+__all__ = ["ShownProgress", "receiver", "shown_while"]
+
+#: What one of the numbers counts.
+_UNITS = {"rows": "row", "files": "file", "tasks": "task"}
+#: What follows a number that is a part of the next one.
+_PART = "_read"
 
 
 def receiver(progress: Any, taken: str) -> Callable[[Any], object] | None:
@@ -37,6 +43,41 @@ def receiver(progress: Any, taken: str) -> Callable[[Any], object] | None:
     checked_function("progress", progress, taken)
     tell: Callable[[Any], object] = progress
     return tell
+
+
+@contextmanager
+def shown_while(progress: Any, taken: str) -> Iterator[Callable[[Any], object] | None]:
+    """Give what `receiver` returns, and take away in the end what it shows."""
+    tell = receiver(progress, taken)
+    try:
+        yield tell
+    finally:
+        if isinstance(tell, ShownProgress):
+            tell.close()
+
+
+def _described(done: Any) -> str:
+    """Return numbers with their names. What is not known is left out.
+
+    Examples
+    --------
+    >>> from deltaberg.table.rows.progress import WriteProgress
+    >>> _described(WriteProgress(rows=5, files=1))
+    '5 rows, 1 file'
+    """
+    shown, part = [], ""
+    for name, value in done._asdict().items():
+        if name.endswith(_PART):
+            part = f"{value} of "
+        elif isinstance(value, tuple):
+            shown.append(_described(value))
+        elif isinstance(value, str):
+            shown.append(value)
+        elif value is not None:
+            unit = _UNITS.get(name)
+            shown.append(part + (f"{value} {name}" if unit is None else counted(value, unit)))
+            part = ""
+    return ", ".join(shown)
 
 
 class ShownProgress:
@@ -86,7 +127,4 @@ class ShownProgress:
 
     def __call__(self, done: Any) -> None:
         """Show numbers, by their names."""
-        numbers = done._asdict().items()
-        units = {"rows": "row", "files": "file"}
-        shown = (counted(number, units[name]) if name in units else f"{number} {name}" for name, number in numbers)
-        self._bar.update(self._task, description=", ".join(shown))
+        self._bar.update(self._task, description=_described(done))

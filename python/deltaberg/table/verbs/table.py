@@ -41,7 +41,7 @@ from deltaberg.table.formats import ICEBERG
 from deltaberg.table.open.opening import OpenOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.notebook import as_html
-from deltaberg.table.read.scan import Scan
+from deltaberg.table.read.scan import OnScanProgress, Scan
 from deltaberg.table.read.scan_options import ScanOptions, scan_options
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.verbs.shared_arguments import (
@@ -68,7 +68,13 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.compact import Compaction
     from deltaberg.table.maintain.compact_result import CompactResult
     from deltaberg.table.maintain.file_tasks import FileTasks
-    from deltaberg.table.maintain.maintenance import MaintenancePolicy, MaintenanceResult, Step
+    from deltaberg.table.maintain.maintenance import (
+        MaintenancePolicy,
+        MaintenanceResult,
+        OnMaintenanceProgress,
+        OnStep,
+        Step,
+    )
     from deltaberg.table.maintain.purge import Purge
     from deltaberg.table.maintain.restored import RestoreRequest, RestoreResult
     from deltaberg.table.maintain.verifying.findings import Finding, VerifyResult
@@ -211,7 +217,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         """Return the rows through the Arrow PyCapsule interface: DuckDB, Polars and others take a table as it is."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, progress: OnScanProgress | bool | None = None) -> pa.Table:
         """Return all rows as one Arrow table, as `Scan.to_arrow` does.
 
         Examples
@@ -219,25 +225,25 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         >>> table.to_arrow()["id"].to_pylist()
         [1, 2, 3]
         """
-        return self.scan().to_arrow()
+        return self.scan().to_arrow(progress=progress)
 
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
+    def to_pandas(self, *, progress: OnScanProgress | bool | None = None, **options: Any) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame; options and errors are those of `Scan.to_pandas`."""
-        return self.scan().to_pandas(**options)
+        return self.scan().to_pandas(progress=progress, **options)
 
-    def to_polars(self) -> pl.DataFrame:
-        """Return all rows as a Polars DataFrame."""
-        return self.scan().to_polars()
+    def to_polars(self, *, progress: OnScanProgress | bool | None = None) -> pl.DataFrame:
+        """Return all rows as a Polars DataFrame, as `Scan.to_polars` does."""
+        return self.scan().to_polars(progress=progress)
 
-    def count(self) -> int:
-        """Count the rows, by metadata where that is exact.
+    def count(self, *, progress: OnScanProgress | bool | None = None) -> int:
+        """Count the rows, by metadata where that is exact, as `Scan.count` does.
 
         Examples
         --------
         >>> table.count()
         3
         """
-        return self.scan().count()
+        return self.scan().count(progress=progress)
 
     def head(self, n: int = 5) -> pa.Table:
         """Return at most ``n`` rows as an Arrow table, as `Scan.head` does.
@@ -442,7 +448,13 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         commit: Any = arguments_of(DescribedArguments, arguments)
         return self._upgrade(to, asked, commit, lambda purge: self._rewrite(replace(asked, purge=purge), arguments))
 
-    def maintain(self, policy: MaintenancePolicy | None = None, *, dry_run: bool = True) -> MaintenanceResult:
+    def maintain(
+        self,
+        policy: MaintenancePolicy | None = None,
+        *,
+        dry_run: bool = True,
+        progress: OnMaintenanceProgress | bool | None = None,
+    ) -> MaintenanceResult:
         """Do what the table needs to stay in order, or find out what that is: step by step, in the safe order.
 
         ``compact`` puts small files together and drops deleted rows, as `compact` does. A clustered table is clustered;
@@ -463,6 +475,9 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
             Which steps are taken, and from when on they are due.
         dry_run
             Only find out. Pass False to do it.
+        progress
+            Is called with a `MaintenanceProgress` when a step begins, and whenever its verb tells how far it is; True
+            shows it at a terminal or in a notebook.
 
         Returns
         -------
@@ -496,7 +511,7 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         checked_kind("policy", chosen, MaintenancePolicy, "pass a MaintenancePolicy")
         checked_flag("dry_run", dry_run)
         self._options.require_newest()
-        return maintain_table(self._maintenance(chosen), chosen, dry_run=dry_run)
+        return maintain_table(self._maintenance(chosen), chosen, dry_run=dry_run, progress=progress)
 
     def verify(self, *, depth: VerifyDepth = "vectors") -> VerifyResult:
         """Compare what the metadata of the table says with what is in the store. Nothing is changed.
@@ -827,7 +842,11 @@ class Table(Verbs[CommitResult], Generic[_Transaction_co, _Alteration]):
         packing = Packing(target or 1, policy.min_files, policy.max_deleted, large=0.5)
         rows = RowOptions(target_file_size=target)
         asked = Compaction(packing=packing, rows=rows, timezone=self._options.timezone, is_gradual=True)
-        return {"compact": compaction_step(lambda dry_run: self._rewrite(replace(asked, dry_run=dry_run), {}))}
+
+        def compact(dry_run: bool, tell: OnStep) -> CompactResult:
+            return self._rewrite(replace(asked, dry_run=dry_run), {"progress": tell})
+
+        return {"compact": compaction_step(compact)}
 
     def _rewrite(self, compaction: Compaction, arguments: Mapping[str, Any]) -> CompactResult:
         from deltaberg.table.rows.progress import ProgressSum
