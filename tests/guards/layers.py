@@ -33,7 +33,7 @@ __all__ = [
 LAYERS = (
     ("_version", "choices", "coming_from", "engines", "hints"),
     ("errors", "whole_numbers", "words", "workers"),
-    ("missing_names",),
+    ("missing_names", "telemetry"),
     ("signatures",),
     ("lazy_names",),
     ("lossless_json",),
@@ -99,6 +99,7 @@ _OWNERS: dict[str, set[str]] = {
     "sqlalchemy": {"catalogs"},
     "sqlglot": {"expressions"},
     "yaml": {"catalogs"},
+    "opentelemetry": {"telemetry.py"},
     "click": {"cli"},
     "rich": {"cli", "table/rows"},
     "pandas": {"table", "spark"},

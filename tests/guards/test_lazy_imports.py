@@ -16,7 +16,19 @@ from tests.support.iceberg_builder import IcebergBuilder
 
 pytestmark = pytest.mark.one_backend
 
-_OPTIONAL = {"click", "duckdb", "obstore", "polars", "pyspark", "rich", "sqlalchemy", "sqlglot", "urllib3", "yaml"}
+_OPTIONAL = {
+    "click",
+    "duckdb",
+    "obstore",
+    "opentelemetry",
+    "polars",
+    "pyspark",
+    "rich",
+    "sqlalchemy",
+    "sqlglot",
+    "urllib3",
+    "yaml",
+}
 _LOADED = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
 
 

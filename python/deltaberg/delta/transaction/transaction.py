@@ -282,7 +282,7 @@ class Transaction(PendingChanges):
             with in_context(table=str(self.root)):
                 provenance = replace(provenance, user_metadata=self._user_metadata, custom=self._custom)
                 change = self._change(provenance, even_if_empty=even_if_empty)
-                retries = commit_change(change, self._policy)
+                retries = commit_change(change, self._policy, str(self.root))
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
                 self._delete_all()

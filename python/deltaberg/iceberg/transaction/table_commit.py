@@ -147,7 +147,7 @@ class TableChange:
         chosen = policy or commit_policy(base.metadata.properties)
         self.now = chosen.now
         with in_context(table=str(base.root)):
-            retries = commit_change(self, chosen)
+            retries = commit_change(self, chosen, str(base.root))
         loaded, warnings = self.finish()
         return Committed(loaded, self.is_committed, self.token, retries, time.monotonic() - started, tuple(warnings))
 

@@ -19,6 +19,7 @@ from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergE
 from deltaberg.signatures import public
 from deltaberg.storage.base import PutOutcome, PutResult
 from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds
+from deltaberg.telemetry import Span, span
 from deltaberg.whole_numbers import counted
 
 __all__ = ["Change", "ClockedPolicy", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
@@ -241,8 +242,13 @@ def checked_policy(policy: CommitPolicy | None) -> ClockedPolicy | None:
 _logger = logging.getLogger("deltaberg.commit")
 
 
-def commit_change(change: Change, policy: ClockedPolicy) -> int:
+def commit_change(change: Change, policy: ClockedPolicy, table: str | None = None) -> int:
     """Commit a change, and return how often it had to be prepared again.
+
+    Parameters
+    ----------
+    table
+        Where the table is; None if there are several.
 
     Raises
     ------
@@ -253,6 +259,11 @@ def commit_change(change: Change, policy: ClockedPolicy) -> int:
     StorageError
         The store failed, and the change surely did not land.
     """
+    with span("commit", table=table, attempts=0, conflicts=0) as told:
+        return _committed(change, policy, told)
+
+
+def _committed(change: Change, policy: ClockedPolicy, told: Span) -> int:
     started, retry = time.monotonic(), 0
     refusal: DeltabergError | None = None
     for retry in range(policy.retries + 1):
@@ -260,9 +271,11 @@ def commit_change(change: Change, policy: ClockedPolicy) -> int:
             return retry
         if not retry:
             policy.ready(change)
+        told.set(attempts=retry + 1)
         fate, refusal = _settled(change, policy)
         if fate is Fate.OURS:
             return retry
+        told.set(conflicts=retry + 1)
         _logger.info("attempt %d of a commit was lost: %s", retry + 1, refusal or "another commit came first")
         if policy.timeout is not None and time.monotonic() - started >= policy.timeout:
             break

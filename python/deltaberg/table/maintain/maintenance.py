@@ -18,6 +18,7 @@ from deltaberg.table.maintain.packing import Packing
 from deltaberg.table.rows.progress import WriteProgress
 from deltaberg.table.rows.row_options import RowOptions
 from deltaberg.table.rows.shown_progress import shown_while
+from deltaberg.telemetry import span
 
 __all__ = [
     "MaintainedStep",
@@ -220,7 +221,9 @@ def maintain_table(
             if tell_step is not None:
                 tell_step(None)
             try:
-                made = step(dry_run, tell_step)
+                with span("maintain", step=name, dry_run=dry_run) as told:
+                    made = step(dry_run, tell_step)
+                    told.set(is_due=made.is_due, **made.numbers)
             except DeltabergError as error:
                 error.with_context(maintained=", ".join(one.step for one in done) or None, step=name)
                 raise

@@ -28,6 +28,7 @@ from deltaberg.table.read.execute import read_in_order
 from deltaberg.table.read.plan import Plan, make_plan, split_files
 from deltaberg.table.read.scan_options import ScanOptions, processors
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
+from deltaberg.telemetry import span
 
 __all__ = ["SPLIT", "BoundScan", "RowAddress"]
 
@@ -120,8 +121,10 @@ class BoundScan:
         """The files that must be read."""
         if self.given is not None:
             return self.given
-        made = make_plan(self.source, self.condition)
-        kept, whole = made.steps[-1], made.steps[0]
+        with span("plan", table=self.source.table) as told:
+            made = make_plan(self.source, self.condition)
+            kept, whole = made.steps[-1], made.steps[0]
+            told.set(files=kept.files, bytes=kept.size, all_files=whole.files, all_bytes=whole.size)
         sizes = ("unknown" if one is None else one for one in (kept.files, whole.files, kept.size, whole.size))
         _logger.info("%s: planned %s of %s files, %s of %s bytes", self.source.table, *sizes)
         return made

@@ -28,6 +28,7 @@ from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions
 from deltaberg.table.rows.shown_progress import shown_while
+from deltaberg.telemetry import Span, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,10 +198,14 @@ class Scan:
         self, bound: BoundScan, progress: OnScanProgress | bool | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
         """Read a bound scan, and keep its metrics."""
-        with shown_while(progress, "ScanProgress") as tell:
-            yield from self._told_batches(bound, tell)
+        # The caller may go on with the next batch in another thread.
+        read = span("read", is_current=False, table=bound.source.table)
+        with read as told, shown_while(progress, "ScanProgress") as tell:
+            yield from self._told_batches(bound, tell, told)
 
-    def _told_batches(self, bound: BoundScan, tell: OnScanProgress | None) -> Generator[pa.RecordBatch, None, None]:
+    def _told_batches(
+        self, bound: BoundScan, tell: OnScanProgress | None, told: Span
+    ) -> Generator[pa.RecordBatch, None, None]:
         left, taken = bound.limit, 0
         counters, begun = ReadCounters(), time.perf_counter()
         try:
@@ -218,6 +223,7 @@ class Scan:
                     return
         finally:
             self._metrics = found = _metrics(bound.plan, counters)
+            told.set(**vars(found))
             _logger.info(
                 "%s: read %d rows, gave %d of them; skipped %d of %d row groups; %d requests, %d bytes, %.3f seconds",
                 *(bound.source.table, found.rows_read, found.rows, found.row_groups_skipped, found.row_groups),
