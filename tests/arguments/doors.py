@@ -120,8 +120,8 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "compact_log": {"first": 0, "last": 1},
     "delete_by_keys": {"keys": pa.table({"id": [1]})},
     "add_files": {"file_paths": []},
-    # Without it, a time to wait between looks at the table would have no end.
-    "follow": {"stop": _ENDED},
+    # Without both, a time to wait between looks at the table would have no end.
+    "follow": {"stop": _ENDED, "poll": None},
     "publish": {"wap_id": "w"},
     "cherrypick_snapshot": {"snapshot_id": 1},
     "inspect": {"name": "files"},
