@@ -33,10 +33,10 @@ class _Told(NamedTuple):
 
     def sums(self) -> dict[str, float]:
         """Return the sum of each counter, and of the seconds of each histogram."""
-        data = self.metrics.get_metrics_data()
+        data: Any = self.metrics.get_metrics_data()
         assert data is not None
         return {
-            metric.name: float(getattr(point, "value", None) or getattr(point, "sum", 0))
+            metric.name: getattr(point, "value", None) or getattr(point, "sum", 0)
             for resource in data.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics
