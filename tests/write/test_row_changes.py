@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, create_table
+from deltaberg import DeltaTable, create_table, open_table, write_table
+from deltaberg.choices import Format
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
@@ -180,3 +181,23 @@ def test_ids_are_lost_where_they_are_only_supported(builder: DeltaBuilder) -> No
     (add,) = named_actions(builder.root, 2, "add")
     assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (3, 2)
     assert pq.read_schema(builder.root / add["path"]).names == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("form", "properties"),
+    [
+        ("delta", {"delta.enableDeletionVectors": "true"}),
+        ("iceberg", {"format-version": "3", "write.delete.mode": "merge-on-read", "write.merge.mode": "merge-on-read"}),
+    ],
+)
+def test_both_formats_say_which_deletion_vectors_came_and_went(
+    tmp_path: Path, form: Format, properties: dict[str, str]
+) -> None:
+    write_table(tmp_path / form, pa.table({"id": range(9)}), format=form, properties=properties)
+    table: Any = open_table(tmp_path / form)
+    first = str(table.delete("id = 1"))
+    second = str(table.merge(pa.table({"key": [2]}), "id = key").when_matched_delete().execute())
+    for said in (first, second):
+        assert "; deleted 1 row; added 1 deletion vector" in said
+    assert "; removed 1 deletion vector" not in first
+    assert "; removed 1 deletion vector" in second

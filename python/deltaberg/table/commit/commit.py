@@ -200,7 +200,10 @@ class CommitResult:
                 facts.append((what, counted(count, "row")))
         for what in ("added", "removed"):
             counts = {unit: getattr(self, f"{what}_{unit}s", None) for unit in ("file", "row", "byte")}
-            deletes = {"delete file": self.metrics.get("numDeleteFilesAdded", 0)} if what == "added" else {}
+            deletes = {
+                "delete file": self._metric("DeleteFiles", what),
+                "deletion vector": self._metric("DeletionVectors", what),
+            }
             counts = {**deletes, **counts}
             if any(counts.values()):
                 facts.append((what, ", ".join(counted(count, unit) for unit, count in counts.items() if count)))
@@ -210,6 +213,10 @@ class CommitResult:
             facts.append(("retries", str(self.retries)))
         facts.extend(("warning", text) for text in self.warnings)
         return facts
+
+    def _metric(self, things: str, what: str) -> int:
+        """Return how many files or vectors were added or removed, as merges and as other operations call it."""
+        return max(self.metrics.get(f"num{of}{things}{what.title()}", 0) for of in ("", "Target"))
 
     def __repr__(self) -> str:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
