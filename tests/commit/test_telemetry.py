@@ -31,7 +31,7 @@ class _Told(NamedTuple):
         """Return the facts of all spans of a name."""
         return [dict(one.attributes or {}) for one in self.spans.get_finished_spans() if one.name == name]
 
-    def sums(self) -> dict[str, float]:
+    def sums(self) -> dict[str, Any]:
         """Return the sum of each counter, and of the seconds of each histogram."""
         data: Any = self.metrics.get_metrics_data()
         assert data is not None
