@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import AuthenticationError, InvalidArgumentError, StorageError
-from deltaberg.storage import stores
+from deltaberg.storage import clients, stores
 from deltaberg.storage.answers import conditional_put, translated
 from deltaberg.storage.base import PutOutcome, Storage
 from deltaberg.storage.location import parse_location
@@ -163,6 +164,13 @@ def test_values_of_several_options_that_may_be_secrets(place: str, options: tupl
     assert _SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize("value", ['a"b', "a\\b", "é"])
+def test_secrets_are_known_as_they_are_and_escaped(value: str) -> None:
+    settings = store_config("s3", {"aws_secret_access_key": value})
+    for said, is_quoted in ((f"not {value}", True), (f"not {json.dumps(value)}", True), ("not that", False)):
+        assert clients._quotes_secret(settings, ValueError(said)) == is_quoted
+
+
 def test_what_only_the_store_knows_is_said_in_its_words() -> None:
     assert _refused("s3://bucket/t", {**_S3, "AWS_BUCKET": "other"}).message == (
         "the store does not take the value of the storage option 'AWS_BUCKET': Duplicate key aws_bucket provided"
@@ -213,6 +221,7 @@ def test_options_are_sorted_into_the_arguments_of_obstore() -> None:
     options = {
         "s3.endpoint": " http://host:9000 ",
         "s3.path-style-access": "true",
+        "aws_skip_signature": "no",
         "s3.connect-timeout": 1.5,
         "aws_timeout": "2s",
         "MAX_RETRIES": "3",
@@ -221,7 +230,11 @@ def test_options_are_sorted_into_the_arguments_of_obstore() -> None:
         "AWS_SESSION_TOKEN": None,
     }
     config = store_config("s3", options)
-    assert config.config == {"endpoint": "http://host:9000", "virtual_hosted_style_request": False}
+    assert config.config == {
+        "endpoint": "http://host:9000",
+        "virtual_hosted_style_request": False,
+        "skip_signature": False,
+    }
     assert config.client == {
         "connect_timeout": timedelta(seconds=1.5),
         "timeout": timedelta(seconds=2),
@@ -229,6 +242,11 @@ def test_options_are_sorted_into_the_arguments_of_obstore() -> None:
         "allow_http": True,
     }
     assert config.retry == {"max_retries": 3}
+
+
+def test_an_address_names_the_account_of_azure() -> None:
+    place, settings = parse_location("abfs://container@account.host/t"), store_config("az", {})
+    assert clients._client(place, settings, repeat=True).config["account_name"] == "account"
 
 
 def test_text_and_a_number_do_not_share_a_client() -> None:
