@@ -366,3 +366,10 @@ def test_in_commit_timestamps(tmp_path: Path) -> None:
     assert times[0] < times[1]
     first = json.loads((tmp_path / "t" / "_delta_log" / f"{1:020d}.json").read_text("utf-8").splitlines()[0])
     assert list(first) == ["commitInfo"]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_commit_tells_by_which_road_its_rows_came(tmp_path: Path, format: Any) -> None:
+    table = create_table(tmp_path, ids().schema, format=format)
+    assert table.append(ids(1, 2)).road == "local"
+    assert table.alter().set({"owner": "ada"}).commit().road == ""
