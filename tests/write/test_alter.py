@@ -152,6 +152,11 @@ def test_clustering_columns(tmp_path: Path) -> None:
     assert table.clustering_columns == [("id",), ("a",)]
     with pytest.raises(UnsupportedFeatureError, match="no statistics of a column to cluster by"):
         table.alter().cluster_by("b")
+    # What the hint says.
+    table.alter().set({"delta.dataSkippingStatsColumns": "id,a,b"}).commit()
+    table.compute_statistics()
+    table.alter().cluster_by("b").commit()
+    assert table.clustering_columns == [("b",)]
     table.alter().cluster_by().commit()
     assert table.clustering_columns == []
     partitioned = create_table(tmp_path / "p", columns, partition_by="b")

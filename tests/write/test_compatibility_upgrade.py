@@ -159,9 +159,11 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     words = ["reorg", table.location, "--upgrade-iceberg-compat", "2"]
     ended = call(*words)
     assert ended.exit_code == 2
-    assert "set delta.enableIcebergCompatV2 to true" in ended.stderr
+    assert "would set delta.enableIcebergCompatV2=true" in ended.stderr
     (done,) = json_lines(*words, "--yes")
     assert (done["commits"], done["conflicts"]) == (4, 0)
+    wanted = "delta.enableDeletionVectors=false, delta.enableIcebergCompatV2=true, delta.columnMapping.mode=name"
+    assert done["properties"] == wanted
     _is_upgraded(table.refresh())
     assert isinstance(table.reorg(dry_run=True), CompactResult)
     assert call(*words, "--yes").exit_code == 0

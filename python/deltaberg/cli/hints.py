@@ -40,7 +40,12 @@ _WORDS = {
     "when_not_matched": "--no-insert",
 }
 #: The commands that do what methods do, besides those of the same names.
-_COMMANDS = {"cherrypick_snapshot": "cherry-pick", "inspect": "metadata", "rewrite_table_path": "copy-plan"}
+_COMMANDS = {
+    "cherrypick_snapshot": "cherry-pick",
+    "compute_statistics": "stats",
+    "inspect": "metadata",
+    "rewrite_table_path": "copy-plan",
+}
 
 
 def in_command_line(error: DeltabergError, ctx: click.Context | None) -> None:

@@ -110,7 +110,7 @@ def reorg(opened: Any, asking: Asking, arguments: dict[str, Any], **packing: Any
 
     def question(planned: CompactResult) -> Question | None:
         text = f"Write {counted(planned.removed_files, 'file')} of {opened.location} anew?"
-        sets = [f"set {name} to {value}" for one in planned.groups for name, value in one.properties.items()]
+        sets = [f"would set {one}" for one in _properties_of(planned)]
         return Question(text, [*sets, in_words(planned)]) if planned.groups else None
 
     asking.carry_out(
@@ -170,6 +170,11 @@ def drop_feature(opened: Any, asking: Asking, arguments: dict[str, Any], name: s
     )
 
 
+def _properties_of(result: CompactResult) -> list[str]:
+    """Return the properties that a rewrite sets, or would set."""
+    return [f"{name}={value}" for one in result.groups for name, value in one.properties.items()]
+
+
 def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: str | None) -> None:
     """Print the outcome of a rewrite, and raise the conflict of the files that stay."""
     facts = {
@@ -179,6 +184,8 @@ def _print_rewrite(opened: Any, result: CompactResult, as_json: bool, branch: st
         "conflicts": len(result.conflicts),
         **{name: getattr(result, name) for name in _NUMBERS},
     }
+    if sets := _properties_of(result):
+        facts["properties"] = ", ".join(sets)
     print_done(opened.location, facts, as_json)
     if result.conflicts:
         raise result.conflicts[0]

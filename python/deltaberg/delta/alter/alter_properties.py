@@ -268,7 +268,8 @@ class PropertyAlteration(RuleAlteration):
             if len(table.live.table) and (counts is None or counts.null_count):
                 raise UnsupportedFeatureError(
                     "a file has no statistics of a column to cluster by",
-                    hint="choose columns that have statistics in every file",
+                    hint="choose columns that have statistics in every file, or name more by "
+                    "delta.dataSkippingStatsColumns, and state them by ⟪compute_statistics()⟫",
                     feature="clustering",
                     column=join_name([field.name for field in path]),
                 )
