@@ -36,7 +36,7 @@ class _Told(NamedTuple):
         data: Any = self.metrics.get_metrics_data()
         assert data is not None
         return {
-            metric.name: getattr(point, "value", None) or getattr(point, "sum", 0)
+            metric.name: float(getattr(point, "value", None) or getattr(point, "sum", 0))
             for resource in data.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics
