@@ -10,6 +10,7 @@ _OPEN = "`deltaberg.open_table(location)`"
 _FILTER = "`scan(filter, columns)`"
 _NO_REFERENCES = "Delta tables have no branches and tags: `restore(version)` goes back"
 _OF_ITS_OWN = "call it on the table, outside of the transaction: it makes commits of its own, or none"
+_NO_CHECKPOINTS = "leave it out: Iceberg tables have no checkpoints"
 _SNAPSHOT = "`version`: Delta tables have versions in place of snapshots"
 
 GUESSED: dict[str, Names] = {
@@ -30,18 +31,23 @@ GUESSED: dict[str, Names] = {
         "write": "`deltaberg.write_table(target, data)`",
     },
     "Table": {
+        "add_column": '`alter().add("name", type).commit()`',
         "as_of": "`deltaberg.open_table(location, version=3)`, or `timestamp=`",
         "collect": "`to_polars()` or `to_arrow()`",
         "columns": "`schema.names`",
         "df": "`to_pandas()` or `to_polars()`",
+        "drop_column": '`alter().drop("name").commit()`',
         "dtypes": "`arrow_schema`",
         "filter": _FILTER,
         "insert": "`append(data)`",
+        "lazy": "`to_polars().lazy()`",
         "limit": "`scan(limit=10)`, or `head(10)`",
         "num_rows": "`count()`",
         "read": "`to_arrow()`, or `scan(filter, columns).to_arrow()`",
+        "rename_column": '`alter().rename("name", "new").commit()`',
         "rows": "`to_arrow().to_pylist()`",
         "select": _FILTER,
+        "set_properties": '`alter().set({"key": "value"}).commit()`',
         "shape": "`count()` and `schema.names`",
         "show": "`head()`",
         "sql": "`duckdb.sql(…)` over a scan",
@@ -63,6 +69,7 @@ GUESSED: dict[str, Names] = {
         "files": '`scan().files()["file_path"]`',
         "format_version": "`protocol`",
         "inspect": "`live_files`, `history()` or `scan().files(statistics=True)`",
+        "maintenance": "`maintain()`, or `vacuum(retention_hours, dry_run=False)`",
         "manage_snapshots": _NO_REFERENCES,
         "refs": _NO_REFERENCES,
         "remove_orphan_files": "`vacuum(retention_hours, dry_run=False)`",
@@ -77,9 +84,12 @@ GUESSED: dict[str, Names] = {
         "update_spec": '`alter().partition_by("region").commit()`',
     },
     "IcebergTable": {
-        "checkpoint": "leave it out: Iceberg tables have no checkpoints",
+        "checkpoint": _NO_CHECKPOINTS,
+        "cleanup_metadata": "leave it out: the property `write.metadata.delete-after-commit.enabled` does it",
+        "create_checkpoint": _NO_CHECKPOINTS,
         "compact_log": "leave it out: Iceberg tables have no log, and `rewrite_manifests()` keeps planning fast",
         "files": '`inspect("files")`',
+        "get_add_actions": '`inspect("files")`',
         "generate": "leave it out: engines read Iceberg tables by their metadata",
         "live_files": '`inspect("files")`',
         "load_as_version": "`deltaberg.open_table(location, snapshot_id=…)`, or `timestamp=`",
