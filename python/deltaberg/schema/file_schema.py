@@ -63,7 +63,10 @@ def file_schema(schema: Struct, *, required: bool = False, own: StoredType | Non
     """
     stored = [_stored(child, child.physical_name, (), required, own) for child in schema if is_stored(child)]
     if len(schema) and not stored:
-        raise UnsupportedFeatureError("a table without any stored column cannot be written to Parquet")
+        raise UnsupportedFeatureError(
+            "a table without any stored column cannot be written to Parquet",
+            hint="add a column that has a type: those of nulls alone are void, and are not stored",
+        )
     return pa.schema(stored)
 
 
@@ -82,7 +85,9 @@ def _stored_type(kind: DataType, path: tuple[str, ...], required: bool, own: Sto
         children = [_stored(child, child.physical_name, path, required, own) for child in kind if is_stored(child)]
         if not children:
             raise UnsupportedFeatureError(
-                "a struct without any stored field cannot be written to Parquet", column=join_name(path)
+                "a struct without any stored field cannot be written to Parquet",
+                hint="leave the column out, or give it a field that has a type",
+                column=join_name(path),
             )
         return pa.struct(children)
     if isinstance(kind, List):
@@ -96,7 +101,9 @@ def _stored_type(kind: DataType, path: tuple[str, ...], required: bool, own: Sto
 def _inside(field: Field, name: str, path: tuple[str, ...], required: bool, own: StoredType | None) -> pa.Field:
     if not is_stored(field):
         raise UnsupportedFeatureError(
-            "lists and maps of the type void cannot be written to data files", column=join_name((*path, name))
+            "lists and maps of the type void cannot be written to data files",
+            hint="give the elements a type, as by pa.list_(pa.string()) of pyarrow",
+            column=join_name((*path, name)),
         )
     return _stored(replace(field, name=name), name, path, required, own)
 

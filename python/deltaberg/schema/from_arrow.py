@@ -144,10 +144,13 @@ def _comments(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _table_type(arrow: pa.DataType, path: _Path, kept: FieldMetadata | None, own: OwnTypes | None) -> DataType:
-    primitive = _PRIMITIVES.get(arrow) or (own(arrow) if own is not None else None)
+    is_extension = isinstance(arrow, pa.BaseExtensionType)
+    # Extension types that are written in Python have no hash.
+    primitive = None if is_extension else _PRIMITIVES.get(arrow)
+    primitive = primitive or (own(arrow) if own is not None else None)
     if primitive is not None:
         return primitive
-    if isinstance(arrow, pa.BaseExtensionType):
+    if is_extension:
         return _table_type(arrow.storage_type, path, kept, own)
     if pt.is_dictionary(arrow) or pt.is_run_end_encoded(arrow):
         return _table_type(arrow.value_type, path, kept, own)

@@ -207,7 +207,11 @@ def _check_metadata(field: Field, shown: str) -> None:
 def _check_type(kind: DataType, path: _Path, instead: str | None) -> None:
     if isinstance(kind, Struct):
         if not len(kind):
-            raise SchemaError("a struct needs at least one field", column=join_name(path))
+            raise SchemaError(
+                "a struct needs at least one field",
+                hint="leave the column out, or give it a field that has a type",
+                column=join_name(path),
+            )
         _check_struct(kind, path, instead)
     elif isinstance(kind, List):
         _check_type(kind.element.type, (*path, "element"), instead)

@@ -398,4 +398,6 @@ def _unfit(want: DataType, path: _Path, error: Exception) -> SchemaError:
     why, hint = (error.message, error.hint) if isinstance(error, SchemaError) else (error, None)
     if hint is None and want in _WIDER:
         hint = "leave the value out, or widen the column of the table first by ⟪alter().widen(…)⟫"
+    if hint is None and want == Primitive("long"):
+        hint = "leave the value out, or store it in a column of the type decimal(20, 0)"
     return SchemaError(f"a value does not fit the type {want}: {why}", hint=hint, column=join_name(path))

@@ -189,7 +189,8 @@ def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
         same = pc.or_(pc.equal(back, array), pc.and_(pc.is_nan(array), pc.is_nan(back)))
         if not pc.all(same, min_count=0).as_py():
             changed = array.filter(pc.invert(same))[0].as_py()
-            raise ValueError(f"{changed!r} needs more digits")
+            hint = "round the column first, as by rows.cast(…) of pyarrow or astype() of pandas, or store doubles"
+            raise SchemaError(f"{changed!r} needs more digits than a float has", hint=hint)
     return numbers
 
 
