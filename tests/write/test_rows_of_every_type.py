@@ -189,7 +189,7 @@ def test_types_of_frames(tmp_path: Path, format: Format) -> None:
     for name, series in pandas.items():
         expected = None if series.isna().iloc[1] else series.iloc[1]
         # Decimals are not compared with integers of numpy.
-        assert found[name][1].as_py() == getattr(expected, "item", lambda: expected)(), name
+        assert found[name][1].as_py() == (expected.item() if hasattr(expected, "item") else expected), name
     polars = {
         **{name: pl.Series([1, None], dtype=getattr(pl, name)) for name in (*_INTEGERS, "Float32", "Float64")},
         "Boolean": [True, None],
