@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -35,13 +35,12 @@ class _Told(NamedTuple):
         """Return the sum of each counter, and of the seconds of each histogram."""
         data: Any = self.metrics.get_metrics_data()
         assert data is not None
-        return {
-            metric.name: float(getattr(point, "value", None) or getattr(point, "sum", 0))
-            for resource in data.resource_metrics
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            for point in metric.data.data_points
-        }
+        found: dict[str, float] = {}
+        for resource in data.resource_metrics:
+            for metric in (one for scope in resource.scope_metrics for one in scope.metrics):
+                for point in metric.data.data_points:
+                    found[metric.name] = point.value if isinstance(point, NumberDataPoint) else point.sum
+        return found
 
 
 @pytest.fixture
