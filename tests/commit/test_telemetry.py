@@ -35,12 +35,12 @@ class _Told(NamedTuple):
         """Return the sum of each counter, and of the seconds of each histogram."""
         data: Any = self.metrics.get_metrics_data()
         assert data is not None
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for resource in data.resource_metrics:
             for metric in (one for scope in resource.scope_metrics for one in scope.metrics):
                 for point in metric.data.data_points:
-                    found[metric.name] = point.value if isinstance(point, NumberDataPoint) else point.sum
-        return found
+                    totals[metric.name] = point.value if isinstance(point, NumberDataPoint) else point.sum
+        return totals
 
 
 @pytest.fixture

@@ -175,4 +175,4 @@ def test_a_worker_of_spark_that_reads_loads_nothing_that_plans_or_writes(place: 
     assert not {
         module for module in ours if module.startswith(tuple(f"deltaberg.{room}" for room in (*rooms, *stores)))
     }
-    assert len(ours) < 112
+    assert len(ours) < 114

@@ -222,12 +222,12 @@ def maintain_table(
                 tell_step(None)
             try:
                 with span("maintain", step=name, dry_run=dry_run) as told:
-                    made = step(dry_run, tell_step)
-                    told.set(is_due=made.is_due, **made.numbers)
+                    maintained = step(dry_run, tell_step)
+                    told.set(is_due=maintained.is_due, **maintained.numbers)
             except DeltabergError as error:
                 error.with_context(maintained=", ".join(one.step for one in done) or None, step=name)
                 raise
-            done.append(replace(made, seconds=time.monotonic() - begun))
+            done.append(replace(maintained, seconds=time.monotonic() - begun))
     return MaintenanceResult(tuple(done), dry_run)
 
 

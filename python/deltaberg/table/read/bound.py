@@ -122,12 +122,12 @@ class BoundScan:
         if self.given is not None:
             return self.given
         with span("plan", table=self.source.table) as told:
-            made = make_plan(self.source, self.condition)
-            kept, whole = made.steps[-1], made.steps[0]
+            planned = make_plan(self.source, self.condition)
+            kept, whole = planned.steps[-1], planned.steps[0]
             told.set(files=kept.files, bytes=kept.size, all_files=whole.files, all_bytes=whole.size)
         sizes = ("unknown" if one is None else one for one in (kept.files, whole.files, kept.size, whole.size))
         _logger.info("%s: planned %s of %s files, %s of %s bytes", self.source.table, *sizes)
-        return made
+        return planned
 
     @cached_property
     def read_spec(self) -> ReadSpec:

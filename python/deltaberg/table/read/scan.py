@@ -222,12 +222,12 @@ class Scan:
                 if left == 0:
                     return
         finally:
-            self._metrics = found = _metrics(bound.plan, counters)
-            told.set(**vars(found))
+            self._metrics = metrics = _metrics(bound.plan, counters)
+            told.set(**vars(metrics))
             _logger.info(
                 "%s: read %d rows, gave %d of them; skipped %d of %d row groups; %d requests, %d bytes, %.3f seconds",
-                *(bound.source.table, found.rows_read, found.rows, found.row_groups_skipped, found.row_groups),
-                *(found.requests, found.bytes_read, time.perf_counter() - begun),
+                *(bound.source.table, metrics.rows_read, metrics.rows, metrics.row_groups_skipped, metrics.row_groups),
+                *(metrics.requests, metrics.bytes_read, time.perf_counter() - begun),
             )
 
     def to_reader(self) -> pa.RecordBatchReader:
