@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import create_table, open_table, write_table
@@ -41,6 +42,27 @@ _VERBS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "alter": lambda table, txn: table.alter(txn=txn).add("more", pa.string()).commit(),
 }
+
+
+@pytest.fixture
+def added(tmp_path: Path) -> str:
+    """A data file of another writer."""
+    pq.write_table(_ROWS, tmp_path / "x.parquet")
+    return str(tmp_path / "x.parquet")
+
+
+def test_files_and_keys_that_are_sent_again_change_nothing(tmp_path: Path, added: str) -> None:
+    table: Any = create_table(tmp_path / "t", _ROWS.schema, format="iceberg")
+    sent: dict[str, Callable[[], Any]] = {
+        "files": lambda: table.add_files([added], txn=("files", 1)),
+        "keys": lambda: table.delete_by_keys(pa.table({"id": [1]}), txn=("keys", 1)),
+    }
+    for send in sent.values():
+        assert send().committed
+        before = _files(tmp_path)
+        result = send()
+        assert (result.committed, result.added_delete_files, _files(tmp_path)) == (False, 0, before)
+    assert table.scan().to_arrow()["id"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("verb", _VERBS)

@@ -187,7 +187,7 @@ def test_types_of_frames(tmp_path: Path, format: Format) -> None:
     found = open_table(tmp_path / "pandas").to_arrow()
     assert found.column_names == list(pandas)
     for name, series in pandas.items():
-        expected = None if series.isna().iloc[1] else series.iloc[1]
+        expected: Any = None if series.isna().iloc[1] else series.iloc[1]
         # Decimals are not compared with integers of numpy.
         assert found[name][1].as_py() == (expected.item() if hasattr(expected, "item") else expected), name
     polars = {

@@ -38,6 +38,7 @@ from deltaberg.table.arguments import (
     checked_integer,
     checked_limit,
     checked_number,
+    checked_properties,
     has_attributes,
 )
 from deltaberg.table.commit.commit import CommitPolicy, CommitResult
@@ -443,6 +444,8 @@ class IcebergTable(IcebergVerbs[CommitResult], Table["IcebergTransaction", "Alte
         from deltaberg.iceberg.refs.cherry_pick import about_pick, pick_snapshot
 
         said: Any = {**commit, "properties": about_pick(picked)}
+        if isinstance(of_caller := commit.get("commit_properties"), Mapping):
+            said |= {"commit_properties": None, "properties": {**checked_properties(of_caller), **said["properties"]}}
         return pick_snapshot(
             lambda: operations_of(self.transaction(**said)).transaction, lambda: self.refresh().metadata, picked
         )

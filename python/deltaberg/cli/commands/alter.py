@@ -245,7 +245,8 @@ def _altered(to: Any, arguments: dict[str, Any], change: str, words: tuple[str, 
     least = 0 if usage.form.startswith("[") else len(usage.form.split())
     if count < least or (count > least and not usage.form.endswith("...")):
         raise click.UsageError(f"{change} is followed by {usage.form}")
-    chosen = {name: value for name, value in options.items() if value}
+    # An empty text and a zero are values.
+    chosen = {name: one for name, one in options.items() if one is not None and one is not False and one != ()}
     if "if_exists" in arguments:
         chosen["if_exists"] = arguments.pop("if_exists")
     misplaced = sorted(chosen.keys() - set(usage.options))

@@ -66,6 +66,8 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
         The store fails, in which Spark stores the keys of a DataFrame on their way, and all others are written.
     """
     with transaction.operation("delete") as operation:
+        if transaction.is_done:
+            return
         metadata = transaction.metadata
         if metadata.format_version < ROW_DELETES_SINCE or transaction.pending.adds_rows:
             is_old = metadata.format_version < ROW_DELETES_SINCE

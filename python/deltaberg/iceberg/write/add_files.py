@@ -99,6 +99,8 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
             hint="pass a list of files and directories",
         )
     with transaction.operation("add files") as operation:
+        if transaction.is_done:
+            return
         listed = (paths,) if isinstance(paths, str) else paths
         files = [one for path in listed for one in _files_at(transaction.store, path)]
         if not files:

@@ -255,7 +255,8 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     """
     checked_choice("when_matched", when_matched, get_args(WhenMatched), "leave it out to update")
     checked_choice("when_not_matched", when_not_matched, get_args(WhenNotMatched), "leave it out to insert")
-    if not isinstance(keys, Collection) or not keys:
+    # Arrays of numpy are neither true nor false.
+    if not isinstance(keys, Collection) or len(keys) == 0:
         raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
     if (when_matched, when_not_matched) == ("ignore", "ignore"):
         raise InvalidArgumentError("all rows are ignored", hint="leave out ⟪when_matched⟫ or ⟪when_not_matched⟫")
