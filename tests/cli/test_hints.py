@@ -143,16 +143,7 @@ _WITHOUT_WORD = {
     | {"enforce_retention_duration", "full", "group_size", "hilbert_by", "if_exists", "ignore_missing_files"}
     | {"inventory", "isolation", "keep_versions", "location_map", "logging", "max_concurrent", "max_deleted"}
     | {"max_file_size", "memory", "min_file_size", "min_files", "partition_strategy", "schema", "schema_mode"}
-    | {
-        "rewrite_all",
-        "sort_by",
-        "spec_id",
-        "strategy",
-        "target_file_size",
-        "txn",
-        "unsafe_expired",
-        "unsafe_single_writer",
-    }
+    | {"rewrite_all", "sort_by", "strategy", "target_file_size", "txn", "unsafe_expired", "unsafe_single_writer"}
     # Some of its methods have those of the second line, and others have none.
     | {"safe", "spec_id", "untracked_hours", "user_metadata", "validate"}
     | {"location", "mode", "name", "storage_options", "target", "timestamp", "version", "where"}

@@ -36,8 +36,8 @@ def test_the_first_example(table_format: Any, spark: Any, tmp_path: Path) -> Non
         # The block overwrites a table of either format.
         rows = pa.table({"id": [8], "region": ["west"], "price": [1.0]})
         write_table(tmp_path / "sales", rows, format="iceberg")
-    heading = "## One table on this machine and on Spark"
-    names = run_blocks("README.md", heading=heading, places={"sales": tmp_path / "sales"})
+    places = {"sales": tmp_path / "sales"}
+    names = run_blocks("README.md", heading="## One table on this machine and on Spark", places=places)
     assert names["spark"] is spark
     assert type(names["orders"]).__name__ == {"delta": "DeltaTable", "iceberg": "IcebergTable"}[table_format]
     assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [3.0, 9.5, 16.0]

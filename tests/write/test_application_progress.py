@@ -61,7 +61,7 @@ def test_files_and_keys_that_are_sent_again_change_nothing(tmp_path: Path, added
         assert send().committed
         before = _files(tmp_path)
         result = send()
-        assert (result.committed, result.added_delete_files, _files(tmp_path)) == (False, 0, before)
+        assert (result.committed, result.deleted_rows, _files(tmp_path)) == (False, 0, before)
     assert table.scan().to_arrow()["id"].to_pylist() == [2]
 
 

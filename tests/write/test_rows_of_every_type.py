@@ -47,55 +47,55 @@ def _list(value: pa.DataType) -> pa.DataType:
 
 def _arrow() -> dict[str, tuple[pa.Array, Any]]:
     """Return values of each type of Arrow, with the types that tables of the formats give back."""
-    made: dict[str, tuple[pa.Array, Any]] = {"bool": (pa.array([True, None]), pa.bool_())}
+    arrays: dict[str, tuple[pa.Array, Any]] = {"bool": (pa.array([True, None]), pa.bool_())}
     wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
     for bits in (8, 16, 32, 64):
         signed = pa.int32() if bits < 32 else None
         own = getattr(pa, f"int{bits}")()
-        made[f"int{bits}"] = (pa.array([1, None], own), (own, signed or own))
-        made[f"uint{bits}"] = (
+        arrays[f"int{bits}"] = (pa.array([1, None], own), (own, signed or own))
+        arrays[f"uint{bits}"] = (
             pa.array([1, None], getattr(pa, f"uint{bits}")()),
             (wider[bits], pa.int32() if bits == 8 else wider[bits]),
         )
-    made["float16"] = (pa.array(np.array([1.5], "float16")), pa.float32())
-    made["float32"] = (pa.array([1.5, None], pa.float32()), pa.float32())
-    made["float64"] = (pa.array([1.5, float("inf")]), pa.float64())
+    arrays["float16"] = (pa.array(np.array([1.5], "float16")), pa.float32())
+    arrays["float32"] = (pa.array([1.5, None], pa.float32()), pa.float32())
+    arrays["float64"] = (pa.array([1.5, float("inf")]), pa.float64())
     for name in ("string", "large_string", "string_view"):
-        made[name] = (pa.array(["a", None], getattr(pa, name)()), pa.string())
+        arrays[name] = (pa.array(["a", None], getattr(pa, name)()), pa.string())
     for name in ("binary", "large_binary", "binary_view"):
-        made[name] = (pa.array([b"a", None], getattr(pa, name)()), pa.binary())
-    made["binary(3)"] = (pa.array([b"abc"], pa.binary(3)), (pa.binary(), pa.binary(3)))
+        arrays[name] = (pa.array([b"a", None], getattr(pa, name)()), pa.binary())
+    arrays["binary(3)"] = (pa.array([b"abc"], pa.binary(3)), (pa.binary(), pa.binary(3)))
     for name in ("date32", "date64"):
-        made[name] = (pa.array([dt.date(2024, 1, 2), None], getattr(pa, name)()), pa.date32())
+        arrays[name] = (pa.array([dt.date(2024, 1, 2), None], getattr(pa, name)()), pa.date32())
     for unit in ("s", "ms", "us", "ns"):
-        made[f"timestamp({unit})"] = (
+        arrays[f"timestamp({unit})"] = (
             pa.array([_AT], pa.timestamp(unit)),
             (_US, _NS if unit == "ns" else _US),
         )
-        made[f"timestamp({unit}, UTC)"] = (
+        arrays[f"timestamp({unit}, UTC)"] = (
             pa.array([_IN_UTC], pa.timestamp(unit, "UTC")),
             (_ZONED_US, _ZONED_NS if unit == "ns" else _ZONED_US),
         )
-    made["timestamp(us, Europe/Berlin)"] = (pa.array([_IN_UTC], pa.timestamp("us", "Europe/Berlin")), _ZONED_US)
+    arrays["timestamp(us, Europe/Berlin)"] = (pa.array([_IN_UTC], pa.timestamp("us", "Europe/Berlin")), _ZONED_US)
     for precision in (5, 15, 38):
         kind = pa.decimal128(precision, 2)
-        made[f"decimal128({precision})"] = (pa.array([Decimal("1.25")], kind), kind)
-    made["decimal256"] = (pa.array([Decimal("1.25")], pa.decimal256(38, 2)), pa.decimal128(38, 2))
+        arrays[f"decimal128({precision})"] = (pa.array([Decimal("1.25")], kind), kind)
+    arrays["decimal256"] = (pa.array([Decimal("1.25")], pa.decimal256(38, 2)), pa.decimal128(38, 2))
     for name, given in (("list", pa.list_(_I64)), ("large_list", pa.large_list(_I64)), ("list(2)", pa.list_(_I64, 2))):
-        made[name] = (pa.array([[1, 2], None], given), _list(_I64))
+        arrays[name] = (pa.array([[1, 2], None], given), _list(_I64))
     for name in ("list_view", "large_list_view"):
-        made[name] = (pa.array([[1, 2], None], getattr(pa, name)(_I64)), _list(_I64))
+        arrays[name] = (pa.array([[1, 2], None], getattr(pa, name)(_I64)), _list(_I64))
     struct = pa.struct([("a", _I64)])
-    made["struct"] = (pa.array([{"a": 1}, None], struct), struct)
-    made["list of struct"] = (pa.array([[{"a": 1}]], pa.list_(struct)), _list(struct))
-    made["map"] = (pa.array([[("k", 1)]], pa.map_(pa.string(), _I64)), pa.map_(pa.string(), _I64))
-    made["map of structs"] = (pa.array([[(1, {"a": 1})]], pa.map_(_I64, struct)), pa.map_(_I64, struct))
+    arrays["struct"] = (pa.array([{"a": 1}, None], struct), struct)
+    arrays["list of struct"] = (pa.array([[{"a": 1}]], pa.list_(struct)), _list(struct))
+    arrays["map"] = (pa.array([[("k", 1)]], pa.map_(pa.string(), _I64)), pa.map_(pa.string(), _I64))
+    arrays["map of structs"] = (pa.array([[(1, {"a": 1})]], pa.map_(_I64, struct)), pa.map_(_I64, struct))
     for name, values, kind in (("string", ["a", None], pa.string()), ("int64", [1], _I64), ("timestamp", [_AT], _US)):
-        made[f"dictionary({name})"] = (pa.array(values, kind).dictionary_encode(), kind)
+        arrays[f"dictionary({name})"] = (pa.array(values, kind).dictionary_encode(), kind)
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"]))
-    made["run_end_encoded"] = (runs, pa.string())
-    made["own extension"] = (pa.ExtensionArray.from_storage(_Own(), pa.array([1])), _I64)
-    return made
+    arrays["run_end_encoded"] = (runs, pa.string())
+    arrays["own extension"] = (pa.ExtensionArray.from_storage(_Own(), pa.array([1])), _I64)
+    return arrays
 
 
 _ARROW = _arrow()
@@ -184,12 +184,12 @@ def test_types_of_frames(tmp_path: Path, format: Format) -> None:
         "zoned": pd.Series(pd.to_datetime(["2024-01-01", None]).tz_localize("UTC")),
     }
     write_table(tmp_path / "pandas", pd.DataFrame(pandas), format=format)
-    found = open_table(tmp_path / "pandas").to_arrow()
-    assert found.column_names == list(pandas)
+    stored_rows = open_table(tmp_path / "pandas").to_arrow()
+    assert stored_rows.column_names == list(pandas)
     for name, series in pandas.items():
         expected: Any = None if series.isna().iloc[1] else series.iloc[1]
         # Decimals are not compared with integers of numpy.
-        assert found[name][1].as_py() == (expected.item() if hasattr(expected, "item") else expected), name
+        assert stored_rows[name][1].as_py() == (expected.item() if hasattr(expected, "item") else expected), name
     polars = {
         **{name: pl.Series([1, None], dtype=getattr(pl, name)) for name in (*_INTEGERS, "Float32", "Float64")},
         "Boolean": [True, None],

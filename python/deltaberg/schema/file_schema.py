@@ -102,7 +102,7 @@ def _inside(field: Field, name: str, path: tuple[str, ...], required: bool, own:
     if not is_stored(field):
         raise UnsupportedFeatureError(
             "lists and maps of the type void cannot be written to data files",
-            hint="give the elements a type, as by pa.list_(pa.string()) of pyarrow",
+            hint="give the elements a type, such as text",
             column=join_name((*path, name)),
         )
     return _stored(replace(field, name=name), name, path, required, own)

@@ -27,7 +27,7 @@ from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.scan_options import ScanOptions
-from deltaberg.table.rows.shown_progress import shown_while
+from deltaberg.table.rows.shown_progress import check_progress, shown_while
 from deltaberg.telemetry import Span, span
 
 if TYPE_CHECKING:
@@ -324,6 +324,7 @@ class Scan:
 
     def count(self, *, progress: OnScanProgress | bool | None = None) -> int:
         """Count the rows, by metadata where that is exact. ``progress`` is that of `to_arrow`."""
+        check_progress(progress, "ScanProgress")
         plan = self._bound.plan
         counts = plan.row_counts(self._bound.gives_deleted)
         known = pc.and_(pc.invert(plan.filtered), pc.is_valid(counts))
@@ -393,6 +394,7 @@ class Scan:
         return spark_engine().scan_map_in_arrow(self, spark, fn, schema)
 
     def _extreme(self, column: ColumnName, progress: OnScanProgress | bool | None, *, largest: bool) -> Any:
+        check_progress(progress, "ScanProgress")
         bound = self._bound
         with in_context(table=bound.source.table):
             extreme = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)

@@ -11,7 +11,7 @@ from deltaberg.errors import MissingDependencyError
 from deltaberg.table.arguments import checked_function
 from deltaberg.whole_numbers import counted
 
-__all__ = ["ShownProgress", "receiver", "shown_while"]
+__all__ = ["ShownProgress", "check_progress", "receiver", "shown_while"]
 
 #: What one of the numbers counts.
 _UNITS = {"rows": "row", "files": "file", "tasks": "task"}
@@ -43,6 +43,12 @@ def receiver(progress: Any, taken: str) -> Callable[[Any], object] | None:
     checked_function("progress", progress, taken)
     tell: Callable[[Any], object] = progress
     return tell
+
+
+def check_progress(progress: Any, taken: str) -> None:
+    """Refuse what `receiver` refuses, where perhaps nothing is told."""
+    if progress is not None and progress is not True and progress is not False:
+        checked_function("progress", progress, taken)
 
 
 @contextmanager
