@@ -173,7 +173,8 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
         rows: Rows = spark_engine().FrameRows(data)
         return rows
     # A Column has every attribute, but none of them is a schema.
-    if isinstance(data, Rows) and isinstance(data.schema, pa.Schema):
+    # The schema of a LazyFrame is computed when it is asked for.
+    if not _is_frame(data) and isinstance(data, Rows) and isinstance(data.schema, pa.Schema):
         return data
     return _LocalRows(open_stream(data), progress)
 
@@ -206,12 +207,17 @@ def known_schema(data: Any) -> pa.Schema | None:
     """
     if _is_spark_frame(data):
         return open_rows(data).schema
-    if type(data).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(data, "head"):
+    if _is_frame(data) and hasattr(data, "head"):
         return open_stream(data.head(0)).schema
     schema = getattr(data, "schema", None)
     if isinstance(schema, Struct):
         return arrow_schema(schema)
     return schema if isinstance(schema, pa.Schema) else None
+
+
+def _is_frame(data: Any) -> bool:
+    """Return whether some data are of pandas or Polars."""
+    return type(data).__module__.partition(".")[0] in ("pandas", "polars")
 
 
 def _is_spark_frame(data: Any) -> bool:
