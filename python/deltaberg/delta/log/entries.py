@@ -38,6 +38,7 @@ class LogBytes:
     def __init__(self, log: LogDirectory, entries: Iterable[LogEntry]) -> None:
         self._log = log
         self._entries = {entry.version: entry for entry in entries}
+        self._opened = len(self._entries)
         self._kept: dict[int, bytes] = {}
         self._kept_size = 0
         #: What tells whether entries whose bytes are not kept are still the same.
@@ -48,10 +49,15 @@ class LogBytes:
         fingerprints = self._fingerprints | {version: _fingerprint(data) for version, data in self._kept.items()}
         return {**self.__dict__, "_kept": {}, "_kept_size": 0, "_fingerprints": fingerprints}
 
+    @property
+    def added(self) -> int:
+        """How many entries have come since the log was read from a checkpoint, or from its begin."""
+        return len(self._entries) - self._opened
+
     def extended(self, entries: Sequence[LogEntry]) -> LogBytes:
         """Return these entries and newer ones."""
         other = LogBytes(self._log, entries)
-        other._entries = self._entries | other._entries
+        other._entries, other._opened = self._entries | other._entries, self._opened
         other._kept, other._kept_size, other._fingerprints = dict(self._kept), self._kept_size, dict(self._fingerprints)
         return other
 

@@ -43,6 +43,8 @@ __all__ = ["NewerCommits", "Snapshot"]
 
 #: How often the log is listed again because it was cleaned up while it was read.
 _MOST_ATTEMPTS = 8
+#: How many commits a snapshot keeps that came after it was read: then a checkpoint stands in for them, if there is one.
+_MOST_ADDED = 1_000
 
 _T = TypeVar("_T")
 
@@ -193,14 +195,20 @@ class Snapshot(ScannedVersion):
             if not segment.commits:
                 return self
             log_bytes = files.log_bytes.extended(segment.commits)
+            if log_bytes.added > _MOST_ADDED:
+                return self._read_anew()
             replay = _replay(self.log, segment, log_bytes.newest_first(segment.commits))
         except CorruptLogError:
             # Commits in between were cleaned up: only a checkpoint leads past them.
-            newest = Snapshot.load(self.log)
-            if newest.version < self.version or newest.metadata.id != self.metadata.id:
-                raise self._replaced() from None
-            return newest
+            return self._read_anew()
         return self._next(segment, replay, files.after(replay, log_bytes))
+
+    def _read_anew(self) -> Snapshot:
+        """Return the newest version from the newest checkpoint."""
+        newest = Snapshot.load(self.log)
+        if newest.version < self.version or newest.metadata.id != self.metadata.id:
+            raise self._replaced() from None
+        return newest
 
     def after(self, version: int, data: bytes) -> Snapshot:
         """Return the version that a commit to this one makes, without listing or reading the log.
