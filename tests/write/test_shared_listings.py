@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import create_table
 from deltaberg.delta.maintain.cleaning import vacuum
-from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.errors import CorruptMetadataError, DeltabergError, StorageError
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import parse_location
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.maintain import file_tasks, listed_files
 from deltaberg.table.maintain.file_tasks import list_by_tasks
+from deltaberg.table.removal import FileKind
 from tests.support.rows import ID, ids
 
 pytestmark = pytest.mark.one_backend
@@ -137,3 +140,25 @@ def test_leftovers_of_a_small_table_are_listed_and_deleted_by_one_job_each(
     assert len(set(reasons.values())) == 2
     logged = {record.getMessage() for record in caplog.records}
     assert logged == {f"deleting {path}: {reason}" for path, reason in reasons.items()}
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_tasks_that_failed_were_to_delete_is_told(tmp_path: Path, *, is_whole: bool) -> None:
+    """An expiry has committed by then, and a purge has dropped its table: the result is not to be lost."""
+
+    class Failing(_Tasks):
+        def run(self, work: Callable[[Any], Any], shares: Sequence[Any]) -> list[Any]:
+            if is_whole:
+                raise OSError("no answer")
+            return [*super().run(work, shares[:-1]), CorruptMetadataError("no answer")]
+
+    root = parse_location(tmp_path)
+    reasons = {str(tmp_path / name): "it is old" for name in _make(tmp_path, *map(str, range(5)))}
+    told: list[str] = []
+    with mock.patch.object(file_tasks, "_DELETED", 2):
+        done = file_tasks.delete_by_tasks(
+            Failing(), StoreSpec(), root, reasons, FileKind("any file", re.compile(".*")), deleted=told.append
+        )
+    assert told == done.deleted == ([] if is_whole else list(reasons)[:4])
+    assert list(done.failed) == list(reasons)[len(told) :]
+    assert all(isinstance(one, StorageError) and "no answer" in one.message for one in done.failed.values())

@@ -193,26 +193,32 @@ def delete_by_tasks(
     reasons
         Why each file is deleted, by its path in the store.
 
-    Raises
-    ------
-    DeltabergError
-        A task failed; others may have deleted files, of which ``deleted`` was told.
+    Returns
+    -------
+    Removal
+        Of a task that failed, all files are among those that failed, though it may have deleted some.
     """
     if tasks is None:
         return delete_files(store.open(root), root.path, reasons, kind, reasons, deleted=deleted)
     # What a task logs is on another machine.
     announce(reasons, reasons)
     shares = [dict(some) for some in in_chunks(reasons.items(), _DELETED)]
-    results = tasks.run(_Delete(store, root, kind), shares)
+    try:
+        results = tasks.run(_Delete(store, root, kind), shares)
+    except Exception as error:  # noqa: BLE001 - what is deleted already is to be told
+        # The engine itself failed, in its own words, and nobody knows how far its tasks have come.
+        results = [StorageError(f"the tasks failed: {error}")] * len(shares)
     total = Removal([], {}, {})
-    for removal in results:
+    for removal, share in zip(results, shares, strict=True):
         if isinstance(removal, Removal):
             total.deleted.extend(removal.deleted)
             total.kept.update(removal.kept)
             total.failed.update(removal.failed)
             for path in removal.deleted:
                 deleted(path)
-    results_of(results)
+        else:
+            error = removal if isinstance(removal, StorageError) else StorageError(removal.message)
+            total.failed.update(dict.fromkeys(share, error))
     return total
 
 
