@@ -152,3 +152,20 @@ def test_a_location_that_is_that_of_another_table(catalog: Any, tmp_path: Path, 
     with pytest.raises(InvalidArgumentError, match=f"there is a table of the format {format.title()} in the directory"):
         catalog.create_table("db.t", _ID, location=str(tmp_path / "t"))
     assert not catalog.table_exists("db.t")
+
+
+@pytest.mark.parametrize("where", ["data", "data/deep", ""])
+def test_a_directory_in_that_of_another_table(catalog: Any, tmp_path: Path, where: str) -> None:
+    """A property that names it does not make it the table's own."""
+    root = tmp_path / "other"
+    other = catalog.create_table("db.other", _ID, location=str(root), properties={"write.data.path": f"{root}/{where}"})
+    other.append(ids(1))
+    table = catalog.create_table("db.t", _ID, properties={"write.data.path": f"{root}/{where}"})
+    table.add_files(other.scan().files()["file_path"].to_pylist())
+    message = "is also the directory of another table"
+    for shown in (str(root / where), f"{root / where}/."):
+        with pytest.raises(InvalidArgumentError, match=message):
+            table.remove_orphan_files(location=shown, **_NOW)
+        with pytest.raises(InvalidArgumentError, match=message):
+            catalog.drop_table("db.t", purge=True, locations=shown)
+    assert (ids_of(table.refresh()), ids_of(other)) == ([1], [1])

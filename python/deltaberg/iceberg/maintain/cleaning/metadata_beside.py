@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from deltaberg.errors import (
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.maintain.cleaning.reached import Places, Reached
+from deltaberg.iceberg.maintain.cleaning.sweep import without_links
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.write_metadata import version_of
 from deltaberg.schema.arrow import as_array
@@ -83,7 +83,7 @@ def check_metadata_beside(
 def _unnamed(loaded: LoadedTable, folders: list[Location], reached: Reached) -> Iterator[_Beside]:
     """Yield the metadata files in the directories of a table that its newest metadata does not name."""
     own = loaded.file._replace(path=loaded.file.path.rpartition("/")[0])
-    for folder in dict.fromkeys(map(_without_links, [own, *(one.join(METADATA_DIRECTORY) for one in folders)])):
+    for folder in dict.fromkeys(map(without_links, [own, *(one.join(METADATA_DIRECTORY) for one in folders)])):
         listed = loaded.store.open(folder).list_from(folder.path)
         unnamed = [_Beside(folder._replace(path=meta.path), meta.modified) for meta in listed]
         unnamed = [one for one in unnamed if is_metadata_file(one.file) and not _is_earlier(one.name, loaded)]
@@ -98,10 +98,6 @@ def _is_earlier(name: str, loaded: LoadedTable) -> bool:
     number, own = version_of(name), version_of(newest)
     is_versioned = name.startswith("v") and newest.startswith("v")
     return is_versioned and number is not None and own is not None and number < own
-
-
-def _without_links(folder: Location) -> Location:
-    return folder._replace(path=os.path.realpath(folder.path)) if folder.scheme == "file" else folder
 
 
 def _read(one: _Beside, loaded: LoadedTable) -> TableMetadata | None:

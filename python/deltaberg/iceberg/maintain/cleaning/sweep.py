@@ -32,7 +32,7 @@ from deltaberg.table.maintain.file_tasks import LEAST_DELETED, FileTasks, delete
 from deltaberg.table.maintain.listed_files import find_inner_tables
 from deltaberg.table.removal import FileKind
 
-__all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "is_in", "own_folders"]
+__all__ = ["SNAPSHOT_FILE", "TABLE_FILE", "Sweep", "check_alone", "is_in", "own_folders", "without_links"]
 
 #: Properties that name locations of files, beside the table's own location.
 _PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -67,7 +67,8 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
             "the table is a whole store, in which files of others may be", hint="move it to a directory of its own"
         )
     chosen = folder or folders[0]
-    other = next((one for one in _up_to(chosen, folders) if is_of_another(loaded, one)), None)
+    home = own_folders(loaded, loaded.metadata, ())
+    other = next((one for one in _up_to(chosen, home) if is_of_another(loaded, one)), None)
     if other is not None:
         raise InvalidArgumentError(
             f"{other} is also the directory of another table, which needs files that no Iceberg snapshot here reaches",
@@ -76,12 +77,12 @@ def check_alone(loaded: LoadedTable, folder: Location | None = None) -> None:
         )
 
 
-def _up_to(folder: Location, folders: list[Location]) -> Iterator[Location]:
-    """Yield a directory and those above it, up to one that is the table's own."""
+def _up_to(folder: Location, home: list[Location]) -> Iterator[Location]:
+    """Yield a directory and those above it, up to the location of the table: elsewhere, up to the whole store."""
     while True:
         yield folder
-        above = folder.path.rstrip("/").rpartition("/")[0]
-        if folder in folders or not above.strip("/"):
+        above = folder.path.rpartition("/")[0]
+        if folder in home or not above.strip("/"):
             return
         folder = folder._replace(path=above)
 
@@ -92,8 +93,8 @@ def is_of_another(loaded: LoadedTable, folder: Location) -> bool:
     if store.has_objects(folder.join("_delta_log").path):
         return True
     metadata = folder.join(METADATA_DIRECTORY)
-    own = loaded.file.path.rpartition("/")[0]
-    if metadata.path in (own, os.path.realpath(own) if folder.scheme == "file" else own):
+    own = loaded.file._replace(path=loaded.file.path.rpartition("/")[0])
+    if metadata in (own, without_links(own)):
         return False
     try:
         named = [one.path for one in store.list_from(metadata.path)]
@@ -122,11 +123,16 @@ def own_folders(loaded: LoadedTable, metadata: TableMetadata, paths: Sequence[st
                 named.append(resolver.resolve(text))
     folders = []
     for one in named:
-        place = one._replace(path=os.path.realpath(one.path)) if one.scheme == "file" else one
+        place = without_links(one)
         # Nothing is below the root of a disk or a bucket but the files of everybody.
         if place.path.strip("/") and place not in folders:
             folders.append(place)
     return folders
+
+
+def without_links(folder: Location) -> Location:
+    """Return a directory by the only path that leads to it without links."""
+    return folder._replace(path=os.path.realpath(folder.path)) if folder.scheme == "file" else folder
 
 
 def is_in(place: Location, folders: Sequence[Location]) -> bool:
@@ -185,7 +191,7 @@ class Sweep:
         InvalidArgumentError
             It is none of the table's, or one of another table, too.
         """
-        place = asked._replace(path=os.path.realpath(asked.path)) if asked.scheme == "file" else asked
+        place = without_links(asked)
         if not is_in(place, self._folders):
             self._know_older_folders()
         if not is_in(place, self._folders):
