@@ -161,4 +161,4 @@ def test_what_tasks_that_failed_were_to_delete_is_told(tmp_path: Path, *, is_who
         )
     assert told == done.deleted == ([] if is_whole else list(reasons)[:4])
     assert list(done.failed) == list(reasons)[len(told) :]
-    assert all(isinstance(one, StorageError) and "no answer" in one.message for one in done.failed.values())
+    assert all("no answer" in one.message for one in done.failed.values())

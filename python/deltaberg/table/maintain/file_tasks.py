@@ -217,8 +217,8 @@ def delete_by_tasks(
             for path in removal.deleted:
                 deleted(path)
         else:
-            error = removal if isinstance(removal, StorageError) else StorageError(removal.message)
-            total.failed.update(dict.fromkeys(share, error))
+            failure = removal if isinstance(removal, StorageError) else StorageError(removal.message)
+            total.failed.update(dict.fromkeys(share, failure))
     return total
 
 
