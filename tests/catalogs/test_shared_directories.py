@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -169,3 +171,61 @@ def test_a_directory_in_that_of_another_table(catalog: Any, tmp_path: Path, wher
         with pytest.raises(InvalidArgumentError, match=message):
             catalog.drop_table("db.t", purge=True, locations=shown)
     assert (ids_of(table.refresh()), ids_of(other)) == ([1], [1])
+
+
+def _by_a_link(catalog: Any, root: Path) -> tuple[Any, Any]:
+    (root / "real").mkdir(parents=True)
+    (root / "link").symlink_to(root / "real")
+    table = catalog.create_table("db.a", _ID, location=f"{root}/real/t")
+    table.append(ids(1))
+    return table, catalog.register_table("db.b", table.metadata_location.replace("/real/", "/link/"))
+
+
+def _before_metadata_went_elsewhere(catalog: Any, root: Path) -> tuple[Any, Any]:
+    table = catalog.create_table("db.a", _ID, location=f"{root}/t")
+    table.append(ids(1))
+    first = table.metadata_location
+    table.alter().set({"write.metadata.path": f"{root}/elsewhere"}).commit()
+    return table, catalog.register_table("db.b", first)
+
+
+def _after_metadata_went_elsewhere(catalog: Any, root: Path) -> tuple[Any, Any]:
+    table = catalog.create_table("db.a", _ID, location=f"{root}/t")
+    table.append(ids(1))
+    other = catalog.register_table("db.b", table.metadata_location)
+    other.alter().set({"write.metadata.path": f"{root}/elsewhere"}).commit()
+    return table, other
+
+
+@pytest.mark.parametrize("made", [_by_a_link, _before_metadata_went_elsewhere, _after_metadata_went_elsewhere])
+def test_a_second_name_of_other_metadata(catalog: Any, tmp_path: Path, made: Any) -> None:
+    table, other = made(catalog, tmp_path / "at")
+    table.overwrite(ids(2))
+    refused: list[Callable[[], object]] = [
+        lambda: catalog.drop_table("db.a", purge=True),
+        lambda: table.expire_snapshots(older_than="9999-12-31", dry_run=False),
+        lambda: table.remove_orphan_files(**_NOW),
+    ]
+    for act in refused:
+        with pytest.raises(InvalidArgumentError, match=r"those of the table db\.b of the catalog shop as well"):
+            act()
+    assert (ids_of(table.refresh()), ids_of(other.refresh())) == ([2], [1])
+    catalog.drop_table("db.b")
+    catalog.drop_table("db.a", purge=True)
+
+
+def test_a_copy_with_its_files_under_another_name(catalog: Any, tmp_path: Path) -> None:
+    """It is the same table by its id, and needs none of the other's files."""
+    table = catalog.create_table("db.a", _ID, location=f"{tmp_path}/t")
+    table.append(ids(1))
+    for row in table.rewrite_table_path(table.location, tmp_path / "copy").files.to_pylist():
+        source, target = (row[name].removeprefix("file://") for name in ("source", "target"))
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    (newest,) = (tmp_path / "copy" / "metadata").glob(f"{Path(table.metadata_location).name}")
+    copy = catalog.register_table("db.b", str(newest))
+    assert copy.metadata.table_uuid == table.metadata.table_uuid
+    table.overwrite(ids(2))
+    assert len(table.expire_snapshots(older_than="9999-12-31", dry_run=False).snapshot_ids) == 1
+    catalog.drop_table("db.a", purge=True)
+    assert ids_of(copy) == [1]

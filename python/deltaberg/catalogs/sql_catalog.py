@@ -15,6 +15,7 @@ from deltaberg.catalogs.base import Catalog, LocatedPointer, checked_changes
 from deltaberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.catalogs.outcome import NotCarriedOutError, UnsettledError, carried_out, unsettled
 from deltaberg.catalogs.places import full_location, place_of
+from deltaberg.catalogs.sql.shared_files import SharedFiles
 from deltaberg.catalogs.sql.sql_engine import Failure, failure_of, is_missing, open_engine, without_secrets
 from deltaberg.catalogs.sql.sql_layout import NAMESPACES, TABLES, make_layout
 from deltaberg.errors import (
@@ -23,17 +24,15 @@ from deltaberg.errors import (
     CorruptMetadataError,
     InvalidArgumentError,
     NamespaceNotFoundError,
-    ObjectNotFoundError,
     StorageError,
     TableExistsError,
     TableNotFoundError,
 )
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.location.pointer import TablePointer
-from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, belongs_to
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.signatures import public
-from deltaberg.storage.location import Location, LocationMap
+from deltaberg.storage.location import LocationMap
 from deltaberg.storage.options.options import StoreOptions
 from deltaberg.storage.stores import StoreSpec
 from deltaberg.table.arguments import checked_text
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
     from deltaberg.table.maintain.cleanup import CleanupResult, DropRequest
 
 __all__ = ["SqlCatalog"]
-
-
-def _folder(file: Location) -> Location:
-    return file._replace(path=file.path.rpartition("/")[0])
 
 
 class _RolledBackError(UnsettledError):
@@ -80,6 +75,7 @@ class SqlCatalog(Catalog):
         self._warehouse = warehouse
         self._engine = engine
         self._store = StoreSpec(dict(storage_options or {}))
+        self._shared_files = SharedFiles(self._store)
 
     def __reduce__(self) -> tuple[Callable[..., SqlCatalog], tuple[Any, ...]]:
         # Tables travel to the processes of Spark with what finds them; connections stay behind.
@@ -172,32 +168,19 @@ class SqlCatalog(Catalog):
         Raises
         ------
         InvalidArgumentError
-            Another table, of this catalog or another one in the database, has metadata in the same directory, or, if
-            only that matters, it is the same table.
+            Another name, of this catalog or another one in the database, leads to them (`SharedFiles.check`).
         """
         own = None if but is None else (self.name, ".".join(but[:-1]), but[-1])
         with self._connection() as connection:
             tables, _ = self._tables(connection)
             names = (tables.c.catalog_name, tables.c.table_namespace, tables.c.table_name)
             rows = connection.execute(sa.select(*names, tables.c.metadata_location)).all()
-        for *name, file in rows:
-            known = place_of(file, None) if isinstance(file, str) and file else None
-            if known is None or tuple(name) == own or _folder(known) != _folder(loaded.file):
-                continue
-            if not same_table or self._is_of(known, loaded):
-                raise InvalidArgumentError(
-                    f"the files are those of the table {'.'.join(name[1:])} of the catalog {name[0]} as well",
-                    hint="drop one of the two without a purge, which leaves its files, or clone it to a directory of "
-                    "its own first",
-                    file=str(loaded.file),
-                )
-
-    def _is_of(self, file: Location, loaded: LoadedTable) -> bool:
-        """Return whether a metadata file, which may be gone, is one of a table."""
-        try:
-            return belongs_to(self._store.open(file).get(file.path, MOST_BYTES), loaded.metadata)
-        except ObjectNotFoundError:
-            return False
+        others = (
+            (f"{'.'.join(name[1:])} of the catalog {name[0]}", file)
+            for *name, file in rows
+            if isinstance(file, str) and file and tuple(name) != own
+        )
+        self._shared_files.check(loaded, others, same_table=same_table)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened."""
