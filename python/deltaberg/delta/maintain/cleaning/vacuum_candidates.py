@@ -58,8 +58,8 @@ _CHANGE_DATA = "_change_data"
 _SHOWN_DIRECTORIES = rf"(^|/)(?:{_CHANGE_DATA}|_delta_index)/"
 _VECTOR = r"(?:^|/)deletion_vector_[^/]*\.bin$"
 _ICEBERG_FILES = re.compile(r"version-hint\.text|.*\.metadata\.json(?:\.gz)?", re.DOTALL)
-#: Where an Iceberg table has its metadata, and the properties by which UniForm and XTable mark that of a Delta table.
-_METADATA, _OF_UNIFORM, _OF_XTABLE = "metadata/", "delta-version", "XTABLE_METADATA"
+#: Where an Iceberg table has its metadata, and the property by which UniForm marks that of a Delta table.
+_METADATA, _OF_UNIFORM = "metadata/", "delta-version"
 _MOST_METADATA = 1 << 28
 _GZIP = b"\x1f\x8b"
 _HOUR = 3_600_000
@@ -383,9 +383,9 @@ class VacuumCandidates:
             raise InvalidArgumentError(
                 f"{newest.path} is metadata of an Iceberg table in the same directory, which needs files that the log "
                 "does not name; nothing was deleted",
-                hint="if nobody needs that table any more, delete its metadata files. If a tool made them of this "
-                "table, delete them, and have it make them again. Else clone one of the two to a directory of its own, "
-                "and drop it here without its files",
+                hint="if nobody needs that table any more, delete its metadata files. If a tool such as XTable made "
+                "them of this table, delete them, and have it make them again. Else clone one of the two to a "
+                "directory of its own, and drop it here without its files",
                 table=str(self._root),
             )
         return _METADATA if named else None
@@ -474,14 +474,8 @@ def _is_of_another(data: bytes) -> bool:
     except (ValueError, RecursionError, zlib.error):
         return True
     properties = document.get("properties") if isinstance(document, dict) else None
-    if not isinstance(properties, dict):
-        return True
-    try:
-        synced = read_json(properties.get(_OF_XTABLE, "{}"), plain=True)
-    except (TypeError, ValueError, RecursionError):
-        synced = None
-    is_of_xtable = isinstance(synced, dict) and synced.get("sourceTableFormat") == "DELTA"
-    return not is_of_xtable and _OF_UNIFORM not in properties
+    # The property of XTable is no proof: it stays where an Iceberg writer commits after a synchronization.
+    return not isinstance(properties, dict) or _OF_UNIFORM not in properties
 
 
 def _as_cleaned(paths: pa.Array, sizes: pa.Array, modified: pa.Array, reasons: pa.Array) -> pa.RecordBatch:
